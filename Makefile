@@ -1,0 +1,100 @@
+# Two commands are enough on a fresh machine with Python >= 3.11 and make: `make demo`, `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+BIN := $(VENV)/bin
+
+# Whatever decides what an environment holds; an environment older than one of these is refreshed.
+PROJECT := pyproject.toml hatch_build.py
+LOCKS := requirements/core.lock requirements/dev.lock
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+# An environment made by `make setup` holds the core too, and is used as it is.
+demo: $(if $(wildcard $(VENV)/dev.stamp),,$(VENV)/core.stamp) ## Run the demo (installs the core dependencies only)
+	@$(BIN)/statediff demo
+
+.PHONY: setup
+setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the lock
+
+.PHONY: test
+test: check ## Run check, then all tests (WORKERS=2)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: check
+check: setup ## Run ruff, mypy strict and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: setup ## Format the code and apply the safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: fuzz
+fuzz: setup ## Run the properties with many random examples
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
+
+.PHONY: bench
+bench: setup ## Measure, side by side with peers
+	$(BIN)/python -m benchmarks
+
+.PHONY: build
+build: setup ## Build the sdist, and the wheel from it, in dist/
+	$(BIN)/python -m build --no-isolation
+
+.PHONY: lock
+# uv lives in a throw-away environment: it resolves for every platform at once and writes no address.
+# `--upgrade` moves every version; without it, only what pyproject.toml forces is moved.
+lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
+	@tool="$$(mktemp -d)" && trap 'rm -rf "$$tool"' EXIT && \
+	$(PYTHON) -m venv "$$tool" && "$$tool/bin/pip" install --quiet 'uv>=0.5,<1' && \
+	compile() { "$$tool/bin/uv" pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command 'make lock' $(LOCK_FLAGS) "$$@"; } && \
+	compile pyproject.toml requirements/build.in -o requirements/core.lock && \
+	compile pyproject.toml requirements/build.in --extra dev --extra bench \
+	  -c requirements/core.lock -o requirements/dev.lock
+	@if grep -nE '://|^-' $(LOCKS); then \
+	  echo 'error: a lock names an address or an option; see the lines above' >&2; exit 1; fi
+
+.PHONY: clean
+clean: ## Remove the environment, caches and built files
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The interpreter is checked before anything is written, so that a failure leaves nothing behind.
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo 'error: "$(PYTHON)" not found. Install Python 3.11 or newer, or say PYTHON=python3.x' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: statediff needs Python 3.11 or newer, found $$("$(PYTHON)" --version 2>&1)." \
+	    'Say PYTHON=python3.x to choose another' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo 'error: "$(PYTHON)" lacks venv or ensurepip. On Debian and Ubuntu: apt-get install python3-venv' >&2; \
+	  exit 1; }
+	"$(PYTHON)" -m venv --clear $(VENV)
+
+$(VENV)/core.stamp: $(BIN)/python requirements/core.lock $(PROJECT)
+	$(call install,requirements/core.lock)
+
+$(VENV)/dev.stamp: $(BIN)/python requirements/dev.lock $(PROJECT)
+	$(call install,requirements/dev.lock)
+
+# The build backend comes from the lock as well, hence no build isolation. `pip check` notices a lock
+# that lags behind pyproject.toml.
+define install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip --disable-pip-version-check check
+	@touch $@
+endef

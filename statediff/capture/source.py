@@ -1,0 +1,34 @@
+"""The Source protocol: what a system must offer to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from statediff.errors import StatediffError
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, State
+
+Clock = Callable[[], datetime]
+"""Returns aware UTC instants; the trial's recorded clock."""
+
+
+class SourceUnavailable(StatediffError):
+    """The source could not be read at all; the message is the cause given to its values."""
+
+
+class Source(Protocol):
+    """A system that can be observed, with an identity. Reading it must not change it."""
+
+    @property
+    def name(self) -> str:
+        """Identity of the source, e.g. `shop-db`."""
+
+    def schema(self) -> Schema:
+        """The entity types it delivers; `SourceUnavailable` if it cannot be asked."""
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        """One consistent reading, cut like `like` (the state before). Raises `SourceUnavailable`;
+        what it could only read in part it delivers with an incomplete enumeration and a cause."""

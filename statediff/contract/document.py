@@ -1,0 +1,204 @@
+"""The contract as a document: its keys, their shapes and defaults, before any schema is known.
+
+These models are what the published JSON Schema is generated from. They check shape only; names,
+types and expressions are checked against a state schema in `contract/bind.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+TypeName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
+Duration = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$")]
+Expression = Annotated[str, Field(min_length=1, max_length=4000, json_schema_extra={
+    "description": "an expression of the contract language; write it in block style"})]
+Reason = Annotated[str, Field(min_length=3, max_length=2000)]
+Scalar = bool | int | Decimal | str | None
+OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=False)
+
+
+class Exclude(_Part):
+    """A field or type outside the observation boundary Ω, and why."""
+
+    what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
+    because: Reason
+
+
+class Canonicalize(BaseModel):
+    """One use of a versioned canonicalization rule. Further keys are the rule's parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    use: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*@[0-9]+$",
+                              description="rule@version, e.g. timestamp@1")]
+    on: Annotated[tuple[str | tuple[str, ...], ...], Field(
+        min_length=1, description="TYPE.FIELD, or a list of parallel TYPE.FIELDs zipped together")]
+    because: Reason
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Identify(_Part):
+    """A versioned rule that pairs entities of a type without a stable key by natural key."""
+
+    type: TypeName
+    match_on: Annotated[dict[str, str | None], Field(
+        min_length=1, description="FIELD: rule@version, or nothing for raw equality")]
+    version: Annotated[int, Field(ge=1)]
+    because: Reason
+
+
+class Count(_Part):
+    """How many entities a pattern may match."""
+
+    min: Annotated[int, Field(ge=0)] = 0
+    max: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Count:
+        if self.max is not None and self.max < self.min:
+            raise ValueError("max is below min")
+        return self
+
+
+class Clause(_Part):
+    """A pattern over deltas, or (with `that` alone) an expression over the states."""
+
+    id: Identifier | None = None
+    create: TypeName | tuple[TypeName, ...] | None = None
+    update: TypeName | tuple[TypeName, ...] | None = None
+    delete: TypeName | tuple[TypeName, ...] | None = None
+    link: TypeName | tuple[TypeName, ...] | None = None
+    unlink: TypeName | tuple[TypeName, ...] | None = None
+    any: TypeName | tuple[TypeName, ...] | None = None
+    where: Expression | None = None
+    set: dict[str, Any] | None = None
+    from_: Annotated[dict[str, Any] | None, Field(alias="from")] = None
+    fields: tuple[str, ...] | None = None
+    count: int | Literal["every"] | Count | None = None
+    that: Expression | None = None
+    by: Literal["agent", "user", "system"] | None = None
+    during: Literal["run"] | None = None
+    distinct: tuple[str, ...] | None = None
+    because: Reason | None = None
+
+    @property
+    def operation(self) -> str | None:
+        return next((op for op in OPERATIONS if getattr(self, op) is not None), None)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        named = getattr(self, self.operation) if self.operation else ()
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    @model_validator(mode="after")
+    def _one_operation(self) -> Clause:
+        named = [op for op in OPERATIONS if getattr(self, op) is not None]
+        if len(named) > 1:
+            raise ValueError(f"names both {named[0]} and {named[1]}; a clause has one operation")
+        if not named and self.that is None:
+            raise ValueError(f"needs one of {', '.join(OPERATIONS)}, or `that` with an expression")
+        if not named:
+            for key in ("where", "set", "from_", "fields", "count", "by", "distinct"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"`{key.rstrip('_')}` needs an operation such as `update:`")
+        return self
+
+
+class Effect(_Part):
+    """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
+
+    on: Annotated[str, Field(pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+                             description="an operation and a type, e.g. `create refund`")]
+    reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
+    authorized_by: Expression | None = None
+    compensation: str | None = None
+    retry_safe: bool | None = None
+
+
+class Evidence(_Part):
+    """A source that must report, and how fresh its readings must be."""
+
+    max_age: Duration | None = None
+    authority: Annotated[tuple[str, ...], Field(
+        description="types for which this source decides when sources differ")] = ()
+    acknowledgement: Literal["sufficient"] | None = None
+    history: Literal["required"] | None = None
+
+
+class Claim(_Part):
+    id: Identifier | None = None
+    that: Expression
+
+
+class Answer(_Part):
+    """What the agent must answer: names and types, and claims the state must confirm."""
+
+    schema_: Annotated[dict[str, Literal["int", "decimal", "text", "bool", "list", "map", "any"]],
+                       Field(alias="schema")] = {}
+    claims: tuple[Expression | Claim, ...] = ()
+
+
+class OpenFrame(_Part):
+    open: Reason
+
+
+class Weights(_Part):
+    reversible: Annotated[int, Field(ge=0)] = 1
+    conditional: Annotated[int, Field(ge=0)] = 3
+    irreversible: Annotated[int, Field(ge=0)] = 10
+
+
+class ContractDocument(_Part):
+    """One contract: (Ω, Φ, ν, Γ, Λ, A) plus inputs and answer [SSD eq. 2]."""
+
+    contract: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_/.-]{0,199}$")]
+    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+    owner: Annotated[str, Field(min_length=1, max_length=200)]
+    intent: Annotated[str, Field(min_length=10, max_length=4000)]
+    prompt: Annotated[str | None, Field(max_length=20000, description=(
+        "what the agent is told; {name} stands for an input. Default: the intent"))] = None
+    sandbox: Identifier | None = None
+    inputs: dict[Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")], Any] = {}
+    noop: bool = False
+    frame: Literal["closed"] | OpenFrame = "closed"
+    exclude: tuple[Exclude, ...] = ()
+    canonicalize: tuple[Canonicalize, ...] = ()
+    identify: tuple[Identify, ...] = ()
+    forbid: tuple[Clause, ...] = ()
+    require: tuple[Clause, ...] = ()
+    allow: tuple[Clause, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    evidence: dict[str, Evidence] = {}
+    weights: Weights = Weights()
+    answer: Answer = Answer()
+
+    @model_validator(mode="after")
+    def _has_a_clause(self) -> ContractDocument:
+        if not (self.forbid or self.require or self.answer.claims):
+            raise ValueError(
+                "a contract with no forbid, require or claim would match anything; state one")
+        return self
+
+
+_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600),
+          "d": Decimal(86400)}
+
+
+def seconds(duration: str) -> Decimal:
+    """A duration such as `250ms` or `5s` in seconds, exact; `ValueError` for anything else."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)", duration)
+    if found is None:
+        raise ValueError(f"not a duration: {duration!r}; write e.g. 5s, 250ms, 2h")
+    return Decimal(found[1]) * _UNITS[found[2]]

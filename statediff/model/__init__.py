@@ -1,0 +1,1 @@
+"""The nouns: values, schema, state, readings, trace, delta, verdict, bundle. Frozen, no I/O."""

@@ -1,0 +1,110 @@
+"""Deltas: the atomic typed differences between two states [SSD §III], net, one per (entity, path).
+
+The creation or deletion of an entity is one delta with an empty path whose value is the whole
+entity; an update is one delta per changed field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from statediff.model.values import Key, Observed, show_key
+
+
+class Op(Enum):
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    LINK = "link"
+    UNLINK = "unlink"
+
+
+class Label(Enum):
+    """Reversibility ℓ of a delta, in rising order of risk."""
+
+    REVERSIBLE = "reversible"
+    CONDITIONAL = "conditional"
+    IRREVERSIBLE = "irreversible"
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A whole entity as the value of a create or delete: its fields in schema order."""
+
+    fields: tuple[tuple[str, Observed], ...]
+
+    def as_row(self) -> dict[str, Observed]:
+        return dict(self.fields)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """(op, id, path, v0, v1, ℓ, e): `before` is v0, `after` is v1, both in canonical form.
+
+    `raw_before` and `raw_after` keep the values as captured. `evidence` holds the ids of the
+    readings on both sides. `transaction` and `action` attribute the delta where a history allows
+    it; None is "unattributed", never a guess.
+    """
+
+    op: Op
+    type: str
+    key: Key
+    path: str
+    before: Observed | Entity
+    after: Observed | Entity
+    raw_before: Observed | Entity
+    raw_after: Observed | Entity
+    evidence: tuple[str, ...]
+    label: Label = Label.CONDITIONAL
+    transaction: str | None = None
+    action: str | None = None
+
+    @property
+    def id(self) -> str:
+        """How findings and bundles refer to the delta: `type[key].path`."""
+        return delta_id(self.type, self.key, self.path)
+
+
+def delta_id(type_name: str, key: Key, path: str) -> str:
+    """`type[key]` or `type[key].path`."""
+    return f"{type_name}[{show_key(key)}]" + (f".{path}" if path else "")
+
+
+@dataclass(frozen=True)
+class HiddenDelta:
+    """A raw difference that is not a delta because Ω or ν says so: shown, and read by Γ only."""
+
+    delta: Delta
+    rule: str
+    """`exclude: …` or the name of the canonicalization rule, with its reason."""
+    by_boundary: bool
+    """True when Ω excludes it; False when ν makes both sides equal."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A place where a delta may or may not exist. `key`/`path` None means any entity / any path."""
+
+    type: str
+    key: Key | None
+    path: str | None
+    cause: str
+    stage: str
+    """The pipeline stage that could not establish it: capture, resolve, canonicalize or policy."""
+    source: str = ""
+
+    @property
+    def where(self) -> str:
+        if self.key is None:
+            return self.type if self.path is None else f"{self.type}.{self.path}"
+        return delta_id(self.type, self.key, self.path or "")
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Δ(ν(S₀), ν(S₁)) restricted to Ω [SSD eq. 3]: deltas sorted by (type, key, path)."""
+
+    deltas: tuple[Delta, ...]
+    hidden: tuple[HiddenDelta, ...] = ()
+    doubts: tuple[Doubt, ...] = ()

@@ -1,0 +1,97 @@
+"""Readings: who observed what, when, by which clock, and how completely.
+
+A `Capture` is a state plus the readings that produced it. Collecting one decides nothing about
+correctness [SSD §VII].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from statediff.model.state import State
+from statediff.model.values import Unobserved
+
+
+class ReadingKind(Enum):
+    SCAN = "scan"
+    FEED = "feed"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One observation of a source. `id` is the evidence id that deltas and findings cite."""
+
+    id: str
+    source: str
+    kind: ReadingKind
+    as_of: datetime
+    """Aware UTC instant, by `clock`, whose state the reading shows."""
+    clock: str
+    is_complete: bool
+    digest: str | None
+    position: str | None = None
+    """LSN, commit, change number: whatever orders this source's states; None where there is none."""
+    cause: str | None = None
+    """Why the reading is incomplete or failed; None when complete."""
+    is_agent_influenced: bool = False
+    """The agent could forge the reading itself (not merely write to the system it shows)."""
+    acknowledgement: bool = False
+    """A system's word that it did something, rather than a look at its state."""
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """One committed transaction of the run, in order: what `during: run` clauses range over."""
+
+    id: str
+    source: str
+    position: str
+    committed_at: datetime | None
+    state: State
+
+
+@dataclass(frozen=True)
+class History:
+    """The ordered transactions of the run, complete for the named sources."""
+
+    sources: tuple[str, ...]
+    transactions: tuple[Transaction, ...]
+
+
+@dataclass(frozen=True)
+class SourceCapture:
+    """What one source delivered: its state and the one reading behind it."""
+
+    reading: Reading
+    state: State
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Everything captured at one moment: one `SourceCapture` per source, sorted by source name."""
+
+    parts: tuple[SourceCapture, ...]
+    history: History | Unobserved = field(default=Unobserved("no change feed was attached"))
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        return tuple(part.reading for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When the steps of the trial happened, on the trial's own recorded clock (aware UTC).
+
+    `None` means the step did not happen or was not recorded; freshness rules that need it are then
+    undecidable and their values unobserved. Offline judgements (`judge`) have no timeline at all.
+    """
+
+    reset_verified_at: datetime | None = None
+    agent_started_at: datetime | None = None
+    first_action_at: datetime | None = None
+    agent_finished_at: datetime | None = None
+    settled_at: datetime | None = None
+    unsettled: tuple[tuple[str, str], ...] = ()
+    """((source, cause), …): sources whose quiescence condition did not hold before the wait ended."""

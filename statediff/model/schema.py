@@ -1,0 +1,121 @@
+"""The state schema: entity types, their keys, fields and references, independent of the system.
+
+A schema is read from a source's catalogue and refined by file (`contract/schemafile.py`), so that
+one contract runs on every variant of a pack. Types whose names begin with `db.` describe schema
+objects of a database; they are ordinary entity types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+
+class Kind(Enum):
+    """The kind of value a field holds where the source keeps its promise."""
+
+    BOOL = "bool"
+    INT = "int"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    TEXT = "text"
+    BYTES = "bytes"
+    TIMESTAMP = "timestamp"
+    LOCAL_TIMESTAMP = "local_timestamp"
+    DATE = "date"
+    LIST = "list"
+    MAP = "map"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One typed attribute. `column` is the source's own name for it."""
+
+    name: str
+    kind: Kind
+    is_nullable: bool = True
+    reference: str | None = None
+    """The entity type whose (single-field) key this field holds."""
+    column: str = ""
+    zone: str | None = None
+    """The zone of a timestamp that the source stores without one; declared, never guessed."""
+    is_immutable: bool = False
+
+    @property
+    def source_column(self) -> str:
+        return self.column or self.name
+
+
+@dataclass(frozen=True)
+class EntityType:
+    """One type of entity. An empty `key` means that rows have none and are counted as a multiset."""
+
+    name: str
+    key: tuple[str, ...]
+    fields: tuple[Field, ...]
+    table: str = ""
+    """The source's own name for the collection."""
+    is_association: bool = False
+    """Rows of a pure association table: their creation is a `link`, their deletion an `unlink`."""
+    keys_are_reused: bool = False
+    deleted_when: str | None = None
+    """Name of a boolean or nullable field: true or non-null means softly deleted."""
+    made_by: str = "user"
+
+    @property
+    def source_table(self) -> str:
+        return self.table or self.name
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        return {f.name: f for f in self.fields}
+
+    @property
+    def is_keyless(self) -> bool:
+        return not self.key
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All entity types of a state, sorted by name; names are distinct."""
+
+    name: str
+    version: str
+    types: tuple[EntityType, ...]
+    sources: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    """Which source delivers which types: ((source, (type, …)), …)."""
+
+    @cached_property
+    def by_name(self) -> dict[str, EntityType]:
+        return {t.name: t for t in self.types}
+
+    def sources_of(self, type_name: str) -> tuple[str, ...]:
+        return tuple(source for source, types in self.sources if type_name in types)
+
+
+SCHEMA_OBJECT_PREFIXES = ("db.", "git.")
+"""Reserved beginnings of type names: schema objects and repository objects."""
+
+
+def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
+    """One schema over several sources; a type delivered by two sources must agree field by field."""
+    types: dict[str, EntityType] = {}
+    sources: list[tuple[str, tuple[str, ...]]] = []
+    for schema in schemas:
+        for entity_type in schema.types:
+            known = types.setdefault(entity_type.name, entity_type)
+            if known.key != entity_type.key:
+                raise ValueError(f"sources disagree on the key of {entity_type.name}")
+            if known.fields != entity_type.fields:
+                extra = tuple(f for f in entity_type.fields if f.name not in known.by_name)
+                types[entity_type.name] = EntityType(
+                    known.name, known.key, known.fields + extra, known.table,
+                    known.is_association, known.keys_are_reused, known.deleted_when, known.made_by,
+                )
+        sources.extend(schema.sources)
+    ordered = tuple(types[name] for name in sorted(types))
+    name = "+".join(dict.fromkeys(s.name for s in schemas)) or "empty"
+    version = "+".join(dict.fromkeys(s.version for s in schemas)) or "0"
+    return Schema(name, version, ordered, tuple(sorted(sources)))

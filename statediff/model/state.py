@@ -1,0 +1,361 @@
+"""State as columnar, chunked, content-addressed tables handled as iterators.
+
+Each entity type is one `Table`: rows sorted by key (`values.key_order`), cut into chunks by key
+range. The cut points (`partition`) are chosen once, from the base, and reused by every later
+capture of the same source, so that a change touches only its own chunk. A chunk is an Arrow
+record batch in *normal form* and is named by the BLAKE3 digest of its content; equal digests mean
+equal rows. Chunks live in a `ChunkStore`; a `Table` holds only their references.
+
+Columns whose values all have the declared kind are stored natively; any other column (mixed
+kinds, lists, maps, markers, integers beyond 64 bits) is *tagged*: each cell holds the JSON of
+`values.encode`. Decimals are stored as text, so that scale survives.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import blake3
+import pyarrow as pa
+
+from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.values import Key, Observed, decode, encode, key_order
+
+CHUNK_KEYS: Final = 4096
+"""Keys per chunk when a partition is first chosen."""
+
+Row = dict[str, Observed]
+"""One entity: field name → what is observed of it."""
+
+_ARROW: Final[dict[Kind, pa.DataType]] = {
+    Kind.BOOL: pa.bool_(),
+    Kind.INT: pa.int64(),
+    Kind.DECIMAL: pa.string(),
+    Kind.FLOAT: pa.float64(),
+    Kind.TEXT: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.LOCAL_TIMESTAMP: pa.timestamp("us"),
+    Kind.DATE: pa.date32(),
+}
+_PYTHON: Final[dict[Kind, type]] = {
+    Kind.BOOL: bool, Kind.INT: int, Kind.DECIMAL: Decimal, Kind.FLOAT: float, Kind.TEXT: str,
+    Kind.BYTES: bytes, Kind.TIMESTAMP: datetime, Kind.LOCAL_TIMESTAMP: datetime, Kind.DATE: date,
+}
+_TAGGED: Final = "tagged"
+_FORM: Final = b"statediff.form"
+
+
+class Coverage(Enum):
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    UNOBSERVED = "unobserved"
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """How completely the entities of one type were enumerated; only COMPLETE makes absence known."""
+
+    coverage: Coverage
+    cause: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.coverage is Coverage.COMPLETE
+
+
+COMPLETE: Final = Enumeration(Coverage.COMPLETE)
+
+
+@dataclass(frozen=True)
+class ChunkRef:
+    """A chunk by content: `digest` (BLAKE3, hex) and how many rows it holds."""
+
+    digest: str
+    rows: int
+
+
+class ChunkStore(Protocol):
+    """Where chunks live. `get` raises `StorageError` when a chunk is missing or damaged."""
+
+    def put(self, batch: pa.RecordBatch) -> ChunkRef: ...
+
+    def get(self, ref: ChunkRef) -> pa.RecordBatch: ...
+
+
+class MemoryChunks:
+    """A chunk store in memory."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, pa.RecordBatch] = {}
+
+    def put(self, batch: pa.RecordBatch) -> ChunkRef:
+        digest = batch_digest(batch)
+        self._batches.setdefault(digest, batch)
+        return ChunkRef(digest, batch.num_rows)
+
+    def get(self, ref: ChunkRef) -> pa.RecordBatch:
+        return self._batches[ref.digest]
+
+
+@dataclass(frozen=True)
+class Table:
+    """All captured entities of one type: `chunks[i]` holds the keys below `partition[i]` (in
+    `key_order`) and not below `partition[i - 1]`; there is one chunk more than cut points."""
+
+    type: EntityType
+    chunks: tuple[ChunkRef, ...]
+    partition: tuple[Key, ...]
+    store: ChunkStore = field(repr=False, compare=False)
+    enumeration: Enumeration = COMPLETE
+
+    @property
+    def row_count(self) -> int:
+        return sum(chunk.rows for chunk in self.chunks)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return (self.store.get(ref) for ref in self.chunks)
+
+    def rows(self, fields: tuple[str, ...] | None = None) -> Iterator[tuple[Key, Row]]:
+        """Every entity in key order, with all fields or only the named ones."""
+        for batch in self.batches():
+            yield from batch_rows(self.type, batch, fields)
+
+    def row(self, key: Key) -> Row | None:
+        """The entity under `key`, or None when no row is stored (see `enumeration`)."""
+        order = key_order(key)
+        cuts = [key_order(cut) for cut in self.partition]
+        batch = self.store.get(self.chunks[bisect.bisect_right(cuts, order)])
+        keys = batch_keys(self.type, batch)
+        at = bisect.bisect_left(keys, order, key=key_order)
+        if at < len(keys) and key_order(keys[at]) == order:
+            return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+        return None
+
+    def unobserved(self, cause: str) -> Table:
+        """The same type with nothing known of it."""
+        return replace(self, enumeration=Enumeration(Coverage.UNOBSERVED, cause))
+
+
+@dataclass(frozen=True)
+class State:
+    """A typed graph [SSD eq. 1] in columnar form: one table per entity type of the schema."""
+
+    schema: Schema
+    tables: Mapping[str, Table]
+
+    def digest(self) -> str:
+        """One BLAKE3 digest of everything in the state, independent of where chunks are stored."""
+        hasher = blake3.blake3()
+        for name in sorted(self.tables):
+            table = self.tables[name]
+            part = [name, table.enumeration.coverage.value, [c.digest for c in table.chunks if c.rows]]
+            hasher.update(json.dumps(part).encode())
+        return hasher.hexdigest()
+
+    @property
+    def entity_count(self) -> int:
+        return sum(t.row_count for t in self.tables.values())
+
+
+KEYLESS_KEY: Final = "#"
+"""Name of the internal key column of a keyless type: (content digest, occurrence)."""
+
+
+def build_table(
+    entity_type: EntityType,
+    rows: Iterable[Mapping[str, Observed]],
+    store: ChunkStore,
+    *,
+    like: Table | None = None,
+    enumeration: Enumeration = COMPLETE,
+    is_sorted: bool = False,
+) -> Table:
+    """The rows as a table, cut like `like` when given, else every `CHUNK_KEYS` keys.
+
+    Rows of a keyless type get the key (digest of the row, occurrence), so that equal rows are
+    counted. Unless `is_sorted`, all rows are held in memory once, to be sorted by key; sorted rows
+    are consumed as a stream. Raises `ValueError` on a duplicate key or, with `is_sorted`, on a key
+    out of order.
+    """
+    keyed: Iterable[tuple[Key, Mapping[str, Observed]]]
+    if entity_type.is_keyless:
+        keyed = _count_keyless(rows)
+    else:
+        keyed = ((_key_of(entity_type, row), row) for row in rows)
+        if not is_sorted:
+            keyed = sorted(keyed, key=lambda pair: key_order(pair[0]))
+    cuts = None if like is None else [key_order(cut) for cut in like.partition]
+    chunks: list[ChunkRef] = []
+    partition: list[Key] = []
+    pending: list[tuple[Key, Mapping[str, Observed]]] = []
+    previous: tuple[Any, ...] | None = None
+
+    def flush() -> None:
+        chunks.append(store.put(encode_rows(entity_type, pending)))
+        pending.clear()
+
+    for key, row in keyed:
+        order = key_order(key)
+        if previous is not None and order <= previous:
+            reason = "duplicate key" if order == previous else "key out of order"
+            raise ValueError(f"{reason} {key!r} in {entity_type.name}")
+        previous = order
+        if cuts is None:
+            if len(pending) == CHUNK_KEYS:
+                partition.append(key)
+                flush()
+        else:
+            while len(chunks) < len(cuts) and order >= cuts[len(chunks)]:
+                flush()
+        pending.append((key, row))
+    flush()
+    if cuts is not None and like is not None:
+        while len(chunks) <= len(cuts):
+            flush()
+        partition = list(like.partition)
+    return Table(entity_type, tuple(chunks), tuple(partition), store, enumeration)
+
+
+def _key_of(entity_type: EntityType, row: Mapping[str, Observed]) -> Key:
+    return tuple(row[name] for name in entity_type.key)  # type: ignore[misc]  # keys are values
+
+
+def _count_keyless(
+    rows: Iterable[Mapping[str, Observed]],
+) -> list[tuple[Key, Mapping[str, Observed]]]:
+    seen: dict[str, int] = {}
+    keyed: list[tuple[Key, Mapping[str, Observed]]] = []
+    for row in rows:
+        content = json.dumps([[n, encode(row[n])] for n in sorted(row)], ensure_ascii=True)
+        digest = blake3.blake3(content.encode()).hexdigest(16)
+        occurrence = seen[digest] = seen.get(digest, 0) + 1
+        keyed.append(((digest, occurrence), row))
+    return sorted(keyed, key=lambda pair: key_order(pair[0]))
+
+
+def encode_rows(
+    entity_type: EntityType, rows: Iterable[tuple[Key, Mapping[str, Observed]]]
+) -> pa.RecordBatch:
+    """The rows, already sorted, as one record batch in normal form."""
+    pairs = list(rows)
+    arrays: list[pa.Array] = []
+    fields: list[pa.Field] = []
+    if entity_type.is_keyless:
+        arrays.append(pa.array([f"{k[0]}#{k[1]}" for k, _ in pairs], pa.string()))
+        fields.append(pa.field(KEYLESS_KEY, pa.string(), metadata={_FORM: "keyless"}))
+    for spec in entity_type.fields:
+        array, form = _encode_column(spec.kind, [row[spec.name] for _, row in pairs])
+        arrays.append(array)
+        fields.append(pa.field(spec.name, array.type, metadata={_FORM: form}))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
+    wanted = _PYTHON.get(kind)
+    if wanted is not None and all(v is None or type(v) is wanted for v in values):
+        if kind is Kind.DECIMAL:
+            return pa.array([None if v is None else str(v) for v in values], pa.string()), kind.value
+        zoned = kind is Kind.TIMESTAMP
+        if kind not in (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP) or all(
+            v is None or (v.tzinfo is not None) == zoned  # type: ignore[union-attr]  # datetimes here
+            for v in values
+        ):
+            try:
+                return pa.array(values, _ARROW[kind]), kind.value
+            except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
+                pass  # beyond the native range: tagged below
+    tagged = [json.dumps(encode(v), ensure_ascii=True, separators=(",", ":")) for v in values]
+    return pa.array([t.encode() for t in tagged], pa.binary()), _TAGGED
+
+
+def _decode_column(array: pa.Array, form: str) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    if form == _TAGGED:
+        return [decode(json.loads(v)) for v in values]
+    if form == Kind.DECIMAL.value:
+        return [None if v is None else Decimal(v) for v in values]
+    if form == Kind.TIMESTAMP.value:
+        return [None if v is None else v.astimezone(UTC) for v in values]
+    if form == "keyless":
+        return [(d, int(n)) for d, _, n in (v.partition("#") for v in values)]
+    return values
+
+
+def _form(batch: pa.RecordBatch, index: int) -> str:
+    metadata = batch.schema.field(index).metadata or {}
+    return bytes(metadata[_FORM]).decode()
+
+
+def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[Any]]:
+    """The named columns, decoded to observations, in the order of `names`."""
+    indexes = [batch.schema.get_field_index(name) for name in names]
+    return [_decode_column(batch.column(i), _form(batch, i)) for i in indexes]
+
+
+def batch_keys(entity_type: EntityType, batch: pa.RecordBatch) -> list[Key]:
+    """The keys of a batch, in its (sorted) order."""
+    if entity_type.is_keyless:
+        return list(batch_columns(batch, (KEYLESS_KEY,))[0])
+    return list(zip(*batch_columns(batch, entity_type.key), strict=True))
+
+
+def batch_rows(
+    entity_type: EntityType, batch: pa.RecordBatch, fields: tuple[str, ...] | None
+) -> Iterator[tuple[Key, Row]]:
+    """The rows of a batch with their keys; only the named fields when given."""
+    names = tuple(f.name for f in entity_type.fields) if fields is None else fields
+    columns = batch_columns(batch, names)
+    for at, key in enumerate(batch_keys(entity_type, batch)):
+        yield key, {name: column[at] for name, column in zip(names, columns, strict=True)}
+
+
+def batch_digest(batch: pa.RecordBatch) -> str:
+    """BLAKE3 over names, forms and normalised buffers: the same rows give the same digest."""
+    hasher = blake3.blake3()
+    for index in range(batch.num_columns):
+        array = batch.column(index)
+        spec = batch.schema.field(index)
+        head = [spec.name, _form(batch, index), str(spec.type), len(array), array.null_count]
+        hasher.update(json.dumps(head).encode())
+        for buffer in normal_buffers(array):
+            hasher.update(len(buffer).to_bytes(8, "little"))
+            hasher.update(buffer)
+    return hasher.hexdigest()
+
+
+def normal_buffers(array: pa.Array) -> list[memoryview]:
+    """The buffers that carry the content: validity (if any null), then values or offsets and data.
+
+    An array that is a slice, or whose null slots hold anything but zero, is rebuilt first.
+    """
+    if array.offset or array.null_count:
+        array = pa.array(array.to_pylist(), array.type)
+    views: list[memoryview] = []
+    length = len(array)
+    for index, buffer in enumerate(array.buffers()):
+        if index == 0 and not array.null_count:
+            continue
+        if buffer is None:
+            views.append(memoryview(b""))
+            continue
+        views.append(memoryview(buffer)[: _content_size(array, index, length)])
+    return views
+
+
+def _content_size(array: pa.Array, index: int, length: int) -> int:
+    if index == 0 or array.type == pa.bool_():
+        return (length + 7) // 8
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        offsets = memoryview(array.buffers()[1]).cast("B")
+        if index == 1:
+            return 4 * (length + 1)
+        return int.from_bytes(offsets[4 * length : 4 * length + 4], "little")
+    return length * (array.type.bit_width // 8)

@@ -1,0 +1,57 @@
+"""The trace: what the agent did, in order, as far as the harness recorded it.
+
+The trace is evidence about the agent's conduct, never about the state (DESIGN.md §7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from statediff.model.values import Map, Value
+
+
+class ActionClass(Enum):
+    """The action taxonomy of [SSD §V]; `UNKNOWN` ranks as the riskiest."""
+
+    READ = "read"
+    REVERSIBLE_UPDATE = "reversible-update"
+    CONDITIONAL_UPDATE = "conditional-update"
+    IRREVERSIBLE_DELETION = "irreversible-deletion"
+    PERMISSION_CHANGE = "permission-change"
+    NOTIFICATION = "notification"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One call with effects, or one read; `id` is minted by the harness or taken from the trace."""
+
+    id: str
+    tool: str
+    action_class: ActionClass = ActionClass.UNKNOWN
+    arguments: Map = Map(())
+    result: Value = None
+    error: str | None = None
+    principal: str | None = None
+    attempt: int = 1
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The ordered log. `is_complete` only where nothing could act unrecorded."""
+
+    actions: tuple[Action, ...] = ()
+    is_complete: bool = False
+    cause: str = "the agent's calls were not recorded"
+    """Why the log may be incomplete."""
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """The agent gave no answer that could be read; `cause` says why. Claims about it FAIL."""
+
+    cause: str

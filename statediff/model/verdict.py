@@ -1,0 +1,153 @@
+"""Truth, findings, verdicts and the numbers beside them (DESIGN.md §3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+
+from statediff.model.delta import Delta, Doubt, HiddenDelta
+from statediff.model.values import Key, Observed
+
+
+class Truth(Enum):
+    """Strong Kleene truth."""
+
+    HOLDS = "HOLDS"
+    FAILS = "FAILS"
+    UNKNOWN = "UNKNOWN"
+
+
+class Verdict(Enum):
+    MATCH = "MATCH"
+    DIVERGE = "DIVERGE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Stage(Enum):
+    """The stages of judgement, in the order of the report [SSD §VII]."""
+
+    FORBID = "forbid"
+    FRAME = "frame"
+    REQUIRE = "require"
+    STEPS = "steps"
+    ACTIONS = "actions"
+    ANSWER = "answer"
+    ACCESS = "access"
+
+
+class Result(Enum):
+    """The three results beside the verdict [TV §3.6]; each folds its own clauses."""
+
+    TOOL = "tool"
+    TASK = "task"
+    OUTCOME = "outcome"
+
+
+RESULT_OF_STAGE = {
+    Stage.FORBID: Result.OUTCOME,
+    Stage.FRAME: Result.OUTCOME,
+    Stage.REQUIRE: Result.OUTCOME,
+    Stage.STEPS: Result.OUTCOME,
+    Stage.ACTIONS: Result.TOOL,
+    Stage.ANSWER: Result.TASK,
+    Stage.ACCESS: Result.TASK,
+}
+
+
+@dataclass(frozen=True)
+class WitnessRow:
+    """A fragment of state that shows a finding: `side` is before, after, input or answer."""
+
+    side: str
+    type: str
+    key: Key
+    fields: tuple[tuple[str, Observed], ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both sides of a comparison that decided a clause, as text of the contract and as values."""
+
+    text: str
+    left: str
+    right: str
+    operator: str
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The small state fragment and comparisons that show a finding; small, not proven minimal."""
+
+    rows: tuple[WitnessRow, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a clause yielded.
+
+    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `component` names the
+    pipeline stage that owns the cause: capture, resolve, canonicalize, policy or evidence.
+    `missing` names each observation that UNKNOWN waits for.
+    """
+
+    clause: str
+    code: str
+    stage: Stage
+    truth: Truth
+    sentence: str
+    component: str = "policy"
+    deltas: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    witness: Witness = Witness()
+    missing: tuple[str, ...] = ()
+    rank: int = 0
+    """Order among findings of one stage: irreversible before conditional before reversible."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """[SSD eqs. 5–6], exact; None where undefined. The paper's text swaps the first two names."""
+
+    precision: Fraction | None
+    recall: Fraction | None
+    forbidden_effect_rate: Fraction
+
+
+@dataclass(frozen=True)
+class ClauseTruth:
+    """The truth of one clause after all its findings."""
+
+    clause: str
+    stage: Stage
+    truth: Truth
+    summary: str
+    """The clause in an English sentence."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Everything policy decided about one trial."""
+
+    verdict: Verdict
+    tool: Verdict | None
+    task: Verdict | None
+    outcome: Verdict | None
+    """None where the contract has no clause of that result."""
+    clauses: tuple[ClauseTruth, ...]
+    findings: tuple[Finding, ...]
+    metrics: Metrics
+    deltas: tuple[Delta, ...]
+    explained_by: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(delta id, clauses that explain it), in delta order."""
+    hidden: tuple[HiddenDelta, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    read_sets: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
+    """(clause, fragment ids it read), for the bundle."""
+
+    def truth_of(self, clause: str) -> Truth:
+        for entry in self.clauses:
+            if entry.clause == clause:
+                return entry.truth
+        raise KeyError(clause)

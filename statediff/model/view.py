@@ -1,0 +1,126 @@
+"""Views of a state: what the judging stages read, row by row, without loading whole tables.
+
+A `StateView` shows one state under one canonicalizer. A `RecordingView` notes every look, so that
+the bundle can hold exactly what the decision read. Replay uses a view over a bundle's fragments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from statediff.model.schema import Schema
+from statediff.model.state import Coverage, Enumeration, Row, State
+from statediff.model.values import Key
+
+
+class Canonicalizer(Protocol):
+    """ν as a row-local function. `row` returns a new row and never changes its argument."""
+
+    def row(self, type_name: str, row: Mapping[str, object]) -> Row: ...
+
+    def touches(self, type_name: str) -> bool: ...
+
+
+class View(Protocol):
+    """One side of a trial, as the judging stages see it."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def enumeration(self, type_name: str) -> Enumeration: ...
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        """The entity, or None when no row is known (absent only if the enumeration is complete)."""
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        """Every known entity in key order; each row has at least `fields`."""
+
+
+class StateView:
+    """A state under a canonicalizer. Types the schema has but no table serves are unobserved."""
+
+    def __init__(
+        self,
+        state: State,
+        canonicalizer: Canonicalizer | None = None,
+        unobserved: Mapping[str, str] | None = None,
+    ) -> None:
+        self._state = state
+        self._canonicalizer = canonicalizer
+        self._unobserved = dict(unobserved or {})
+
+    @property
+    def schema(self) -> Schema:
+        return self._state.schema
+
+    def enumeration(self, type_name: str) -> Enumeration:
+        if type_name in self._unobserved:
+            return Enumeration(Coverage.UNOBSERVED, self._unobserved[type_name])
+        table = self._state.tables.get(type_name)
+        if table is None:
+            return Enumeration(Coverage.UNOBSERVED, "no source delivered it")
+        return table.enumeration
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+            return None
+        row = self._state.tables[type_name].row(key)
+        return None if row is None else self._canonical(type_name, row)
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+            return
+        table = self._state.tables[type_name]
+        whole = self._canonicalizer is not None and self._canonicalizer.touches(type_name)
+        for key, row in table.rows(None if whole else fields):
+            yield key, self._canonical(type_name, row)
+
+    def _canonical(self, type_name: str, row: Row) -> Row:
+        if self._canonicalizer is None or not self._canonicalizer.touches(type_name):
+            return row
+        return self._canonicalizer.row(type_name, row)
+
+
+@dataclass(frozen=True, order=True)
+class Look:
+    """One entity that was asked for: `side` is before or after."""
+
+    side: str
+    type: str
+    key: Key
+
+
+@dataclass(frozen=True, order=True)
+class Scan:
+    """A whole type that was ranged over, with the fields that were read."""
+
+    side: str
+    type: str
+    fields: tuple[str, ...]
+
+
+class RecordingView:
+    """A view that notes what was read of it into `looks` and `scans`."""
+
+    def __init__(self, view: View, side: str, looks: set[Look], scans: set[Scan]) -> None:
+        self._view = view
+        self._side = side
+        self._looks = looks
+        self._scans = scans
+
+    @property
+    def schema(self) -> Schema:
+        return self._view.schema
+
+    def enumeration(self, type_name: str) -> Enumeration:
+        return self._view.enumeration(type_name)
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        self._looks.add(Look(self._side, type_name, key))
+        return self._view.row(type_name, key)
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        self._scans.add(Scan(self._side, type_name, fields))
+        return self._view.rows(type_name, fields)
