@@ -30,5 +30,8 @@ class Source(Protocol):
         """The entity types it delivers; `SourceUnavailable` if it cannot be asked."""
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
-        """One consistent reading, cut like `like` (the state before). Raises `SourceUnavailable`;
-        what it could only read in part it delivers with an incomplete enumeration and a cause."""
+        """One consistent reading, cut like `like` (the state before).
+
+        Raises `SourceUnavailable`; what it could only read in part it delivers with an incomplete
+        enumeration and a cause.
+        """

@@ -1,7 +1,9 @@
 """The contract as a document: its keys, their shapes and defaults, before any schema is known.
 
 These models are what the published JSON Schema is generated from. They check shape only; names,
-types and expressions are checked against a state schema in `contract/bind.py`.
+types and expressions are checked against a state schema in `contract/bind.py`. Nothing is coerced:
+`1.0` is no text, `true` no number, `"5"` no count. A field's description completes the sentence
+"expected …" in an error message (`contract/shape.py`) and is what an editor shows.
 """
 
 from __future__ import annotations
@@ -12,21 +14,36 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-TypeName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
-Duration = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$")]
-Expression = Annotated[str, Field(min_length=1, max_length=4000, json_schema_extra={
-    "description": "an expression of the contract language; write it in block style"})]
-Reason = Annotated[str, Field(min_length=3, max_length=2000)]
+Identifier = Annotated[str, Field(
+    pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$",
+    description="a name of letters, digits, `_`, `.` and `-`, at most 100")]
+TypeName = Annotated[str, Field(
+    pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$",
+    description="the name of an entity type (letters, digits, `_` and `.`)")]
+TypeNames = Annotated[TypeName | tuple[TypeName, ...], Field(
+    description="the name of an entity type, or a list of them")]
+Duration = Annotated[str, Field(
+    pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$",
+    description="a number and its unit (ms, s, m, h or d), e.g. `5s`")]
+Expression = Annotated[str, Field(
+    min_length=1, max_length=4000,
+    description="an expression of the contract language, in block style, at most 4000 characters")]
+Reason = Annotated[str, Field(
+    min_length=3, max_length=2000, description="a reason in words, 3 to 2000 characters")]
+Version = Annotated[str, Field(
+    pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")]
+Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 Scalar = bool | int | Decimal | str | None
 OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=False)
+class Part(BaseModel):
+    """What all mappings with fixed keys share: nothing extra, nothing coerced, nothing changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
 
 
-class Exclude(_Part):
+class Exclude(Part):
     """A field or type outside the observation boundary Ω, and why."""
 
     what: Annotated[str, Field(description="TYPE or TYPE.FIELD")]
@@ -36,7 +53,7 @@ class Exclude(_Part):
 class Canonicalize(BaseModel):
     """One use of a versioned canonicalization rule. Further keys are the rule's parameters."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     use: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*@[0-9]+$",
                               description="rule@version, e.g. timestamp@1")]
@@ -49,21 +66,21 @@ class Canonicalize(BaseModel):
         return dict(self.model_extra or {})
 
 
-class Identify(_Part):
+class Identify(Part):
     """A versioned rule that pairs entities of a type without a stable key by natural key."""
 
     type: TypeName
     match_on: Annotated[dict[str, str | None], Field(
         min_length=1, description="FIELD: rule@version, or nothing for raw equality")]
-    version: Annotated[int, Field(ge=1)]
+    version: Annotated[int, Field(ge=1, description="a whole number of at least 1")]
     because: Reason
 
 
-class Count(_Part):
+class Count(Part):
     """How many entities a pattern may match."""
 
-    min: Annotated[int, Field(ge=0)] = 0
-    max: Annotated[int, Field(ge=0)] | None = None
+    min: Annotated[int, Field(ge=0, description="a whole number of at least 0")] = 0
+    max: Annotated[int, Field(ge=0, description="a whole number of at least 0")] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Count:
@@ -72,25 +89,30 @@ class Count(_Part):
         return self
 
 
-class Clause(_Part):
+class Clause(Part):
     """A pattern over deltas, or (with `that` alone) an expression over the states."""
 
     id: Identifier | None = None
-    create: TypeName | tuple[TypeName, ...] | None = None
-    update: TypeName | tuple[TypeName, ...] | None = None
-    delete: TypeName | tuple[TypeName, ...] | None = None
-    link: TypeName | tuple[TypeName, ...] | None = None
-    unlink: TypeName | tuple[TypeName, ...] | None = None
-    any: TypeName | tuple[TypeName, ...] | None = None
+    create: TypeNames | None = None
+    update: TypeNames | None = None
+    delete: TypeNames | None = None
+    link: TypeNames | None = None
+    unlink: TypeNames | None = None
+    any: TypeNames | None = None
     where: Expression | None = None
-    set: dict[str, Any] | None = None
-    from_: Annotated[dict[str, Any] | None, Field(alias="from")] = None
-    fields: tuple[str, ...] | None = None
-    count: int | Literal["every"] | Count | None = None
+    set: Annotated[dict[str, Any] | None, Field(
+        description="a mapping of fields to their values after")] = None
+    from_: Annotated[dict[str, Any] | None, Field(
+        alias="from", description="a mapping of fields to their values before")] = None
+    fields: Annotated[tuple[str, ...] | None, Field(description="a list of field names")] = None
+    count: Annotated[
+        Annotated[int, Field(ge=0)] | Literal["every"] | Count | None,
+        Field(description="a whole number of at least 0, `every`, or a mapping of min and max"),
+    ] = None
     that: Expression | None = None
     by: Literal["agent", "user", "system"] | None = None
     during: Literal["run"] | None = None
-    distinct: tuple[str, ...] | None = None
+    distinct: Annotated[tuple[str, ...] | None, Field(description="a list of clause ids")] = None
     because: Reason | None = None
 
     @property
@@ -116,7 +138,7 @@ class Clause(_Part):
         return self
 
 
-class Effect(_Part):
+class Effect(Part):
     """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
 
     on: Annotated[str, Field(pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
@@ -127,7 +149,7 @@ class Effect(_Part):
     retry_safe: bool | None = None
 
 
-class Evidence(_Part):
+class Evidence(Part):
     """A source that must report, and how fresh its readings must be."""
 
     max_age: Duration | None = None
@@ -137,50 +159,73 @@ class Evidence(_Part):
     history: Literal["required"] | None = None
 
 
-class Claim(_Part):
+class Claim(Part):
+    """One claim with a name of its own."""
+
     id: Identifier | None = None
     that: Expression
 
 
-class Answer(_Part):
+class Answer(Part):
     """What the agent must answer: names and types, and claims the state must confirm."""
 
     schema_: Annotated[dict[str, Literal["int", "decimal", "text", "bool", "list", "map", "any"]],
                        Field(alias="schema")] = {}
-    claims: tuple[Expression | Claim, ...] = ()
+    claims: tuple[Annotated[Expression | Claim, Field(
+        description="an expression, or a mapping of id and that")], ...] = ()
 
 
-class OpenFrame(_Part):
+class OpenFrame(Part):
+    """A frame that leaves unexplained changes alone, and why."""
+
     open: Reason
 
 
-class Weights(_Part):
-    reversible: Annotated[int, Field(ge=0)] = 1
-    conditional: Annotated[int, Field(ge=0)] = 3
-    irreversible: Annotated[int, Field(ge=0)] = 10
+class Weights(Part):
+    """w(ℓ): what a delta of each reversibility weighs in the forbidden-effect rate [SSD eq. 6]."""
+
+    reversible: Weight = 1
+    conditional: Weight = 3
+    irreversible: Weight = 10
 
 
-class ContractDocument(_Part):
+class ContractDocument(Part):
     """One contract: (Ω, Φ, ν, Γ, Λ, A) plus inputs and answer [SSD eq. 2]."""
 
-    contract: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_/.-]{0,199}$")]
-    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
-    owner: Annotated[str, Field(min_length=1, max_length=200)]
-    intent: Annotated[str, Field(min_length=10, max_length=4000)]
+    contract: Annotated[str, Field(
+        pattern=r"^[a-z0-9][a-z0-9_/.-]{0,199}$",
+        description="a name in lower case, e.g. shop/refund-returned-order")]
+    version: Version
+    owner: Annotated[str, Field(
+        min_length=1, max_length=200, description="who answers for this contract")]
+    intent: Annotated[str, Field(
+        min_length=10, max_length=4000,
+        description="what the run must bring about, in 10 to 4000 characters")]
     prompt: Annotated[str | None, Field(max_length=20000, description=(
         "what the agent is told; {name} stands for an input. Default: the intent"))] = None
     sandbox: Identifier | None = None
-    inputs: dict[Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")], Any] = {}
-    noop: bool = False
-    frame: Literal["closed"] | OpenFrame = "closed"
-    exclude: tuple[Exclude, ...] = ()
-    canonicalize: tuple[Canonicalize, ...] = ()
-    identify: tuple[Identify, ...] = ()
-    forbid: tuple[Clause, ...] = ()
-    require: tuple[Clause, ...] = ()
-    allow: tuple[Clause, ...] = ()
-    effects: tuple[Effect, ...] = ()
-    evidence: dict[str, Evidence] = {}
+    inputs: dict[Annotated[str, Field(
+        pattern=r"^[a-z_][a-z0-9_]*$",
+        description="a name of lower-case letters, digits and `_`")], Any] = {}
+    noop: Annotated[bool, Field(
+        description="true if doing nothing is right, else false")] = False
+    frame: Annotated[Literal["closed"] | OpenFrame, Field(
+        description="`closed`, or a mapping of open to a reason")] = "closed"
+    exclude: Annotated[tuple[Exclude, ...], Field(
+        description="a list of what lies outside Ω, with reasons")] = ()
+    canonicalize: Annotated[tuple[Canonicalize, ...], Field(
+        description="a list of versioned rules (ν), with reasons")] = ()
+    identify: Annotated[tuple[Identify, ...], Field(
+        description="a list of versioned rules of identity, with reasons")] = ()
+    forbid: Annotated[tuple[Clause, ...], Field(
+        description="a list of clauses (Γ), judged first")] = ()
+    require: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Φ)")] = ()
+    allow: Annotated[tuple[Clause, ...], Field(
+        description="a list of clauses: permitted, not required")] = ()
+    effects: Annotated[tuple[Effect, ...], Field(
+        description="a list of kinds of effect (Λ) and what holds for them")] = ()
+    evidence: Annotated[dict[str, Evidence], Field(
+        description="a mapping of the sources that must report (A)")] = {}
     weights: Weights = Weights()
     answer: Answer = Answer()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from statediff.model.values import Key, Observed, show_key
 
@@ -64,6 +65,30 @@ class Delta:
     def id(self) -> str:
         """How findings and bundles refer to the delta: `type[key].path`."""
         return delta_id(self.type, self.key, self.path)
+
+
+PERMISSION_TYPES: Final = frozenset({"db.role", "db.grant", "db.membership"})
+"""Types whose every change is a change of permissions, whatever the sandbox adds to them."""
+
+MESSAGE_TYPES: Final = frozenset({"message"})
+"""Types whose creation is a message that left the system."""
+
+
+def default_label(
+    op: Op,
+    type_name: str,
+    permission_types: frozenset[str] = PERMISSION_TYPES,
+    message_types: frozenset[str] = MESSAGE_TYPES,
+) -> Label:
+    """ℓ where no contract says otherwise (DESIGN.md §3, Numbers).
+
+    Deletion, permission change and outgoing message are irreversible, all else conditional: an
+    `unlink` too, for the row of an association is its key and can be linked again.
+    """
+    is_message = type_name in message_types and op in (Op.CREATE, Op.LINK)
+    if op is Op.DELETE or type_name in permission_types or is_message:
+        return Label.IRREVERSIBLE
+    return Label.CONDITIONAL
 
 
 def delta_id(type_name: str, key: Key, path: str) -> str:

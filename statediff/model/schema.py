@@ -63,6 +63,8 @@ class EntityType:
     deleted_when: str | None = None
     """Name of a boolean or nullable field: true or non-null means softly deleted."""
     made_by: str = "user"
+    is_open: bool = False
+    """No entity was seen, so its fields are not known: any name may be asked for, of any kind."""
 
     @property
     def source_table(self) -> str:
@@ -113,6 +115,7 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                 types[entity_type.name] = EntityType(
                     known.name, known.key, known.fields + extra, known.table,
                     known.is_association, known.keys_are_reused, known.deleted_when, known.made_by,
+                    known.is_open and entity_type.is_open,
                 )
         sources.extend(schema.sources)
     ordered = tuple(types[name] for name in sorted(types))

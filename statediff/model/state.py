@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 
 import blake3
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.values import Key, Observed, decode, encode, key_order
@@ -50,6 +51,7 @@ _PYTHON: Final[dict[Kind, type]] = {
     Kind.BYTES: bytes, Kind.TIMESTAMP: datetime, Kind.LOCAL_TIMESTAMP: datetime, Kind.DATE: date,
 }
 _TAGGED: Final = "tagged"
+_UNOBSERVED_PREFIX: Final = b'["unobserved",'
 _FORM: Final = b"statediff.form"
 
 
@@ -76,10 +78,15 @@ COMPLETE: Final = Enumeration(Coverage.COMPLETE)
 
 @dataclass(frozen=True)
 class ChunkRef:
-    """A chunk by content: `digest` (BLAKE3, hex) and how many rows it holds."""
+    """A chunk by content: `digest` (BLAKE3, hex) and how many rows it holds.
+
+    `is_fully_observed` says that no cell is `Unobserved`: two equal chunks then hold no doubt, and
+    a comparison need not load them. False is always safe; `is_fully_observed(batch)` tells.
+    """
 
     digest: str
     rows: int
+    is_fully_observed: bool = field(default=False, compare=False)
 
 
 class ChunkStore(Protocol):
@@ -99,7 +106,7 @@ class MemoryChunks:
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         digest = batch_digest(batch)
         self._batches.setdefault(digest, batch)
-        return ChunkRef(digest, batch.num_rows)
+        return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return self._batches[ref.digest]
@@ -272,8 +279,13 @@ def _encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
                 return pa.array(values, _ARROW[kind]), kind.value
             except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
                 pass  # beyond the native range: tagged below
-    tagged = [json.dumps(encode(v), ensure_ascii=True, separators=(",", ":")) for v in values]
-    return pa.array([t.encode() for t in tagged], pa.binary()), _TAGGED
+    return tagged_column(values), _TAGGED
+
+
+def tagged_column(values: Iterable[Observed]) -> pa.Array:
+    """The observations in tagged form: the JSON of `values.encode`, one cell each."""
+    texts = (json.dumps(encode(v), ensure_ascii=True, separators=(",", ":")) for v in values)
+    return pa.array([text.encode() for text in texts], pa.binary())
 
 
 def _decode_column(array: pa.Array, form: str) -> list[Any]:
@@ -289,7 +301,8 @@ def _decode_column(array: pa.Array, form: str) -> list[Any]:
     return values
 
 
-def _form(batch: pa.RecordBatch, index: int) -> str:
+def form_of(batch: pa.RecordBatch, index: int) -> str:
+    """How a column's cells are stored: a kind's name, `tagged` or `keyless`."""
     metadata = batch.schema.field(index).metadata or {}
     return bytes(metadata[_FORM]).decode()
 
@@ -297,7 +310,7 @@ def _form(batch: pa.RecordBatch, index: int) -> str:
 def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[Any]]:
     """The named columns, decoded to observations, in the order of `names`."""
     indexes = [batch.schema.get_field_index(name) for name in names]
-    return [_decode_column(batch.column(i), _form(batch, i)) for i in indexes]
+    return [_decode_column(batch.column(i), form_of(batch, i)) for i in indexes]
 
 
 def batch_keys(entity_type: EntityType, batch: pa.RecordBatch) -> list[Key]:
@@ -317,13 +330,26 @@ def batch_rows(
         yield key, {name: column[at] for name, column in zip(names, columns, strict=True)}
 
 
+def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
+    """Which cells of a column are `Unobserved`, as booleans; None when none can be."""
+    if form_of(batch, index) != _TAGGED:
+        return None
+    return pc.starts_with(batch.column(index), pattern=_UNOBSERVED_PREFIX)
+
+
+def is_fully_observed(batch: pa.RecordBatch) -> bool:
+    """Whether no cell of the batch is `Unobserved`."""
+    columns = (unobserved_cells(batch, index) for index in range(batch.num_columns))
+    return not any(cells is not None and pc.any(cells).as_py() for cells in columns)
+
+
 def batch_digest(batch: pa.RecordBatch) -> str:
     """BLAKE3 over names, forms and normalised buffers: the same rows give the same digest."""
     hasher = blake3.blake3()
     for index in range(batch.num_columns):
         array = batch.column(index)
         spec = batch.schema.field(index)
-        head = [spec.name, _form(batch, index), str(spec.type), len(array), array.null_count]
+        head = [spec.name, form_of(batch, index), str(spec.type), len(array), array.null_count]
         hasher.update(json.dumps(head).encode())
         for buffer in normal_buffers(array):
             hasher.update(len(buffer).to_bytes(8, "little"))

@@ -191,6 +191,8 @@ def _decode(tagged: Any, depth: int) -> Observed:
             return tuple(_value(decode(item, depth + 1)) for item in items)
         case ["map", list(items)]:
             return Map(tuple((str(name), _value(decode(item, depth + 1))) for name, item in items))
+        case _:
+            pass
     raise ValueError("unknown tag")
 
 
@@ -207,10 +209,12 @@ def order_key(value: Value) -> tuple[Any, ...]:
             return (0,)
         case bool():
             return (1, value)
-        case int() | Decimal():
-            return (2, value, str(value))
+        case int():
+            return (2, value, "i")
+        case Decimal():
+            return (2, value, f"d{value}") if not value.is_nan() else (3, str(value))
         case float():
-            return (2, value, value.hex()) if not math.isnan(value) else (3,)
+            return (2, value, value.hex()) if not math.isnan(value) else (3, "")
         case str():
             return (4, value)
         case bytes():

@@ -83,7 +83,7 @@ class StateView:
         return self._canonicalizer.row(type_name, row)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Look:
     """One entity that was asked for: `side` is before or after."""
 
@@ -92,7 +92,7 @@ class Look:
     key: Key
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Scan:
     """A whole type that was ranged over, with the fields that were read."""
 
@@ -101,14 +101,32 @@ class Scan:
     fields: tuple[str, ...]
 
 
-class RecordingView:
-    """A view that notes what was read of it into `looks` and `scans`."""
+class Ledger:
+    """What was read on behalf of each clause; `clause` "" is what all of them share."""
 
-    def __init__(self, view: View, side: str, looks: set[Look], scans: set[Scan]) -> None:
+    def __init__(self) -> None:
+        self.clause = ""
+        self.looks: dict[str, set[Look]] = {}
+        self.scans: dict[str, set[Scan]] = {}
+
+    def begin(self, clause: str) -> None:
+        """From now on, what is read is read for `clause`."""
+        self.clause = clause
+
+    def look(self, look: Look) -> None:
+        self.looks.setdefault(self.clause, set()).add(look)
+
+    def scan(self, scan: Scan) -> None:
+        self.scans.setdefault(self.clause, set()).add(scan)
+
+
+class RecordingView:
+    """A view that notes what was read of it in a ledger."""
+
+    def __init__(self, view: View, side: str, ledger: Ledger) -> None:
         self._view = view
         self._side = side
-        self._looks = looks
-        self._scans = scans
+        self._ledger = ledger
 
     @property
     def schema(self) -> Schema:
@@ -118,9 +136,9 @@ class RecordingView:
         return self._view.enumeration(type_name)
 
     def row(self, type_name: str, key: Key) -> Row | None:
-        self._looks.add(Look(self._side, type_name, key))
+        self._ledger.look(Look(self._side, type_name, key))
         return self._view.row(type_name, key)
 
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
-        self._scans.add(Scan(self._side, type_name, fields))
+        self._ledger.scan(Scan(self._side, type_name, fields))
         return self._view.rows(type_name, fields)

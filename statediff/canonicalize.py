@@ -1,0 +1,272 @@
+"""Stage 3, canonicalize: ν as a book of named, versioned rules over the fields of entities.
+
+The stage may change how a captured value is represented, by the rules the contract declares and
+no others, each with its reason. It may not change the captured state (raw and canonical values
+live side by side), touch a key, merge distinct keys, remove a field without a reason, or decide
+whether a difference matters: what a rule hides is still shown, and read by forbid clauses
+[SSD §III, §VI, §VII].
+
+Rules are row-local and deterministic, and canonicalizing twice equals once. No table is
+rewritten: ν is applied to the rows that are looked at. `ABSENT`, `Excluded` and `Unobserved` pass
+through every rule except `ignore@1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from statediff.contract.document import Canonicalize
+from statediff.contract.rules import RANK_REST, RULES, Rule, Setting, Transform
+from statediff.model.boundary import RuleError, did_you_mean, locate
+from statediff.model.delta import Doubt
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.stages import Canonical, Matching, RuleUse
+from statediff.model.state import Row
+from statediff.model.values import Excluded, Observed, Value, is_value, order_key, same
+
+__all__ = ["RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "canonicalize", "rule_book"]
+
+_ROUNDS: Final = 8
+"""A bound, not a need: three rounds are the most that any text is known to take."""
+
+
+@dataclass(frozen=True)
+class BoundRule:
+    """One rule on one place of a schema: a field, or parallel list fields zipped together."""
+
+    rule: Rule
+    type: str
+    fields: tuple[str, ...]
+    because: str
+    settings: tuple[Setting, ...]
+    transform: Transform
+
+    @property
+    def text(self) -> str:
+        """How findings and hidden deltas name it: `rule@version (reason)`."""
+        return f"{self.rule.id} ({self.because})"
+
+
+class RuleBook:
+    """ν over one schema: a `model.view.Canonicalizer`. `rule_book` builds it from a contract."""
+
+    def __init__(self, schema: Schema, uses: Iterable[BoundRule] = ()) -> None:
+        self.schema = schema
+        self.uses = tuple(uses)
+        self._by_type: dict[str, dict[str, list[BoundRule]]] = {}
+        self._zipped: dict[str, list[tuple[str, ...]]] = {}
+        for use in self.uses:
+            by_field = self._by_type.setdefault(use.type, {})
+            for name in use.fields:
+                by_field.setdefault(name, []).append(use)
+            if len(use.fields) > 1:
+                self._zipped.setdefault(use.type, []).append(use.fields)
+
+    def touches(self, type_name: str) -> bool:
+        """Whether any rule applies to the type."""
+        return type_name in self._by_type
+
+    def row(self, type_name: str, row: Mapping[str, object]) -> Row:
+        """A new row with every rule of the type applied."""
+        canonical = cast(Row, dict(row))
+        for name, uses in self._by_type.get(type_name, {}).items():
+            if name in canonical:
+                alone = [use for use in uses if len(use.fields) == 1]
+                canonical[name] = _apply(alone, canonical[name])
+        for names in self._zipped.get(type_name, ()):
+            _sort_zipped(canonical, names)
+        return canonical
+
+    def value(self, type_name: str, field_name: str, value: Observed) -> Observed:
+        """One value, such as a contract's literal, as the field's values become under ν.
+
+        A zipped list has no companions here and is sorted alone.
+        """
+        return _apply(self._on(type_name, field_name), value)
+
+    def literal(self, type_name: str, field_name: str) -> Callable[[Value], Observed] | None:
+        """`value` for one field, or None when no rule applies to it."""
+        if not self._on(type_name, field_name):
+            return None
+        return lambda value: self.value(type_name, field_name, value)
+
+    def kind_of(self, type_name: str, field_name: str) -> Kind | None:
+        """The kind of the field's canonical values where a rule changes it, else None."""
+        kinds = [use.rule.yields for use in self._on(type_name, field_name)]
+        return next((kind for kind in reversed(kinds) if kind is not None), None)
+
+    def ignores(self, type_name: str, field_name: str) -> str | None:
+        """The text of the rule that removes the field's values, or None."""
+        uses = self._on(type_name, field_name)
+        return next((use.text for use in uses if use.rule.is_removal), None)
+
+    def rules_on(self, type_name: str, field_name: str) -> tuple[str, ...]:
+        """The rules on a field, each as `rule@version (reason)`, in the order they apply."""
+        return tuple(use.text for use in self._on(type_name, field_name))
+
+    def _on(self, type_name: str, field_name: str) -> Sequence[BoundRule]:
+        return self._by_type.get(type_name, {}).get(field_name, ())
+
+
+def canonicalize(matching: Matching, book: RuleBook, doubts: tuple[Doubt, ...] = ()) -> Canonical:
+    """The matching's raw states with ν over them; nothing is rewritten, doubts are carried on."""
+    uses = tuple(
+        RuleUse(
+            use.rule.id, use.type, "+".join(use.fields), use.because,
+            tuple((setting.name, setting.text) for setting in use.settings),
+        )
+        for use in book.uses
+    )  # fmt: skip
+    return Canonical(matching.before, matching.after, book, uses, doubts)
+
+
+def rule_book(schema: Schema, document_rules: tuple[Canonicalize, ...]) -> RuleBook:
+    """The contract's `canonicalize` section over a schema.
+
+    Raises `RuleError(index, message)` for the first rule that is unknown, names something the
+    schema does not have, has a parameter it does not know, or would be unsound where it stands.
+    """
+    uses: list[BoundRule] = []
+    for index, document in enumerate(document_rules):
+        rule = _rule(document.use, index)
+        if not document.because.strip():
+            raise RuleError(index, f"{rule.id} has no reason; add `because:`")
+        settings = _settings(rule, document.parameters, index)
+        transform = rule.make({setting.name: setting.value for setting in settings})
+        for target in document.on:
+            type_name, fields = _place(schema, rule, target, index)
+            use = BoundRule(rule, type_name, fields, document.because, settings, transform)
+            for name in fields:
+                _check_beside(use, name, [u for u in uses if _covers(u, type_name, name)], index)
+            uses.append(use)
+    return RuleBook(schema, uses)
+
+
+def _rule(name: str, index: int) -> Rule:
+    if name in RULES:
+        return RULES[name]
+    family = name.partition("@")[0]
+    versions = sorted(rule.id for rule in RULES.values() if rule.name == family)
+    if versions:
+        raise RuleError(index, f"there is no {name}; known versions: {', '.join(versions)}")
+    raise RuleError(index, f"there is no rule {name!r}{did_you_mean(name, RULES)}")
+
+
+def _settings(rule: Rule, given: Mapping[str, Any], index: int) -> tuple[Setting, ...]:
+    known = {parameter.name: parameter for parameter in rule.parameters}
+    for name in given:
+        if name not in known:
+            takes = did_you_mean(name, known) if known else "; it takes none"
+            raise RuleError(index, f"{rule.id} has no parameter {name!r}{takes}")
+    settings: list[Setting] = []
+    for name, parameter in known.items():
+        raw = given.get(name, parameter.default)
+        try:
+            settings.append(parameter.parse(name, raw))
+        except ValueError as error:
+            raise RuleError(index, f"{rule.id}: {error}") from None
+    return tuple(settings)
+
+
+def _place(
+    schema: Schema, rule: Rule, target: str | tuple[str, ...], index: int
+) -> tuple[str, tuple[str, ...]]:
+    """The type and the fields a target names, checked against what the rule may be used on."""
+    places = (target,) if isinstance(target, str) else target
+    if len(places) > 1 and not rule.zips:
+        raise RuleError(
+            index, f"{rule.id} takes fields one by one; write {', '.join(places)} without brackets"
+        )
+    found: list[tuple[EntityType, Field]] = []
+    for what in places:
+        entity_type, field = locate(schema, what, index)
+        if field is None:
+            raise RuleError(index, f"{what} is a type; {rule.id} is used on TYPE.FIELD")
+        _check_field(rule, entity_type, field, index)
+        found.append((entity_type, field))
+    if not found:
+        raise RuleError(index, f"{rule.id} names no field; write TYPE.FIELD")
+    types = {entity_type.name for entity_type, _ in found}
+    if len(types) > 1:
+        raise RuleError(index, f"lists zipped together belong to one type, not {sorted(types)}")
+    names = tuple(field.name for _, field in found)
+    if len(set(names)) < len(names):
+        raise RuleError(index, f"a list is zipped with itself: {', '.join(names)}")
+    return found[0][0].name, names
+
+
+def _check_field(rule: Rule, entity_type: EntityType, field: Field, index: int) -> None:
+    where = f"{entity_type.name}.{field.name}"
+    if field.name in entity_type.key:
+        raise RuleError(
+            index, f"{where} is part of the key of {entity_type.name}; rules never apply to keys"
+        )
+    if field.reference is not None and not rule.keeps_references:
+        raise RuleError(
+            index, f"{where} refers to {field.reference}: {rule.id} could make two different "
+            "entities look like one"
+        )  # fmt: skip
+    if field.kind not in rule.kinds:
+        kinds = ", ".join(sorted(kind.value for kind in rule.kinds))
+        raise RuleError(
+            index, f"{where} is of kind {field.kind.value}; {rule.id} applies to {kinds}"
+        )
+
+
+def _covers(use: BoundRule, type_name: str, field_name: str) -> bool:
+    return use.type == type_name and field_name in use.fields
+
+
+def _check_beside(use: BoundRule, name: str, earlier: list[BoundRule], index: int) -> None:
+    """Refuse what would make the result depend on luck: repeats, dead rules, unsound orders."""
+    where = f"{use.type}.{name}"
+    for other in earlier:
+        pair = f"{other.rule.id} and {use.rule.id} on {where}"
+        if other.rule.name == use.rule.name:
+            raise RuleError(index, f"{use.rule.name} is used twice on {where}; keep one")
+        if other.rule.stands_alone or use.rule.stands_alone:
+            alone = other.rule if other.rule.stands_alone else use.rule
+            raise RuleError(index, f"{pair}: {alone.id} leaves nothing for the other to do")
+        if other.rule.rank == use.rule.rank < RANK_REST:
+            raise RuleError(index, f"{pair} do the same work in two ways; keep one")
+        if other.rule.rank > use.rule.rank:
+            raise RuleError(
+                index, f"{pair}: in this order the result is not canonical; "
+                f"put {use.rule.id} before {other.rule.id}"
+            )  # fmt: skip
+
+
+def _apply(uses: Sequence[BoundRule], value: Observed) -> Observed:
+    """The value under the rules of one field, in their order, until they change nothing more.
+
+    Once is not always enough: case folding can leave text that is not normalized (U+1F90 followed
+    by U+0343 needs a second round).
+    """
+    for _ in range(_ROUNDS if len(uses) > 1 else 1):
+        previous = value
+        for use in uses:
+            if use.rule.is_removal:
+                value = Excluded(use.text)
+            elif is_value(value):
+                value = use.transform(cast(Value, value))
+        if same(previous, value):
+            break
+    return value
+
+
+def _sort_zipped(row: Row, names: tuple[str, ...]) -> None:
+    """Sort parallel lists together, by their items in the order of `names`.
+
+    Lists of different lengths are not parallel, and a marker or null is no list: they stay.
+    """
+    lists = [row.get(name) for name in names]
+    tuples = [items for items in lists if isinstance(items, tuple)]
+    if len(tuples) < len(lists) or len({len(items) for items in tuples}) > 1:
+        return
+    together = sorted(
+        zip(*tuples, strict=True), key=lambda items: tuple(order_key(item) for item in items)
+    )
+    for at, name in enumerate(names):
+        row[name] = tuple(items[at] for items in together)

@@ -1,0 +1,95 @@
+"""Stage 1, capture: every source is read once, and what each delivered is kept as it is.
+
+1. The sources are read in the order of their names, so that evidence has one order.
+2. A source that cannot be read leaves a reading that says so, and a state in which every type it
+   would have delivered is unobserved with the cause. Nothing else is caught.
+3. Each reading gets the evidence id `moment/source`, e.g. `before/shop-db`.
+
+This stage may not decide anything: not whether two readings agree, nor whether one is fresh enough,
+nor whether a difference matters [SSD §VII].
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.errors import AdapterError
+from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, State, build_table
+
+
+def take(
+    sources: Sequence[Source],
+    store: ChunkStore,
+    clock: Clock,
+    like: Capture | None,
+    moment: str,
+) -> Capture:
+    """Everything the sources show at one moment (`before` or `after`), sorted by source name.
+
+    `like` is the capture before: each source's state is cut in the same places, so that chunks that
+    did not change are shared. Raises `AdapterError` when two sources share a name or a source
+    answers for another.
+    """
+    ordered = sorted(sources, key=lambda source: source.name)
+    for one, other in itertools.pairwise(ordered):
+        if one.name == other.name:
+            raise AdapterError(f"two sources are named {one.name!r}: give each its own name")
+    earlier = {} if like is None else {part.reading.source: part.state for part in like.parts}
+    return Capture(
+        tuple(
+            _read(source, store, clock, earlier.get(source.name), moment) for source in ordered
+        )
+    )
+
+
+def _read(
+    source: Source, store: ChunkStore, clock: Clock, like: State | None, moment: str
+) -> SourceCapture:
+    evidence = f"{moment}/{source.name}"
+    try:
+        part = source.read(store, clock, like)
+    except SourceUnavailable as error:
+        cause = str(error)
+        state = unobserved_state(_expected_schema(source, like), store, cause, like)
+        reading = Reading(
+            evidence, source.name, ReadingKind.SCAN, clock(), "trial", is_complete=False,
+            digest=None, cause=cause,
+        )
+        return SourceCapture(reading, state)
+    if part.reading.source != source.name:
+        raise AdapterError(
+            f"source {source.name!r} delivered a reading of {part.reading.source!r}"
+        )
+    return SourceCapture(replace(part.reading, id=evidence), part.state)
+
+
+def _expected_schema(source: Source, like: State | None) -> Schema:
+    if like is not None:
+        return like.schema
+    try:
+        return source.schema()
+    except SourceUnavailable:
+        return Schema(source.name, "0", (), ((source.name, ()),))
+
+
+def unobserved_state(
+    schema: Schema, store: ChunkStore, cause: str, like: State | None = None
+) -> State:
+    """A state of which nothing is known: every type of the schema unobserved with the cause.
+
+    The tables hold no rows: the chunks of `like`, equal by digest, would read as "unchanged".
+    """
+    return State(
+        schema,
+        {
+            t.name: build_table(
+                t, (), store, like=None if like is None else like.tables.get(t.name)
+            ).unobserved(cause)
+            for t in schema.types
+        },
+    )

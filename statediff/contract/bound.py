@@ -1,0 +1,128 @@
+"""A contract bound to a state schema: every name resolved, every expression typed.
+
+`bind` is where a contract meets a schema; what it cannot resolve is a `Problem` with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from statediff.contract.document import ContractDocument
+from statediff.contract.syntax import Node, Read
+from statediff.model.delta import Label, Op
+from statediff.model.schema import Schema
+from statediff.model.values import Value
+from statediff.model.verdict import Stage
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A clause over deltas. `where` and `that` are bound once per type it names.
+
+    `sets` and `froms` are (path, expression) pairs that the new and the old entity must equal.
+    `fields` are the selected paths, None for all. `high` None means unbounded.
+    """
+
+    id: str
+    section: Stage | None
+    """FORBID, REQUIRE, or None for an allow clause, which explains and never fails by itself."""
+    operations: frozenset[Op]
+    types: tuple[str, ...]
+    where: Mapping[str, Node | None]
+    sets: Mapping[str, tuple[tuple[str, Node], ...]]
+    froms: Mapping[str, tuple[tuple[str, Node], ...]]
+    fields: tuple[str, ...] | None
+    low: int
+    high: int | None
+    is_every: bool
+    that: Mapping[str, Node | None]
+    by: str | None
+    during_run: bool
+    sentence: str
+    reads: frozenset[Read]
+    distinct: tuple[str, ...] = ()
+    relation: str | None = None
+    """For `link: TYPE.field`: the to-one reference whose re-pointing it selects."""
+    names_fields: bool = False
+    """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A clause that is one expression over the states or the answer."""
+
+    id: str
+    section: Stage
+    node: Node
+    text: str
+    sentence: str
+    reads: frozenset[Read]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Λ for an operation on a type. `authorized_by` None means that no authorization is needed."""
+
+    id: str
+    operations: frozenset[Op]
+    type: str
+    label: Label | None
+    authorized_by: Node | None
+    text: str
+    compensation: str | None
+    is_retry_safe: bool | None
+    sentence: str
+    reads: frozenset[Read]
+
+
+@dataclass(frozen=True)
+class EvidenceRule:
+    """One source that must report. `max_age_seconds` None means any age."""
+
+    source: str
+    max_age_seconds: Decimal | None
+    authority: tuple[str, ...]
+    acknowledgement_suffices: bool
+    needs_history: bool
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A contract as the judging stages use it."""
+
+    document: ContractDocument
+    digest: str
+    """SHA-256 of the file as read, hex."""
+    schema: Schema
+    inputs: Mapping[str, Value]
+    forbid: tuple[Pattern | Condition, ...]
+    require: tuple[Pattern | Condition, ...]
+    allow: tuple[Pattern, ...]
+    claims: tuple[Condition, ...]
+    effects: tuple[Effect, ...]
+    evidence: tuple[EvidenceRule, ...]
+    frame_is_open: bool
+    excluded: Callable[[str, str], str | None]
+    """(type, field) → the rule that puts it outside Ω, or None; field "" asks for the type."""
+
+    @property
+    def name(self) -> str:
+        return self.document.contract
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """Every pattern of forbid, require and allow, in that order."""
+        clauses = (*self.forbid, *self.require)
+        return (*(c for c in clauses if isinstance(c, Pattern)), *self.allow)
+
+    @property
+    def weights(self) -> Mapping[Label, int]:
+        w = self.document.weights
+        return {Label.REVERSIBLE: w.reversible, Label.CONDITIONAL: w.conditional,
+                Label.IRREVERSIBLE: w.irreversible}
+
+    @property
+    def needs_answer(self) -> bool:
+        return bool(self.document.answer.schema_ or self.claims)

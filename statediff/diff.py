@@ -1,0 +1,380 @@
+"""Δ: the typed differences between two states, canonical and restricted to Ω [SSD §III, eq. 3].
+
+The stage may say what changed, what changed without counting (hidden by ν or Ω, and by which
+rule), and where it cannot say (doubts). It may not decide whether a change is right, pair
+entities other than by key, guess across a gap in what was observed, or drop a difference: each
+raw difference is a delta, a hidden delta or under a doubt.
+
+1. chunks: equal digests are equal rows;
+2. columns: chunks that differ are compared in Arrow, which leaves candidate rows;
+3. rows: candidates are decoded, canonicalized and compared with `values.same`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from statediff.model.boundary import Boundary
+from statediff.model.columns import RowChange, batch_changes, batches_equal, table_changes
+from statediff.model.delta import (
+    MESSAGE_TYPES,
+    PERMISSION_TYPES,
+    Delta,
+    Diff,
+    Doubt,
+    Entity,
+    HiddenDelta,
+    Op,
+    default_label,
+)
+from statediff.model.lens import Lens, RuleNames, raw_entity
+from statediff.model.multiset import Item, cancel, doubts_about
+from statediff.model.schema import EntityType
+from statediff.model.state import (
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    Row,
+    State,
+    Table,
+    build_table,
+)
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Key,
+    Observed,
+    Unobserved,
+    is_value,
+    key_order,
+    same,
+)
+from statediff.model.view import Canonicalizer
+
+__all__ = ["DiffOptions", "batch_changes", "batches_equal", "diff", "table_changes"]
+
+EvidenceIds: TypeAlias = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+"""Type → the ids of the readings behind it, before and after."""
+
+_STAGE: Final = "capture"
+_OP_ORDER: Final = {op: at for at, op in enumerate((Op.DELETE, Op.UNLINK, Op.CREATE, Op.LINK))}
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """What a comparison may assume.
+
+    `missing_is_empty`: a type that one state does not have at all was empty there; otherwise
+    nothing is known of it. `trust_digests`: equal chunk digests prove equal rows.
+    """
+
+    missing_is_empty: bool = False
+    trust_digests: bool = True
+    permission_types: frozenset[str] = PERMISSION_TYPES
+    message_types: frozenset[str] = MESSAGE_TYPES
+
+
+DEFAULTS: Final = DiffOptions()
+
+
+def diff(
+    before: State,
+    after: State,
+    canonicalizer: Canonicalizer | None = None,
+    boundary: Boundary | None = None,
+    *,
+    rule_names: RuleNames | None = None,
+    doubts: Iterable[Doubt] = (),
+    evidence: EvidenceIds | None = None,
+    options: DiffOptions = DEFAULTS,
+) -> Diff:
+    """Everything that changed from `before` to `after`, sorted by (type, key, path).
+
+    Works without a contract: no canonicalizer means raw comparison, no boundary means all of it.
+    `doubts` of earlier stages are carried on beside those found here.
+    """
+    scope = _Scope(canonicalizer, boundary, rule_names, evidence or {}, options)
+    deltas: list[Delta] = []
+    hidden: list[HiddenDelta] = []
+    places = list(doubts)
+    names = {*before.schema.by_name, *after.schema.by_name, *before.tables, *after.tables}
+    for name in sorted(names):
+        for found in _type_changes(name, before, after, scope):
+            match found:
+                case Delta():
+                    deltas.append(found)
+                case HiddenDelta():
+                    hidden.append(found)
+                case Doubt():
+                    places.append(found)
+    distinct = {_doubt_order(doubt): doubt for doubt in places}
+    return Diff(
+        tuple(sorted(deltas, key=_delta_order)),
+        tuple(sorted(hidden, key=lambda h: (*_delta_order(h.delta), h.rule))),
+        tuple(distinct[order] for order in sorted(distinct)),
+    )
+
+
+_Found: TypeAlias = Delta | HiddenDelta | Doubt
+
+
+@dataclass(frozen=True)
+class _Scope:
+    canonicalizer: Canonicalizer | None
+    boundary: Boundary | None
+    rule_names: RuleNames | None
+    evidence: EvidenceIds
+    options: DiffOptions
+
+
+def _delta_order(delta: Delta) -> tuple[Any, ...]:
+    return (delta.type, key_order(delta.key), delta.path, _OP_ORDER.get(delta.op, len(_OP_ORDER)))
+
+
+def _doubt_order(doubt: Doubt) -> tuple[Any, ...]:
+    key = () if doubt.key is None else (key_order(doubt.key),)
+    path = () if doubt.path is None else (doubt.path,)
+    return (doubt.type, key, path, doubt.cause, doubt.stage, doubt.source)
+
+
+# --- one type ----------------------------------------------------------------------------------
+
+
+def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iterator[_Found]:
+    """What changed in one type, in any order."""
+    tables = _tables(name, before, after, scope.options)
+    sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
+    source = next(iter(sources)) if len(sources) == 1 else ""
+    gaps = [_enumeration(table) for table in tables]
+    if scope.boundary is None or scope.boundary.excludes(name) is None:
+        for gap in gaps:
+            if not gap.is_complete:
+                yield Doubt(name, None, None, gap.cause or "not enumerated", _STAGE, source)
+    left, right = tables
+    if left is None or right is None or any(g.coverage is Coverage.UNOBSERVED for g in gaps):
+        return
+    fields = (*left.type.by_name, *right.type.by_name)
+    lens = Lens(name, fields, scope.canonicalizer, scope.boundary, scope.rule_names)
+    if left.type.key == right.type.key:
+        yield from _Comparison(left, right, lens, scope, source).found()
+    elif lens.outside is None:
+        cause = f"the key changed from {left.type.key} to {right.type.key}"
+        yield Doubt(name, None, None, cause, "resolve", source)
+
+
+def _tables(
+    name: str, before: State, after: State, options: DiffOptions
+) -> tuple[Table | None, Table | None]:
+    left, right = before.tables.get(name), after.tables.get(name)
+    if options.missing_is_empty:
+        known = right or left
+        types = before.schema.by_name.get(name), after.schema.by_name.get(name)
+        fallback = known.type if known else types[0] or types[1]
+        left = left or _nothing(types[0] or fallback)
+        right = right or _nothing(types[1] or fallback)
+    return left, right
+
+
+def _nothing(entity_type: EntityType | None) -> Table | None:
+    return None if entity_type is None else build_table(entity_type, (), MemoryChunks())
+
+
+def _enumeration(table: Table | None) -> Enumeration:
+    if table is None:
+        return Enumeration(Coverage.UNOBSERVED, "no source delivered it")
+    return table.enumeration
+
+
+class _Comparison:
+    """Two tables of one type, compared entity by entity under ν and Ω.
+
+    Of a type that is outside Ω as a whole, all is found as usual, and hidden.
+    """
+
+    def __init__(self, before: Table, after: Table, lens: Lens, scope: _Scope, source: str) -> None:
+        self._before = before
+        self._after = after
+        self._lens = lens
+        self._name = lens.type_name
+        self._source = source
+        self._options = scope.options
+        ids = scope.evidence.get(self._name, ((), ()))
+        self._evidence = tuple(dict.fromkeys((*ids[0], *ids[1])))
+        fields = (*before.type.fields, *after.type.fields)
+        self._immutable = frozenset(f.name for f in fields if f.is_immutable)
+        self._deleted_when = after.type.deleted_when or before.type.deleted_when
+
+    def found(self) -> Iterator[_Found]:
+        """All deltas, hidden deltas and doubts of the type."""
+        for found in self._keyless() if self._after.type.is_keyless else self._keyed():
+            if self._lens.outside is None:
+                yield found
+            elif isinstance(found, Delta):
+                yield HiddenDelta(found, self._lens.outside, by_boundary=True)
+            elif isinstance(found, HiddenDelta):
+                yield HiddenDelta(found.delta, self._lens.outside, by_boundary=True)
+
+    def _keyed(self) -> Iterator[_Found]:
+        for change in self._changes():
+            if change.before is not None and change.after is not None:
+                yield from self._changed(change.key, change.before, change.after)
+            else:
+                yield self._came_or_went(change)
+
+    def _keyless(self) -> Iterator[_Found]:
+        """Rows added and removed that no row of the other side equals, or might equal."""
+        stayed: list[Item] = []
+        removed: list[Item] = []
+        added: list[Item] = []
+        for change in self._changes():
+            side = removed if change.after is None else added
+            if change.before is not None and change.after is not None:
+                side = stayed
+            side.append(Item(change, self._lens.compared(change.before or change.after or {})))
+        for item in stayed:
+            for name, cell in item.content.items():
+                if isinstance(cell, Unobserved):
+                    yield self._doubt(item.change.key, name, cell.cause)
+        rows = cancel(removed, added)
+        for pair in rows.pairs:
+            rule, by_boundary = self._why_equal(pair[0].change, pair[1].change)
+            for item in pair:
+                yield HiddenDelta(self._entity_delta(item.change), rule, by_boundary)
+        for items, others in ((rows.removed, rows.added), (rows.added, rows.removed)):
+            causes = doubts_about(items, others, stayed)
+            for item, cause in zip(items, causes, strict=True):
+                if cause is None:
+                    yield self._came_or_went(item.change)
+                else:
+                    yield self._doubt(item.change.key, "", cause)
+
+    def _changes(self) -> Iterator[RowChange]:
+        return table_changes(self._before, self._after, trust_digests=self._options.trust_digests)
+
+    # --- an entity on one side only ---
+
+    def _came_or_went(self, change: RowChange) -> Delta | Doubt:
+        """A delta, or a doubt where the other side's enumeration may have missed the entity."""
+        other = (self._after if change.after is None else self._before).enumeration
+        if not other.is_complete:
+            return self._doubt(change.key, "", other.cause or "not enumerated")
+        return self._entity_delta(change)
+
+    def _entity_delta(self, change: RowChange) -> Delta:
+        """The creation or deletion of a whole entity."""
+        is_created = change.before is None
+        entity_type = self._after.type if is_created else self._before.type
+        if entity_type.is_association:
+            op = Op.LINK if is_created else Op.UNLINK
+        else:
+            op = Op.CREATE if is_created else Op.DELETE
+        return self._delta(
+            op, change.key, "",
+            self._lens.entity(change.before), self._lens.entity(change.after),
+            raw_entity(change.before), raw_entity(change.after),
+        )  # fmt: skip
+
+    # --- an entity on both sides ---
+
+    def _changed(self, key: Key, before: Row, after: Row) -> Iterator[_Found]:
+        """Its deletion and creation where its identity was replaced, else one delta a field."""
+        raw = self._lens.whole(before), self._lens.whole(after)
+        canonical = self._lens.canonical(raw[0]), self._lens.canonical(raw[1])
+        differing = {
+            name for name in self._lens.fields
+            if name not in self._lens.excluded
+            and not _is_unobserved(canonical, name)
+            and not same(canonical[0][name], canonical[1][name])
+        }  # fmt: skip
+        if any(
+            name in self._immutable
+            and not isinstance(canonical[0][name], Absent)
+            and not isinstance(canonical[1][name], Absent)
+            for name in differing
+        ):
+            yield self._entity_delta(RowChange(key, before, None))
+            yield self._entity_delta(RowChange(key, None, after))
+            return
+        unknown = [
+            name for name in self._lens.fields
+            if name not in self._lens.excluded and _is_unobserved(canonical, name)
+        ]  # fmt: skip
+        # Without what decides identity or deletion, nothing is known of the entity's deltas.
+        is_open = any(name in self._immutable or name == self._deleted_when for name in unknown)
+        moved = self._softly_moved(key, before, after)
+        if moved is not None and self._deleted_when in differing and not is_open:
+            yield moved
+            return
+        for name in unknown:
+            yield self._doubt(key, None if is_open else name, _cause(canonical, name))
+        for name in self._lens.fields:
+            if name in unknown or (is_open and name in differing):
+                continue
+            if name not in differing and same(raw[0][name], raw[1][name]):
+                continue
+            delta = self._delta(
+                Op.UPDATE, key, name,
+                canonical[0][name], canonical[1][name], raw[0][name], raw[1][name],
+            )  # fmt: skip
+            if name in differing:
+                yield delta
+                continue
+            if moved is not None and name == self._deleted_when:
+                delta = moved
+            rule, by_boundary = self._lens.why_hidden([name])
+            yield HiddenDelta(delta, rule, by_boundary)
+
+    def _softly_moved(self, key: Key, before: Row, after: Row) -> Delta | None:
+        """The deletion, or its undoing, that the field named by `deleted_when` tells of."""
+        name = self._deleted_when
+        if name is None:
+            return None
+        cells = before.get(name, ABSENT), after.get(name, ABSENT)
+        if any(isinstance(cell, Unobserved) for cell in cells):
+            return None
+        gone = tuple(is_value(cell) and cell is not None and cell is not False for cell in cells)
+        if gone[0] == gone[1]:
+            return None
+        delta = self._entity_delta(
+            RowChange(key, before, None) if gone[1] else RowChange(key, None, after)
+        )
+        # The other side's row is still there: the raw values keep it.
+        return replace(delta, raw_before=raw_entity(before), raw_after=raw_entity(after))
+
+    # --- rows, rules and places ---
+
+    def _why_equal(self, gone: RowChange, new: RowChange) -> tuple[str, bool]:
+        before, after = self._lens.whole(gone.before or {}), self._lens.whole(new.after or {})
+        return self._lens.why_hidden(
+            [n for n in self._lens.fields if not same(before[n], after[n])]
+        )
+
+    def _delta(
+        self,
+        op: Op,
+        key: Key,
+        path: str,
+        before: Observed | Entity,
+        after: Observed | Entity,
+        raw_before: Observed | Entity,
+        raw_after: Observed | Entity,
+    ) -> Delta:
+        options = self._options
+        label = default_label(op, self._name, options.permission_types, options.message_types)
+        return Delta(
+            op, self._name, key, path, before, after, raw_before, raw_after, self._evidence, label
+        )
+
+    def _doubt(self, key: Key, path: str | None, cause: str) -> Doubt:
+        return Doubt(self._name, key, path, cause, _STAGE, self._source)
+
+
+def _is_unobserved(rows: tuple[Row, Row], name: str) -> bool:
+    return isinstance(rows[0][name], Unobserved) or isinstance(rows[1][name], Unobserved)
+
+
+def _cause(rows: tuple[Row, Row], name: str) -> str:
+    causes = (cell.cause for row in rows if isinstance(cell := row[name], Unobserved))
+    return "; ".join(dict.fromkeys(causes))

@@ -1,0 +1,83 @@
+"""The strict canonical form of a bundle's JSON: RFC 8785 without numbers other than small integers.
+
+`read` accepts exactly the bytes that `write` produces: `write(read(data)) == data`, or an error.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NoReturn
+
+import rfc8785
+
+from statediff.errors import BundleError
+
+MAX_BYTES: Final = 256 * 1024 * 1024
+MAX_DEPTH: Final = 100
+_SAFE: Final = 2**53 - 1
+
+
+def write(document: Any) -> bytes:
+    """The canonical bytes. Floats, big integers and lone surrogates are programming errors."""
+    return rfc8785.dumps(document)
+
+
+def read(data: bytes, name: str) -> Any:
+    """The document in `data`; `BundleError` unless the bytes are canonical."""
+    if len(data) > MAX_BYTES:
+        raise BundleError(f"{name}: {len(data)} bytes are more than a bundle's file may have")
+    if _depth(data) > MAX_DEPTH:
+        raise BundleError(f"{name}: nested deeper than {MAX_DEPTH} levels")
+
+    def refuse(text: str) -> NoReturn:
+        raise BundleError(f"{name}: {text!r} is not allowed; bundles hold no floats")
+
+    def integer(text: str) -> int:
+        if len(text) > 17 or abs(int(text)) > _SAFE:
+            refuse(text)
+        return int(text)
+
+    try:
+        document = json.loads(
+            data.decode("utf-8"), parse_float=refuse, parse_constant=refuse, parse_int=integer,
+            object_pairs_hook=lambda pairs: _distinct(pairs, name))
+        canonical = write(document)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{name}: not canonical JSON: {error}") from error
+    if canonical != data:
+        raise BundleError(f"{name}: the bytes are not in canonical form")
+    return document
+
+
+def _distinct(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise BundleError(f"{name}: an object has two members of one name")
+    return found
+
+
+def _depth(data: bytes) -> int:
+    """The deepest nesting of brackets, counted without parsing (brackets in texts count too)."""
+    deepest = level = 0
+    in_text = escaped = False
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return 0
+    for byte in data:
+        if in_text:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_text = False
+        elif byte == 0x22:
+            in_text = True
+        elif byte in (0x5B, 0x7B):
+            level += 1
+            if level > deepest:
+                deepest = level
+                if deepest > MAX_DEPTH:
+                    return deepest
+        elif byte in (0x5D, 0x7D):
+            level -= 1
+    return deepest

@@ -1,0 +1,205 @@
+"""The JSON of everything a bundle holds, and back: one function a noun, values tagged and exact."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
+from statediff.model.readings import Capture, Reading, Timeline
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import Coverage, Enumeration
+from statediff.model.trace import Action, NoAnswer, Trace
+from statediff.model.values import Key, Map, Observed, Value, decode, encode
+from statediff.model.verdict import Finding, Judgement, Verdict, Witness
+
+Json = Any
+
+
+def key_document(key: Key) -> Json:
+    return [encode(part) for part in key]
+
+
+def key_from(document: Json) -> Key:
+    return tuple(decode(part) for part in document)  # type: ignore[misc]  # keys hold values
+
+
+def fields_document(fields: tuple[tuple[str, Observed], ...]) -> Json:
+    return [[name, encode(value)] for name, value in fields]
+
+
+def fields_from(document: Json) -> dict[str, Observed]:
+    return {str(name): decode(value) for name, value in document}
+
+
+def _side(value: Observed | Entity) -> Json:
+    if isinstance(value, Entity):
+        return {"entity": fields_document(value.fields)}
+    return {"value": encode(value)}
+
+
+def delta_document(delta: Delta) -> Json:
+    """A delta with both forms of its sides."""
+    return {
+        "id": delta.id, "op": delta.op.value, "type": delta.type, "key": key_document(delta.key),
+        "path": delta.path, "before": _side(delta.before), "after": _side(delta.after),
+        "raw_before": _side(delta.raw_before), "raw_after": _side(delta.raw_after),
+        "label": delta.label.value, "evidence": list(delta.evidence),
+        "transaction": delta.transaction, "action": delta.action,
+    }
+
+
+def hidden_document(hidden: HiddenDelta) -> Json:
+    return {"delta": delta_document(hidden.delta), "rule": hidden.rule,
+            "by": "boundary" if hidden.by_boundary else "canonicalization"}
+
+
+def doubt_document(doubt: Doubt) -> Json:
+    return {"type": doubt.type, "key": None if doubt.key is None else key_document(doubt.key),
+            "path": doubt.path, "cause": doubt.cause, "stage": doubt.stage,
+            "source": doubt.source}
+
+
+def witness_document(witness: Witness) -> Json:
+    return {
+        "rows": [{"side": r.side, "type": r.type, "key": key_document(r.key),
+                  "fields": fields_document(r.fields)} for r in witness.rows],
+        "comparisons": [{"text": c.text, "left": c.left, "operator": c.operator,
+                         "right": c.right} for c in witness.comparisons],
+    }
+
+
+def finding_document(finding: Finding) -> Json:
+    return {
+        "clause": finding.clause, "code": finding.code, "stage": finding.stage.value,
+        "truth": finding.truth.value, "sentence": finding.sentence,
+        "component": finding.component, "deltas": list(finding.deltas),
+        "evidence": list(finding.evidence), "missing": list(finding.missing),
+        "witness": witness_document(finding.witness),
+    }
+
+
+def _verdict(verdict: Verdict | None) -> Json:
+    return None if verdict is None else verdict.value
+
+
+def fraction_document(value: Fraction | None) -> Json:
+    return None if value is None else f"{value.numerator}/{value.denominator}"
+
+
+def judgement_document(judgement: Judgement) -> Json:
+    """All that policy decided."""
+    metrics = judgement.metrics
+    return {
+        "verdict": judgement.verdict.value,
+        "results": {"tool": _verdict(judgement.tool), "task": _verdict(judgement.task),
+                    "outcome": _verdict(judgement.outcome)},
+        "clauses": [{"clause": c.clause, "stage": c.stage.value, "truth": c.truth.value,
+                     "sentence": c.summary} for c in judgement.clauses],
+        "findings": [finding_document(f) for f in judgement.findings],
+        "metrics": {"precision": fraction_document(metrics.precision),
+                    "recall": fraction_document(metrics.recall),
+                    "forbidden_effect_rate": fraction_document(metrics.forbidden_effect_rate)},
+        "deltas": [delta_document(d) for d in judgement.deltas],
+        "explained_by": [[d, list(by)] for d, by in judgement.explained_by],
+        "hidden": [hidden_document(h) for h in judgement.hidden],
+        "doubts": [doubt_document(d) for d in judgement.doubts],
+    }
+
+
+def schema_document(schema: Schema) -> Json:
+    return {
+        "name": schema.name, "version": schema.version,
+        "types": [_type_document(t) for t in schema.types],
+        "sources": [[source, list(types)] for source, types in schema.sources],
+    }
+
+
+def _type_document(entity: EntityType) -> Json:
+    return {
+        "name": entity.name, "key": list(entity.key), "table": entity.table,
+        "is_association": entity.is_association, "keys_are_reused": entity.keys_are_reused,
+        "deleted_when": entity.deleted_when, "made_by": entity.made_by,
+        "is_open": entity.is_open,
+        "fields": [{"name": f.name, "kind": f.kind.value, "is_nullable": f.is_nullable,
+                    "reference": f.reference, "column": f.column, "zone": f.zone,
+                    "is_immutable": f.is_immutable} for f in entity.fields],
+    }
+
+
+def schema_from(document: Json) -> Schema:
+    types = tuple(
+        EntityType(t["name"], tuple(t["key"]), tuple(
+            Field(f["name"], Kind(f["kind"]), f["is_nullable"], f["reference"], f["column"],
+                  f["zone"], f["is_immutable"]) for f in t["fields"]),
+            t["table"], t["is_association"], t["keys_are_reused"], t["deleted_when"],
+            t["made_by"], t["is_open"]) for t in document["types"])
+    sources = tuple((s, tuple(names)) for s, names in document["sources"])
+    return Schema(document["name"], document["version"], types, sources)
+
+
+def reading_document(reading: Reading) -> Json:
+    return {
+        "id": reading.id, "source": reading.source, "kind": reading.kind.value,
+        "as_of": encode(reading.as_of), "clock": reading.clock,
+        "is_complete": reading.is_complete, "digest": reading.digest,
+        "position": reading.position, "cause": reading.cause,
+        "is_agent_influenced": reading.is_agent_influenced,
+        "acknowledgement": reading.acknowledgement,
+    }
+
+
+def capture_document(capture: Capture) -> Json:
+    """The readings of one moment with the digests of the states they delivered."""
+    return [{"reading": reading_document(p.reading), "state": p.state.digest(),
+             "entities": p.state.entity_count} for p in capture.parts]
+
+
+def enumeration_document(enumeration: Enumeration) -> Json:
+    return [enumeration.coverage.value, enumeration.cause]
+
+
+def enumeration_from(document: Json) -> Enumeration:
+    return Enumeration(Coverage(document[0]), document[1])
+
+
+def timeline_document(timeline: Timeline | None) -> Json:
+    if timeline is None:
+        return None
+    names = ("reset_verified_at", "agent_started_at", "first_action_at", "agent_finished_at",
+             "settled_at")
+    return {**{name: encode(getattr(timeline, name)) for name in names},
+            "unsettled": [[s, c] for s, c in timeline.unsettled]}
+
+
+def answer_document(answer: Value | NoAnswer) -> Json:
+    return {"none": answer.cause} if isinstance(answer, NoAnswer) else {"answer": encode(answer)}
+
+
+def answer_from(document: Json) -> Value | NoAnswer:
+    if "none" in document:
+        return NoAnswer(document["none"])
+    return decode(document["answer"])  # type: ignore[return-value]  # an answer is a value
+
+
+def action_document(action: Action) -> Json:
+    return {
+        "id": action.id, "tool": action.tool, "class": action.action_class.value,
+        "arguments": encode(action.arguments), "result": encode(action.result),
+        "error": action.error, "principal": action.principal, "attempt": action.attempt,
+        "started_at": encode(action.started_at), "finished_at": encode(action.finished_at),
+    }
+
+
+def trace_document(trace: Trace) -> Json:
+    return {"is_complete": trace.is_complete, "cause": trace.cause,
+            "actions": [action_document(a) for a in trace.actions]}
+
+
+def answer_map(answer: Value | NoAnswer) -> dict[str, Value] | NoAnswer:
+    """The answer as the judging stage reads it: names to values."""
+    if isinstance(answer, NoAnswer):
+        return answer
+    if isinstance(answer, Map):
+        return dict(answer.items)
+    return NoAnswer("the answer is not an object with names")

@@ -1,0 +1,171 @@
+"""Fragments: the entities that a decision read, with explicit presence, and views over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statediff.errors import BundleError, NotReplayable
+from statediff.evidence.documents import (
+    enumeration_from,
+    fields_document,
+    fields_from,
+    key_document,
+    key_from,
+)
+from statediff.model.schema import Schema
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, Row, State, build_table
+from statediff.model.state import encode_rows as _encode_rows
+from statediff.model.state import Table
+from statediff.model.values import ABSENT, Key, key_order
+from statediff.model.view import Look, Scan
+
+Json = Any
+
+
+def fragment_id(side: str, type_name: str, key: Key) -> str:
+    """How read-sets name a fragment."""
+    from statediff.model.delta import delta_id
+
+    return f"{side}:{delta_id(type_name, key, '')}"
+
+
+def scan_id(scan: Scan) -> str:
+    """How read-sets name a whole type that was ranged over."""
+    return f"{scan.side}:{scan.type}[*].({','.join(scan.fields)})"
+
+
+def collect(states: Mapping[str, State], looks: Iterable[Look], scans: Iterable[Scan],
+            changed: Iterable[tuple[str, Key]],
+            needs_whole_rows: Callable[[str], bool] = lambda _t: False) -> Json:
+    """The raw fragments for what was looked at, ranged over, or changed, in a fixed order.
+
+    A scan keeps the fields that were read, or whole rows of a type that ν touches (a rule may
+    read one field to write another).
+    """
+    wanted = {(look.side, look.type, look.key) for look in looks}
+    wanted |= {(side, name, key) for name, key in changed for side in ("before", "after")}
+    rows: list[Json] = []
+    for side, name, key in sorted(wanted, key=lambda w: (w[0], w[1], key_order(w[2]))):
+        table = states[side].tables.get(name)
+        row = None
+        presence = "UNOBSERVED"
+        if table is not None and table.enumeration.coverage is not Coverage.UNOBSERVED:
+            row = table.row(key)
+            presence = "PRESENT" if row is not None else (
+                "ABSENT" if table.enumeration.is_complete else "UNOBSERVED")
+        rows.append({
+            "id": fragment_id(side, name, key), "side": side, "type": name,
+            "key": key_document(key), "presence": presence,
+            "fields": None if row is None else fields_document(tuple(row.items()))})
+    ranges: list[Json] = []
+    for scan in sorted(set(scans), key=lambda s: (s.side, s.type, s.fields)):
+        table = states[scan.side].tables.get(scan.type)
+        members = [] if table is None or table.enumeration.coverage is Coverage.UNOBSERVED else [
+            [key_document(key), fields_document(tuple(row.items()))]
+            for key, row in table.rows(None if needs_whole_rows(scan.type) else scan.fields)]
+        ranges.append({"id": scan_id(scan), "side": scan.side, "type": scan.type,
+                       "fields": list(scan.fields), "members": members})
+    return {"rows": rows, "scans": ranges}
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The fragments of one matching, read back."""
+
+    schema: Schema
+    enumerations: Mapping[tuple[str, str], Enumeration]
+    rows: Mapping[tuple[str, str, Key], Row | None]
+    scans: Mapping[tuple[str, str, tuple[str, ...]], tuple[tuple[Key, Row], ...]]
+
+    def state(self, side: str, changed: Iterable[tuple[str, Key]]) -> State:
+        """A state of only the changed entities: its diff is the diff of the whole states."""
+        members: dict[str, list[tuple[Key, Row]]] = {}
+        for name, key in changed:
+            row = self.row(side, name, key)
+            if row is not None:
+                members.setdefault(name, []).append((key, row))
+        tables: dict[str, Table] = {}
+        for entity in self.schema.types:
+            enumeration = self.enumerations.get((side, entity.name))
+            if enumeration is None:
+                continue
+            found = sorted(members.get(entity.name, ()), key=lambda pair: key_order(pair[0]))
+            store = MemoryChunks()
+            if entity.is_keyless:
+                chunk = store.put(_encode_rows(entity, found))
+                tables[entity.name] = Table(entity, (chunk,), (), store, enumeration)
+            else:
+                whole = [{**{f.name: ABSENT for f in entity.fields}, **row} for _, row in found]
+                tables[entity.name] = build_table(entity, whole, store, enumeration=enumeration)
+        return State(self.schema, tables)
+
+    def row(self, side: str, type_name: str, key: Key) -> Row | None:
+        """The entity; None when the bundle says it is not there. `NotReplayable` when it is
+        silent."""
+        try:
+            row = self.rows[side, type_name, key]
+        except KeyError:
+            raise NotReplayable(
+                f"the bundle does not hold {fragment_id(side, type_name, key)}") from None
+        return None if row is None else dict(row)
+
+
+def read_fragments(document: Json, schema: Schema, enumerations: Json) -> Fragments:
+    """Fragments from a bundle's documents; `BundleError` where they contradict themselves."""
+    covers = {(side, name): enumeration_from(entry) for side, name, entry in enumerations}
+    rows: dict[tuple[str, str, Key], Row | None] = {}
+    for entry in document["rows"]:
+        place = (entry["side"], entry["type"], key_from(entry["key"]))
+        if place in rows:
+            raise BundleError(f"fragments.json: {entry['id']} stands twice")
+        enumeration = covers.get(place[:2])
+        absent = entry["presence"] == "ABSENT"
+        if absent and (enumeration is None or not enumeration.is_complete):
+            raise BundleError(f"fragments.json: {entry['id']} is ABSENT from an enumeration that "
+                              "is not complete")
+        if (entry["presence"] == "PRESENT") != (entry["fields"] is not None):
+            raise BundleError(f"fragments.json: {entry['id']} contradicts its presence")
+        rows[place] = None if entry["fields"] is None else fields_from(entry["fields"])
+    scans = {
+        (entry["side"], entry["type"], tuple(entry["fields"])): tuple(
+            (key_from(key), fields_from(fields)) for key, fields in entry["members"])
+        for entry in document["scans"]}
+    return Fragments(schema, covers, rows, scans)
+
+
+class FragmentView:
+    """One side of a bundle as a view: it answers exactly what the decision asked."""
+
+    def __init__(self, fragments: Fragments, side: str, transform: Any) -> None:
+        self._fragments = fragments
+        self._side = side
+        self._transform = transform
+
+    @property
+    def schema(self) -> Schema:
+        return self._fragments.schema
+
+    def enumeration(self, type_name: str) -> Enumeration:
+        found = self._fragments.enumerations.get((self._side, type_name))
+        return found or Enumeration(Coverage.UNOBSERVED, "no source delivered it")
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        row = self._fragments.row(self._side, type_name, key)
+        return None if row is None else self._canonical(type_name, row)
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        try:
+            members = self._fragments.scans[self._side, type_name, fields]
+        except KeyError:
+            raise NotReplayable(f"the bundle does not hold {type_name} {self._side} with "
+                                f"{', '.join(fields)}") from None
+        for key, row in members:
+            yield key, self._canonical(type_name, dict(row))
+
+    def _canonical(self, type_name: str, row: Row) -> Row:
+        if not self._transform.touches(type_name):
+            return row
+        found: Row = self._transform.row(type_name, row)
+        return found

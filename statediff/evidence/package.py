@@ -1,0 +1,107 @@
+"""Writing and reading a bundle: a directory of canonical JSON files under one manifest.
+
+Layout (every file canonical JSON but the contract, which is kept as it was written):
+
+* `manifest.json`: format, kernel, ids, verdict, and the SHA-256 of every other file
+* `contract.yaml`, `schema.json`: what was judged against
+* `captures.json`: readings, with source, time, digest and completeness; enumerations per type
+* `resolution.json`: identity mappings and ambiguity
+* `fragments.json`: the entities that the decision read, raw, with explicit presence
+* `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
+* `trace.json`, `answer.json`, `timeline.json`, `trial.json`
+* `judgement.json`: clauses, findings, metrics, deltas
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.errors import BundleError, StorageError
+from statediff.evidence.canonical import MAX_BYTES, read, write
+
+FORMAT: Final = "statediff/bundle/1"
+FILES: Final = (
+    "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
+    "judgement.json", "resolution.json", "schema.json", "timeline.json", "trace.json",
+    "trial.json",
+)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of a bundle by name, without the manifest, and the manifest's document."""
+
+    manifest: Mapping[str, Any]
+    files: Mapping[str, bytes]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest, which fixes every other file."""
+        return hashlib.sha256(write(dict(self.manifest))).hexdigest()
+
+    def document(self, name: str) -> Any:
+        """The JSON in one of the files."""
+        return read(self.files[name], name)
+
+
+def make(documents: Mapping[str, Any], contract: bytes, facts: Mapping[str, Any]) -> Bundle:
+    """A bundle of the given documents; `facts` go into the manifest."""
+    files = {name: write(document) for name, document in documents.items()}
+    files["contract.yaml"] = contract
+    if tuple(sorted(files)) != FILES:
+        raise ValueError(f"a bundle has exactly the files {', '.join(FILES)}")
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    return Bundle({"format": FORMAT, **facts, "files": digests}, files)
+
+
+def save(bundle: Bundle, folder: Path) -> None:
+    """The bundle under `folder`, the manifest last, so that a torn write is never a bundle."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in bundle.files.items():
+            (folder / name).write_bytes(data)
+        (folder / "manifest.json").write_bytes(write(dict(bundle.manifest)))
+    except OSError as error:
+        raise StorageError(f"{folder}: the bundle could not be written: {error.strerror}; "
+                           "free some space or choose another folder with --out") from error
+
+
+def load(folder: Path) -> Bundle:
+    """The bundle in `folder`, every digest checked. `BundleError` names what does not fit."""
+    manifest = read(_bytes(folder, "manifest.json"), "manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BundleError(f"{folder}: not a bundle of format {FORMAT}")
+    digests = manifest.get("files")
+    if not isinstance(digests, dict) or tuple(sorted(digests)) != FILES:
+        raise BundleError(f"{folder}: the manifest does not list the files of a bundle")
+    extra = sorted(set(os.listdir(folder)) - set(FILES) - {"manifest.json"})
+    if extra:
+        raise BundleError(f"{folder}: holds a file that is not part of it: {extra[0]!r}")
+    files: dict[str, bytes] = {}
+    for name in FILES:
+        data = _bytes(folder, name)
+        if hashlib.sha256(data).hexdigest() != digests[name]:
+            raise BundleError(f"{folder}/{name}: its digest is not the one in the manifest")
+        files[name] = data
+    return Bundle(manifest, files)
+
+
+def _bytes(folder: Path, name: str) -> bytes:
+    path = folder / name
+    try:
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise BundleError(f"{path}: expected a regular file")
+        if status.st_size > MAX_BYTES:
+            raise BundleError(f"{path}: {status.st_size} bytes are more than a bundle may have")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise BundleError(f"{path}: missing; a bundle has {', '.join(FILES)}") from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,359 @@
+"""Comparing tables in columnar form: which rows may differ, without decoding the others.
+
+`table_changes` walks two tables of one type in key order. Equal chunks are passed over by digest,
+unequal ones are compared column by column in Arrow, and only the rows that a column comparison
+could not prove equal are decoded. It finds a superset of the differences in representation: the
+caller compares the decoded rows with `values.same`.
+
+A row with an `Unobserved` cell is always yielded, even from equal chunks: equal ignorance is not
+equal state. Memory is bounded by a few chunks of each side plus the rows that are yielded.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statediff.model.schema import EntityType
+from statediff.model.state import (
+    KEYLESS_KEY,
+    ChunkRef,
+    Row,
+    Table,
+    batch_columns,
+    batch_keys,
+    batch_rows,
+    form_of,
+    tagged_column,
+    unobserved_cells,
+)
+from statediff.model.values import Key, key_order
+
+_Mask = npt.NDArray[np.bool_]
+_Indexes = npt.NDArray[np.int64]
+
+
+class RowChange(NamedTuple):
+    """An entity whose rows may differ: None on a side where no row is stored."""
+
+    key: Key
+    before: Row | None
+    after: Row | None
+
+
+def table_changes(
+    before: Table, after: Table, *, trust_digests: bool = True
+) -> Iterator[RowChange]:
+    """Every entity whose raw rows may differ or that holds an `Unobserved` cell, in key order.
+
+    Both tables have the same key fields. With `trust_digests` off, chunks with equal digests are
+    loaded and compared all the same.
+    """
+    pairs = (
+        _chunk_pairs(before, after, trust_digests)
+        if _cuts(before) == _cuts(after)
+        else _merged(before, after, trust_digests)
+    )
+    layouts = Layouts()
+    for left, right in pairs:
+        yield from batch_changes(before.type, left, after.type, right, layouts)
+
+
+def batch_changes(
+    before_type: EntityType,
+    before: pa.RecordBatch,
+    after_type: EntityType,
+    after: pa.RecordBatch,
+    layouts: Layouts | None = None,
+) -> list[RowChange]:
+    """The rows of two batches over one key range that may differ, in key order."""
+    layouts = layouts or Layouts()
+    is_equal = batches_equal(before, after, layouts)
+    if is_equal and not layouts.of(before).tagged:
+        return []
+    matched = None if is_equal else _match_keys(before_type, before, after)
+    if matched is not None:
+        left = pa.array(matched.before)
+        right = pa.array(matched.after)
+        candidates = _candidates(before.take(left), after.take(right))
+        from_before = np.concatenate([matched.before[candidates], matched.only_before])
+        from_after = np.concatenate([matched.after[candidates], matched.only_after])
+    else:
+        from_before = from_after = np.flatnonzero(_candidates(before, after))
+    found: dict[tuple[Any, ...], RowChange] = {}
+    for key, row in batch_rows(before_type, before.take(pa.array(from_before)), None):
+        found[key_order(key)] = RowChange(key, row, None)
+    for key, row in batch_rows(after_type, after.take(pa.array(from_after)), None):
+        known = found.get(key_order(key))
+        found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
+    return [found[order] for order in sorted(found)]
+
+
+def batches_equal(
+    before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts | None = None
+) -> bool:
+    """Whether two batches have the same columns, forms and content, by comparing their memory.
+
+    False may also mean "not proven": a NaN is never equal here.
+    """
+    if before is after:
+        return True
+    if not before.equals(after, check_metadata=True):
+        return False
+    # Arrow takes 0.0 for -0.0; we do not, so floats are compared once more by their bits.
+    return all(
+        _bits(before.column(index)).equals(_bits(after.column(index)))
+        for index in (layouts or Layouts()).of(before).floats
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a batch need more than a comparison of memory, by index."""
+
+    floats: tuple[int, ...]
+    tagged: tuple[int, ...]
+
+
+class Layouts:
+    """Layouts of batches; the last one is kept, since the chunks of a table mostly share it."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._layout = Layout((), ())
+
+    def of(self, batch: pa.RecordBatch) -> Layout:
+        schema = batch.schema
+        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
+            columns = range(batch.num_columns)
+            self._schema = schema
+            self._layout = Layout(
+                tuple(i for i in columns if pa.types.is_floating(schema.field(i).type)),
+                tuple(i for i in columns if unobserved_cells(batch, i) is not None),
+            )
+        return self._layout
+
+
+# --- which parts of two tables belong together -------------------------------------------------
+
+
+def _cuts(table: Table) -> list[tuple[Any, ...]]:
+    return [key_order(cut) for cut in table.partition]
+
+
+def _is_known_equal(before: ChunkRef, after: ChunkRef, trust_digests: bool) -> bool:
+    if before.rows == after.rows == 0:
+        return True
+    return (
+        trust_digests
+        and before.digest == after.digest
+        and (before.is_fully_observed or after.is_fully_observed)
+    )
+
+
+def _chunk_pairs(
+    before: Table, after: Table, trust_digests: bool
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    for left, right in zip(before.chunks, after.chunks, strict=True):
+        if not _is_known_equal(left, right, trust_digests):
+            yield before.store.get(left), after.store.get(right)
+
+
+class _KeyOrders(Sequence[tuple[Any, ...]]):
+    """The key orders of a batch, each decoded only when a search asks for it."""
+
+    def __init__(self, entity_type: EntityType, batch: pa.RecordBatch) -> None:
+        self._type = entity_type
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return key_order(batch_keys(self._type, self._batch.slice(index, 1))[0])
+
+
+class _Cursor:
+    """A table read front to back: the chunk in hand, and how much of it is used up."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._waiting = [ref for ref in reversed(table.chunks) if ref.rows]
+        self._used = 0
+
+    @property
+    def whole(self) -> ChunkRef | None:
+        """The chunk in hand, if none of its rows is used up."""
+        return self._waiting[-1] if self._waiting and self._used == 0 else None
+
+    @property
+    def is_at_end(self) -> bool:
+        return not self._waiting
+
+    def skip(self) -> None:
+        """Put the chunk in hand aside."""
+        self._waiting.pop()
+        self._used = 0
+
+    def last(self) -> tuple[Any, ...]:
+        """The order of the last key of the chunk in hand."""
+        orders = self._orders()
+        return tuple(orders[len(orders) - 1])
+
+    def take(self, bound: tuple[Any, ...]) -> pa.RecordBatch:
+        """The unused rows of the chunk in hand up to and including `bound`."""
+        end = bisect.bisect_right(self._orders(), bound, lo=self._used)
+        batch = self._batch()
+        part = batch.slice(self._used, end - self._used)
+        self._used = end
+        if end == batch.num_rows:
+            self.skip()
+        return part
+
+    def _batch(self) -> pa.RecordBatch:
+        return self._table.store.get(self._waiting[-1])
+
+    def _orders(self) -> _KeyOrders:
+        return _KeyOrders(self._table.type, self._batch())
+
+
+def _merged(
+    before: Table, after: Table, trust_digests: bool
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Two differently cut tables as pairs of batches over the same key ranges, in key order."""
+    left, right = _Cursor(before), _Cursor(after)
+    nothing_left = _empty(before)
+    nothing_right = _empty(after)
+    while not (left.is_at_end and right.is_at_end):
+        if left.is_at_end:
+            yield nothing_left, right.take(right.last())
+        elif right.is_at_end:
+            yield left.take(left.last()), nothing_right
+        elif (
+            left.whole is not None
+            and right.whole is not None
+            and _is_known_equal(left.whole, right.whole, trust_digests)
+        ):
+            left.skip()
+            right.skip()
+        else:
+            bound = min(left.last(), right.last())
+            yield left.take(bound), right.take(bound)
+
+
+def _empty(table: Table) -> pa.RecordBatch:
+    return table.store.get(table.chunks[0]).slice(0, 0)
+
+
+# --- which rows of two batches belong together -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """Row numbers of the pairs (`before[i]` with `after[i]`) and of the rows without a partner."""
+
+    before: _Indexes
+    after: _Indexes
+    only_before: _Indexes
+    only_after: _Indexes
+
+
+def _match_keys(
+    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch
+) -> _Matched | None:
+    """How the rows pair up by key; None when row i pairs with row i throughout."""
+    names = entity_type.key or (KEYLESS_KEY,)
+    columns = [_comparable(before, after, name) for name in names]
+    if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
+        return None
+    codes = _codes(*columns[0])
+    for left, right in columns[1:]:
+        more = _codes(left, right)
+        # Both factors are below the number of rows, so the product stays far below 2**63.
+        combined = codes * (int(more.max(initial=0)) + 1) + more
+        codes = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+    first, second = codes[: before.num_rows], codes[before.num_rows :]
+    where = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    where[first] = np.arange(len(first))
+    partner = where[second]
+    has_partner = partner >= 0
+    only_before = np.ones(len(first), dtype=np.bool_)
+    only_before[partner[has_partner]] = False
+    return _Matched(
+        partner[has_partner],
+        np.flatnonzero(has_partner),
+        np.flatnonzero(only_before),
+        np.flatnonzero(~has_partner),
+    )
+
+
+def _codes(left: pa.Array, right: pa.Array) -> _Indexes:
+    """One number a row, equal exactly where the cells are, over both arrays one after the other."""
+    both = pa.concat_arrays([left, right]).dictionary_encode(null_encoding="encode")
+    codes: _Indexes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+# --- which cells of two columns differ ---------------------------------------------------------
+
+
+def _candidates(before: pa.RecordBatch, after: pa.RecordBatch) -> _Mask:
+    """The rows of two aligned batches that may differ or hold an `Unobserved` cell."""
+    rows = np.zeros(before.num_rows, dtype=np.bool_)
+    names = set(before.schema.names)
+    for name in before.schema.names:
+        if name in after.schema.names:
+            left, right = _comparable(before, after, name)
+            if not left.equals(right):
+                rows |= _unequal(left, right)
+        else:
+            rows |= True
+    if any(name not in names for name in after.schema.names):
+        rows |= True
+    for batch in (before, after):
+        for index in range(batch.num_columns):
+            cells = unobserved_cells(batch, index)
+            if cells is not None:
+                rows |= _as_mask(cells)
+    return rows
+
+
+def _comparable(
+    before: pa.RecordBatch, after: pa.RecordBatch, name: str
+) -> tuple[pa.Array, pa.Array]:
+    """The column on both sides in one form in which equal cells, and only they, are equal."""
+    at_before = before.schema.get_field_index(name)
+    at_after = after.schema.get_field_index(name)
+    left, right = before.column(at_before), after.column(at_after)
+    forms = form_of(before, at_before), form_of(after, at_after)
+    if forms[0] == forms[1] and left.type == right.type:
+        return _bits(left), _bits(right)
+    return _tagged(before, name), _tagged(after, name)
+
+
+def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return tagged_column(batch_columns(batch, (name,))[0])
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
+    return array.view(pa.int64()) if pa.types.is_float64(array.type) else array
+
+
+def _unequal(left: pa.Array, right: pa.Array) -> _Mask:
+    differs = _as_mask(pc.fill_null(pc.not_equal(left, right), False))
+    if left.null_count or right.null_count:
+        differs = differs | (_as_mask(left.is_null()) != _as_mask(right.is_null()))
+    return differs
+
+
+def _as_mask(array: pa.Array) -> _Mask:
+    mask: _Mask = array.to_numpy(zero_copy_only=False)
+    return mask

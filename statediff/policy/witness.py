@@ -1,0 +1,164 @@
+"""Witnesses and sentences: what a finding shows, taken from what its evaluation saw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+
+from statediff.contract.evaluation import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
+from statediff.contract.syntax import Call
+from statediff.model.delta import Delta, Op
+from statediff.model.values import show, show_key
+from statediff.model.verdict import Comparison, Witness, WitnessRow
+
+MAX_ROWS: Final = 12
+MAX_COMPARISONS: Final = 8
+
+_FAILED = {"==": "≠", "!=": "=", "<": "≥", "<=": ">", ">": "≤", ">=": "<", "in": "∉",
+           "not in": "∈"}
+_HELD = {"==": "=", "!=": "≠", "<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "∈",
+         "not in": "∉"}
+_PAST = {Op.CREATE: "created", Op.UPDATE: "updated", Op.DELETE: "deleted", Op.LINK: "linked",
+         Op.UNLINK: "unlinked"}
+
+CAUSE_CODES: Final = {
+    "stale": "evidence-stale", "unsettled": "evidence-unsettled", "missing": "evidence-missing",
+    "unread": "source-unread", "forgeable": "evidence-forgeable",
+    "acknowledgement": "evidence-acknowledgement-only", "contradiction": "evidence-contradictory",
+    "ambiguous identity": "identity-ambiguous", "too costly": "cost-limit",
+}
+"""First words of a cause → code of the finding it leads to; any other cause is `unobserved`."""
+
+_COMPONENTS = {
+    "evidence-stale": "policy", "evidence-unsettled": "policy", "evidence-forgeable": "policy",
+    "evidence-acknowledgement-only": "policy", "cost-limit": "policy",
+    "evidence-contradictory": "resolve", "identity-ambiguous": "resolve",
+}
+_CAUSE = re.compile(r"(?:^|: )(" + "|".join(map(re.escape, CAUSE_CODES)) + "): ")
+
+
+def cause_code(causes: Iterable[str]) -> str:
+    """The code of an UNKNOWN finding: that of the first cause, in sorted order, that has one."""
+    for cause in sorted(causes):
+        found = _CAUSE.search(cause)
+        if found:
+            return CAUSE_CODES[found[1]]
+    return "unobserved"
+
+
+def component_of(code: str) -> str:
+    """The pipeline stage that owns an UNKNOWN finding of this code."""
+    return _COMPONENTS.get(code, "capture")
+
+
+def render(result: Result) -> str:
+    """A result for a sentence; an exact fraction as a decimal where it has one."""
+    match result:
+        case Unknown(causes=causes):
+            return "unobserved (" + "; ".join(sorted(causes))[:80] + ")"
+        case Undefined(reason=reason):
+            return f"undefined ({reason})"
+        case Thing(type=name, key=key):
+            return f"{name} {show_key(key)}"
+        case Fraction():
+            return fraction_text(result)
+        case tuple():
+            return "[" + ", ".join(render(r) for r in result[:6]) + "]"
+        case _:
+            pass
+    return show(result)
+
+
+def fraction_text(value: Fraction) -> str:
+    """The number as a decimal where it has a finite one, else as `p/q`."""
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if value.denominator == 1:
+        return str(value.numerator)
+    if rest != 1 or value.denominator > 10**12:
+        return f"{value.numerator}/{value.denominator}"
+    digits = 0
+    scaled = value
+    while scaled.denominator != 1:
+        scaled *= 10
+        digits += 1
+    text = str(abs(scaled.numerator)).rjust(digits + 1, "0")
+    return f"{'-' if value < 0 else ''}{text[:-digits]}.{text[-digits:]}"
+
+
+def comparison_text(seen: Seen) -> str:
+    """Both sides with the relation that was found between them."""
+    node = seen.node
+    if isinstance(node, Call):
+        if node.name == "exists":
+            verb = {TRUE: "exists", FALSE: "does not exist"}.get(seen.mask, "may exist")
+            return f"{render(seen.left)} {verb}"
+        verb = node.name.replace("_", " ") if seen.mask == TRUE else (
+            "not " + node.name.replace("_", " "))
+        return f"{render(seen.left)} {verb} {render(seen.right)}"
+    sign = {TRUE: _HELD, FALSE: _FAILED}.get(seen.mask, {}).get(node.op, f"? {node.op} ?")
+    return f"{render(seen.left)} {sign} {render(seen.right)}"
+
+
+def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
+    """The entities and comparisons behind a finding, bounded."""
+    rows: dict[tuple[str, str, str], WitnessRow] = {}
+    comparisons: list[Comparison] = []
+    for entry in seen:
+        text = entry.node.text if not isinstance(entry.node, Call) else entry.node.name
+        operator = entry.node.op if not isinstance(entry.node, Call) else entry.node.name
+        comparison = Comparison(text, render(entry.left), render(entry.right), operator)
+        if comparison not in comparisons:
+            comparisons.append(comparison)
+        for thing in entry.things:
+            _add(rows, thing)
+    for delta in deltas:
+        for side, value in (("before", delta.before), ("after", delta.after)):
+            name = (side, delta.type, show_key(delta.key))
+            fields = getattr(value, "fields", None)
+            if fields is not None:
+                rows.setdefault(name, WitnessRow(side, delta.type, delta.key, fields))
+            elif delta.path:
+                held = rows.get(name)
+                known = held.fields if held else ()
+                if delta.path not in dict(known):
+                    rows[name] = WitnessRow(side, delta.type, delta.key,
+                                            (*known, (delta.path, value)))  # type: ignore[arg-type]  # an update's sides are observations
+    return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
+
+
+def _add(rows: dict[tuple[str, str, str], WitnessRow], thing: Thing) -> None:
+    if thing.row is not None:
+        rows.setdefault((thing.side, thing.type, show_key(thing.key)),
+                        WitnessRow(thing.side, thing.type, thing.key, tuple(thing.row.items())))
+
+
+def delta_text(delta: Delta) -> str:
+    """A delta in words: `customer 17 deleted`, `order 9 status "open" → "paid"`."""
+    name = f"{delta.type} {show_key(delta.key)}"
+    if delta.path:
+        return f"{name} {delta.path} {_side(delta.before)} → {_side(delta.after)}"
+    return f"{name} {_PAST[delta.op]}"
+
+
+def _side(value: object) -> str:
+    return show(value, 40)  # type: ignore[arg-type]  # an update's sides are observations
+
+
+def deltas_text(deltas: tuple[Delta, ...]) -> str:
+    """The first delta in words and how many more there are."""
+    first = delta_text(deltas[0])
+    more = len(deltas) - 1
+    return first + (f" and {more} more" if more else "")
+
+
+def deciding(seen: tuple[Seen, ...], mask: int) -> str:
+    """The last comparison with that outcome in words; empty if there was none."""
+    for entry in reversed(seen):
+        if entry.mask == mask:
+            return comparison_text(entry)
+    return ""

@@ -1,0 +1,300 @@
+"""Mail as a source: an outbox that really receives it over SMTP, and the reading of what arrived.
+
+`OutboxProcess` starts and stops the sink (`sources.sink`) in a process of its own, so that an
+outbox that is down is really down. `MailSource` reads it over the sink's control connection. One
+entity of type `message` is one delivery: a message to three recipients is three of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hmac
+import json
+import os
+import secrets
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from statediff.capture.source import Clock, SourceUnavailable
+from statediff.errors import SandboxError
+from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import ChunkStore, Row, State, build_table
+from statediff.model.values import printable
+from statediff.sources.handshake import sign
+from statediff.sources.mime import Parsed, parse_message
+
+START_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 2.0
+CONTROL_SECONDS: Final = 5.0
+MAX_REPLY_BYTES: Final = 512 * 1024 * 1024
+
+MESSAGE: Final = EntityType("message", ("id",), (
+    Field("id", Kind.INT, is_nullable=False),
+    Field("to", Kind.TEXT, is_nullable=False),
+    Field("sender", Kind.TEXT, is_nullable=False),
+    Field("subject", Kind.TEXT),
+    Field("body", Kind.TEXT),
+    Field("received_at", Kind.TIMESTAMP, is_nullable=False),
+    Field("message_id", Kind.TEXT),
+    Field("attachments", Kind.LIST, is_nullable=False),
+    Field("digest", Kind.TEXT, is_nullable=False),
+    Field("size", Kind.INT, is_nullable=False),
+))
+"""One delivery. `id` counts deliveries in the order of acceptance, from 1; `to` and `sender` are
+the envelope's; `body` is the plain text, null where a message has none; `digest` (BLAKE3) and
+`size` are of the raw bytes."""
+
+
+@dataclass(frozen=True)
+class OutboxStatus:
+    """What the outbox holds, and what may still come: `in_flight` messages are begun, not done."""
+
+    deliveries: int
+    connections: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class OutboxControl:
+    """The evaluator's side of the control connection. Raises `SourceUnavailable` with the cause."""
+
+    port: int
+    token: bytes
+
+    def status(self) -> OutboxStatus:
+        return _status(self._ask("status"))
+
+    def reset(self) -> None:
+        """Every message is gone, connections are cut, and deliveries count from 1 again."""
+        self._ask("reset")
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Accepted messages in order: sender, recipients, received_at_ns, raw (base64)."""
+        found: list[dict[str, Any]] = self._ask("read")["messages"]
+        return found
+
+    def _ask(self, op: str) -> dict[str, Any]:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), CONTROL_SECONDS) as connection:
+                return self._exchange(connection, op)
+        except ConnectionRefusedError as error:
+            raise SourceUnavailable("connection refused") from error
+        except TimeoutError as error:
+            raise SourceUnavailable(f"no answer within {CONTROL_SECONDS:g} s") from error
+        except OSError as error:
+            raise SourceUnavailable(f"connection failed: {error.strerror or error}") from error
+
+    def _exchange(self, connection: socket.socket, op: str) -> dict[str, Any]:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        nonce = secrets.token_hex(16)
+        try:
+            with connection.makefile("rb") as stream:
+                greeting = stream.readline(200).strip()
+                mac = sign(self.token, b"request", greeting, nonce.encode(), op.encode())
+                request = {"op": op, "nonce": nonce, "mac": mac}
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                head = json.loads(stream.readline(1000))
+                size, claimed = head["size"], head["mac"]
+                if not isinstance(size, int) or not 0 <= size <= MAX_REPLY_BYTES:
+                    raise ValueError("size")
+                payload = stream.read(size)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise SourceUnavailable("what answers on its port is not the outbox") from error
+        expected = sign(self.token, b"reply", nonce.encode(), payload)
+        if not hmac.compare_digest(expected.encode(), str(claimed).encode("utf-8", "replace")):
+            raise SourceUnavailable("what answers on its port is not the outbox")
+        reply: dict[str, Any] = json.loads(payload)
+        return reply
+
+
+def _status(reply: dict[str, Any]) -> OutboxStatus:
+    return OutboxStatus(reply["deliveries"], reply["connections"], reply["in_flight"])
+
+
+class MailSource:
+    """The deliveries of one outbox as a source."""
+
+    def __init__(self, name: str, control: OutboxControl) -> None:
+        self._name = name
+        self._control = control
+        self._parsed: dict[str, Parsed] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        return Schema(self._name, "0", (MESSAGE,), ((self._name, (MESSAGE.name,)),))
+
+    def status(self) -> OutboxStatus:
+        """For settle: whether anything is still on its way. Raises `SourceUnavailable`."""
+        return self._control.status()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        rows = list(self._rows(self._control.messages()))
+        earlier = None if like is None else like.tables.get(MESSAGE.name)
+        table = build_table(MESSAGE, rows, store, like=earlier, is_sorted=True)
+        state = State(self.schema(), {MESSAGE.name: table})
+        reading = Reading(
+            self._name, self._name, ReadingKind.SCAN, as_of, "trial", is_complete=True,
+            digest=state.digest(), position=str(len(rows)),
+        )
+        return SourceCapture(reading, state)
+
+    def _rows(self, messages: list[dict[str, Any]]) -> Iterator[Row]:
+        number = 0
+        for message in messages:
+            parsed = self._parse(message["raw"])
+            accepted = datetime.fromtimestamp(0, UTC) + timedelta(
+                microseconds=message["received_at_ns"] // 1000
+            )
+            for recipient in message["recipients"]:
+                number += 1
+                yield {
+                    "id": number, "to": recipient, "sender": message["sender"],
+                    "subject": parsed.subject, "body": parsed.body, "received_at": accepted,
+                    "message_id": parsed.message_id, "attachments": parsed.attachments,
+                    "digest": parsed.digest, "size": parsed.size,
+                }
+
+    def _parse(self, encoded: str) -> Parsed:
+        if len(encoded) > 100_000:
+            return parse_message(base64.b64decode(encoded))
+        parsed = self._parsed.get(encoded)
+        if parsed is None:
+            if len(self._parsed) >= 1000:
+                self._parsed.clear()
+            parsed = self._parsed[encoded] = parse_message(base64.b64decode(encoded))
+        return parsed
+
+
+class OutboxProcess:
+    """The sink as a child process: `start`, then mail to `smtp_port` on 127.0.0.1 is accepted.
+
+    It ends with `stop`, with `kill`, or when this process ends in whatever way: its standard input
+    is a pipe that only we hold.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._token = b""
+        self._ports: dict[str, int] = {}
+
+    def start(self) -> OutboxProcess:
+        """The sink listens. Raises `SandboxError` when it does not within `START_SECONDS`."""
+        if self._child is not None:
+            raise SandboxError("the outbox is running: stop it before starting it again")
+        self._token = secrets.token_bytes(32)
+        with tempfile.TemporaryFile() as complaints:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "statediff.sources.sink"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, bufsize=0,
+            )
+            self._child = child
+            ready = b""
+            try:
+                if child.stdin is not None and child.stdout is not None:
+                    with contextlib.suppress(BrokenPipeError):  # it died: the empty line says so
+                        child.stdin.write(self._token.hex().encode() + b"\n")
+                    ready = _line(child.stdout, START_SECONDS)
+                    child.stdout.close()
+                self._ports = json.loads(ready)
+            except ValueError as error:
+                self.kill()
+                complaints.seek(0)
+                said = complaints.read(100_000).decode("utf-8", "replace").strip()
+                last = printable(said.rpartition("\n")[2][:200]) or "it said nothing"
+                raise SandboxError(f"the outbox did not start: {last}") from error
+            except BaseException:
+                self.kill()  # Ctrl-C while waiting must not leave it behind
+                raise
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def smtp_port(self) -> int:
+        """Where the agent sends mail, on 127.0.0.1."""
+        return self._ports["smtp"]
+
+    @property
+    def is_running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def control(self) -> OutboxControl:
+        """The evaluator's access; it stays usable as an address after the outbox has stopped."""
+        return OutboxControl(self._ports["control"], self._token)
+
+    def source(self, name: str) -> MailSource:
+        return MailSource(name, self.control)
+
+    def stop(self) -> None:
+        """The process has ended, by itself where it could; nothing listens on its ports."""
+        child = self._child
+        if child is None:
+            return
+        if child.stdin is not None:
+            child.stdin.close()
+        try:
+            child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._child = None
+
+    def kill(self) -> None:
+        """The process has been ended at once, as in a crash."""
+        child = self._child
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
+        self._child = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise SandboxError("the outbox is not running: start it first")
+        return self._child
+
+    def __enter__(self) -> Self:
+        if self._child is None:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _line(stream: IO[bytes], seconds: float) -> bytes:
+    """The first line, or what came of it before the end or the deadline."""
+    line = b""
+    deadline = time.monotonic() + seconds
+    while not line.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([stream], [], [], left)[0]:
+            break
+        part = os.read(stream.fileno(), 1000)
+        if not part:
+            break
+        line += part
+    return line

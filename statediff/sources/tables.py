@@ -1,0 +1,192 @@
+"""Plain JSON tables as a source: `{type: [record, …]}`, the state of any system as it was exported.
+
+A type is keyed by `id` when every record of it, on both sides, has one; else its records are a
+multiset. A type that the file does not name has no entities: the file is the whole state. A
+missing field is absent, which is not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import Clock
+from statediff.errors import InputError
+from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import ChunkStore, Row, State, Table, build_table
+from statediff.model.values import ABSENT, Key, Map, Observed, Value, key_order, printable, show_key
+from statediff.sources.strictjson import Document, Record, parse_tables, read_document
+from statediff.sources.typed import Convert, converter
+
+ID: Final = "id"
+Refine = Callable[[Schema], Schema]
+
+
+class TablesSource:
+    """One JSON tables file, or its bytes, as a source.
+
+    `companion` is the other side's bytes: types, fields and keys are inferred from both, so that
+    before and after have one schema. Every fault of the file is an `InputError`: whoever asks can
+    mend it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        content: Path | str | bytes,
+        refine: Refine | None = None,
+        companion: bytes | None = None,
+    ) -> None:
+        self._name = name
+        self._content = content
+        self._refine = refine
+        self._companion = companion
+        self._loaded: tuple[Document, Schema] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def file(self) -> str:
+        """How messages name the file: its path, or the source's name where there is none."""
+        return self._name if isinstance(self._content, bytes) else str(self._content)
+
+    def schema(self) -> Schema:
+        return self._load()[1]
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        document, schema = self._load()
+        as_of = clock()
+        tables = {
+            t.name: self._table(
+                t, document.get(t.source_table, []), store,
+                None if like is None else like.tables.get(t.name),
+            )
+            for t in schema.types
+        }
+        state = State(schema, tables)
+        reading = Reading(
+            self._name, self._name, ReadingKind.SCAN, as_of, "trial", is_complete=True,
+            digest=state.digest(),
+        )
+        return SourceCapture(reading, state)
+
+    def _load(self) -> tuple[Document, Schema]:
+        if self._loaded is None:
+            raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
+            document = parse_tables(raw, self.file)
+            sides = [document]
+            if self._companion is not None:
+                sides.append(parse_tables(self._companion, f"the other side of {self.file}"))
+            schema = infer_schema(self._name, *sides)
+            self._loaded = (document, schema if self._refine is None else self._refine(schema))
+        return self._loaded
+
+    def _table(
+        self, entity_type: EntityType, records: list[Record], store: ChunkStore,
+        like: Table | None,
+    ) -> Table:
+        readers = [
+            (f.name, f.source_column, None if _is_identity(entity_type, f) else converter(f))
+            for f in entity_type.fields
+        ]
+        rows: list[Row] = [dict(_fields(record, readers)) for record in records]
+        if not entity_type.is_keyless:
+            self._check_keys(entity_type, rows)
+        return build_table(entity_type, rows, store, like=like)
+
+    def _check_keys(self, entity_type: EntityType, rows: list[Row]) -> None:
+        seen: dict[object, int] = {}
+        for index, row in enumerate(rows):
+            where = f'{printable(self.file)}: type "{printable(entity_type.name)}", record {index}'
+            for part in entity_type.key:
+                if row[part] is ABSENT:
+                    raise InputError(f"{where}: the key field {part} is missing")
+            key: Key = tuple(row[part] for part in entity_type.key)  # type: ignore[misc]  # values
+            first = seen.setdefault(key_order(key), index)
+            if first != index:
+                named = ", ".join(entity_type.key)
+                raise InputError(
+                    f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
+                )
+
+
+def _is_identity(entity_type: EntityType, field: Field) -> bool:
+    # Two spellings of one instant or number must stay two keys.
+    return field.name in entity_type.key or field.reference is not None
+
+
+def _fields(
+    record: Record, readers: list[tuple[str, str, Convert | None]]
+) -> Iterator[tuple[str, Observed]]:
+    for name, column, convert in readers:
+        stored = record.get(column, ABSENT)
+        yield name, stored if convert is None or stored is ABSENT else convert(stored)
+
+
+def infer_schema(name: str, *documents: Document) -> Schema:
+    """One schema for all the documents: types and fields sorted by name, `id` first.
+
+    A field's kind is the one kind all its values have (integers beside decimals are decimals); null
+    says nothing, and any other mixture is `any`.
+    """
+    names = sorted({type_name for document in documents for type_name in document})
+    types = tuple(
+        _infer_type(type_name, [d.get(type_name, []) for d in documents]) for type_name in names
+    )
+    return Schema(name, "0", types, ((name, tuple(names)),))
+
+
+def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
+    kinds: dict[str, set[Kind | None]] = {}
+    present: dict[str, int] = {}
+    total = 0
+    for records in sides:
+        total += len(records)
+        for record in records:
+            for field, value in record.items():
+                kinds.setdefault(field, set()).add(_kind_of(value))
+                present[field] = present.get(field, 0) + 1
+    # A null, list or map identifies nothing.
+    keyed = total == 0 or (
+        present.get(ID) == total and kinds[ID].isdisjoint({None, Kind.LIST, Kind.MAP})
+    )
+    if total == 0:
+        kinds[ID] = {None}
+    fields = tuple(
+        Field(
+            field, _one_kind(kinds[field]),
+            is_nullable=None in kinds[field] or present.get(field, 0) < total,
+        )
+        for field in sorted(kinds, key=lambda f: (f != ID, f))
+    )
+    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=total == 0)
+
+
+def _one_kind(kinds: set[Kind | None]) -> Kind:
+    known = kinds - {None}
+    if known == {Kind.INT, Kind.DECIMAL}:
+        return Kind.DECIMAL
+    one = next(iter(known)) if len(known) == 1 else None
+    return Kind.ANY if one is None else one
+
+
+def _kind_of(value: Value) -> Kind | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return Kind.BOOL
+        case int():
+            return Kind.INT
+        case str():
+            return Kind.TEXT
+        case tuple():
+            return Kind.LIST
+        case Map():
+            return Kind.MAP
+        case _:
+            return Kind.DECIMAL

@@ -1,0 +1,244 @@
+"""Laws of three-valued evaluation: decided truth is the truth of every completion, and where each
+unobserved value occurs once, an undecided outcome has completions that disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.contract.evaluation import FALSE, TRUE, UNDEFINED, World, outcomes
+from statediff.contract.parser import ExpressionError, Scope, parse
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    COMPLETE,
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    Row,
+    State,
+    build_table,
+)
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Observed, Unobserved
+from statediff.model.view import StateView
+
+ITEM = EntityType(
+    "item",
+    ("id",),
+    (
+        Field("id", Kind.INT, is_nullable=False),
+        Field("n", Kind.INT),
+        Field("m", Kind.INT, is_nullable=False),
+        Field("t", Kind.TEXT),
+        Field("next", Kind.INT, reference="item"),
+    ),
+)
+SCHEMA = Schema("laws", "1", (ITEM,))
+NUMBERS = (None, 0, 1, 2)
+TEXTS = (None, "a", "b")
+POINTERS = (None, 1, 9)
+HIDDEN = Unobserved("hidden")
+INCOMPLETE = Enumeration(Coverage.INCOMPLETE, "cut short")
+DOMAINS: dict[str, tuple[Observed, ...]] = {
+    "n": NUMBERS, "m": (0, 1, 2), "t": TEXTS, "next": POINTERS,
+}  # fmt: skip
+
+
+def view(rows: list[Row], enumeration: Enumeration = COMPLETE) -> StateView:
+    table = build_table(ITEM, rows, MemoryChunks(), enumeration=enumeration)
+    return StateView(State(SCHEMA, {"item": table}))
+
+
+def mask_of(text: str, rows: list[Row], enumeration: Enumeration = COMPLETE) -> int:
+    node = parse(text, Scope(SCHEMA))
+    side = view(rows, enumeration)
+    world = World(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
+    return outcomes(node, world, {})
+
+
+def completions(rows: list[Row], enumeration: Enumeration) -> Iterator[list[Row]]:
+    """Every state that agrees with what was observed (with at most one entity more)."""
+    places = [(i, f) for i, row in enumerate(rows) for f in row if row[f] is HIDDEN]
+    extra: list[list[Row]] = [[]]
+    if not enumeration.is_complete:
+        extra += [[{"id": 9, "n": n, "m": m, "t": t, "next": p}]
+                  for n in NUMBERS for m in (0, 2) for t in TEXTS for p in (None, 1)]
+    for values in product(*(DOMAINS[f] for _, f in places)):
+        filled = [dict(row) for row in rows]
+        for (index, name), value in zip(places, values, strict=True):
+            filled[index][name] = value
+        for more in extra:
+            yield filled + more
+
+
+def terms(variable: str) -> st.SearchStrategy[str]:
+    return st.sampled_from([
+        f"{variable}.n == 1", f"{variable}.n > 0", f"{variable}.m <= 1", f"{variable}.n == null",
+        f'{variable}.t == "a"', f'{variable}.t != null', f"{variable}.n + {variable}.m > 2",
+        f"{variable}.next.m == 1", f"{variable}.next == 1", f"exists(before.item[{variable}.n])",
+        f'contains({variable}.t, "a")', f"{variable}.m in [0, 1]", f"2 / {variable}.m > 1",
+        f"{variable}.n in before.item", f"abs({variable}.n) < 2", f"{variable}.n < {variable}.m",
+    ])  # fmt: skip
+
+
+def conditions(variable: str) -> st.SearchStrategy[str]:
+    return st.recursive(
+        terms(variable),
+        lambda inner: st.one_of(
+            st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+                lambda p: f"({p[0]} {p[1]} {p[2]})"),
+            inner.map(lambda c: f"(not {c})")),
+        max_leaves=4,
+    )  # fmt: skip
+
+
+def expressions() -> st.SearchStrategy[str]:
+    whole = st.one_of(
+        st.tuples(st.sampled_from(["all", "any"]), conditions("x")).map(
+            lambda p: f"{p[0]}({p[1]} for x in before.item)"),
+        st.tuples(st.sampled_from(["all", "any"]), conditions("x"), terms("x")).map(
+            lambda p: f"{p[0]}({p[1]} for x in before.item if {p[2]})"),
+        st.tuples(st.sampled_from(["sum", "min", "max"]), st.sampled_from("nm"),
+                  terms("x")).map(
+            lambda p: f"{p[0]}(x.{p[1]} for x in before.item if {p[2]}) >= 1"),
+        terms("x").map(lambda c: f"count(x for x in before.item if {c}) == 1"),
+        st.just("unique(x.n for x in before.item)"),
+        conditions("before.item[1]"),
+        terms("y").map(lambda c: f"any(x.m == y.m and {c} for x in before.item "
+                                 f"for y in before.item if x.id != y.id)"),
+    )  # fmt: skip
+    return st.one_of(whole, st.tuples(whole, st.sampled_from(["and", "or"]), whole).map(
+        lambda p: f"{p[0]} {p[1]} {p[2]}"))
+
+
+def cells(name: str) -> st.SearchStrategy[Observed]:
+    return st.one_of(st.sampled_from(DOMAINS[name]), st.just(HIDDEN))
+
+
+@st.composite
+def partial_states(draw: st.DrawFn) -> tuple[list[Row], Enumeration]:
+    rows: list[Row] = []
+    budget = 3
+    for key in range(1, draw(st.integers(0, 2)) + 1):
+        row: Row = {"id": key}
+        for name in DOMAINS:
+            cell = draw(cells(name))
+            if cell is HIDDEN:
+                budget -= 1
+                if budget < 0:
+                    cell = DOMAINS[name][-1]
+            row[name] = cell
+        rows.append(row)
+    return rows, draw(st.sampled_from([COMPLETE, INCOMPLETE]))
+
+
+@given(expressions(), partial_states())
+def test_what_every_completion_can_give_is_in_the_outcome(
+    text: str, partial: tuple[list[Row], Enumeration]
+) -> None:
+    rows, enumeration = partial
+    possible = mask_of(text, rows, enumeration)
+    for completed in completions(rows, enumeration):
+        exact = mask_of(text, completed)
+        assert exact in (TRUE, FALSE, UNDEFINED)
+        assert exact & possible, (text, completed)
+
+
+@given(
+    st.sampled_from(["all", "any"]),
+    terms("x"),
+    st.sampled_from(list(DOMAINS)),
+    st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.sampled_from(["a", "b"])), max_size=2),
+)
+def test_an_undecided_outcome_has_two_completions_that_disagree_when_a_value_occurs_once(
+    quantifier: str, condition: str, hidden: str, others: list[tuple[int, str]]
+) -> None:
+    if condition.count(f".{hidden}") != 1:
+        return
+    rows: list[Row] = [{"id": 1, "n": 1, "m": 1, "t": "a", "next": 1, hidden: HIDDEN}]
+    rows += [{"id": i, "n": n, "m": n, "t": t, "next": 1} for i, (n, t) in enumerate(others, 2)]
+    text = f"{quantifier}({condition} for x in before.item)"
+    possible = mask_of(text, rows)
+    seen = {mask_of(text, completed) for completed in completions(rows, COMPLETE)}
+    if possible not in (TRUE, FALSE, UNDEFINED):
+        assert len(seen) > 1, (text, rows, possible)
+
+
+@given(conditions("x"), partial_states(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(
+    condition: str, partial: tuple[list[Row], Enumeration], random: object
+) -> None:
+    rows, enumeration = partial
+    text = f"all({condition} for x in before.item)"
+    assert mask_of(text, rows, enumeration) == mask_of(text, rows[::-1], enumeration)
+
+
+ROWS: list[Row] = [
+    {"id": 1, "n": 1, "m": 1, "t": "a", "next": 2},
+    {"id": 2, "n": None, "m": 0, "t": None, "next": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("null == null", TRUE),
+        ("before.item[2].n == null", TRUE),
+        ("before.item[2].n > 1", UNDEFINED),
+        ("before.item[2].n != null and before.item[2].n > 1", FALSE),
+        ("before.item[2].n + 1 == 1", UNDEFINED),
+        ("before.item[7].n == 1", UNDEFINED),
+        ("exists(before.item[7])", FALSE),
+        ("exists(before.item[7]) and before.item[7].n == 1", FALSE),
+        ("1 / before.item[2].m == 1", UNDEFINED),
+        ("min(x.n for x in before.item if x.m == 5) == 1", UNDEFINED),
+        ("sum(x.n for x in before.item if x.m == 5) == 0", TRUE),
+        ("1 / 3 + 1 / 3 + 1 / 3 == 1", TRUE),
+        ("0.1 + 0.2 == 0.3", TRUE),
+        ("before.item[1].next.m == 0", TRUE),
+        ("before.item[2].next.m == 0", UNDEFINED),
+        ("7 in before.item", FALSE),
+        ("1 in before.item", TRUE),
+        ('matches("aab", "a+b")', TRUE),
+        ('matches("aabc", "a+b")', FALSE),
+        ('"Z" < "a"', TRUE),
+        ("2 < 10", TRUE),
+        ("1 < 2 < 3", TRUE),
+        ("all(x.n > 0 for x in before.item)", UNDEFINED),
+        ("count(x for x in before.item if x.n == 1) == 1", TRUE),
+    ],
+)
+def test_the_rules_of_null_absent_and_undefined(text: str, expected: int) -> None:
+    assert mask_of(text, ROWS) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "before.item", "before.itm[1].n == 1", "before.item[1].x == 1", "it.n == 1", "1 + true",
+        "__import__('os')", "before.__class__", "before.item[1].n.__class__ == 1",
+        "(lambda: 1)()", "[x for x in before.item]", "before.item[1].t > 1", "f'{1}' == ''",
+        "before.item[1].n is null", "9 ** 9 ** 9 > 1", "x if 1 == 1 else 2", "exec('1')",
+        "before.item[1, 2].n == 1", "None == 1", "before.item[1].t == 1", "(" * 300 + "1",
+        "not " * 5000 + "1 == 1", "matches(before.item[1].t, before.item[2].t)", "1 == 1;2", "a:=1",
+        'matches("a", "(")', "all(1 for x in before.item)", "sum(x for x in before.item) == 1",
+        "\x00", "1 == 1 == ", "before.item[1].n == input.secret", "answer.x == 1", "calls == 1",
+        "all(before.item[1].n == 1)", "1 < 'a'", "before == after",
+    ],
+)  # fmt: skip
+def test_what_is_not_of_the_language_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse(text, Scope(SCHEMA))
+    assert 0 <= caught.value.offset <= len(text)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_an_expression_or_a_typed_error(text: str) -> None:
+    try:
+        parse(text, Scope(SCHEMA))
+    except ExpressionError:
+        pass
