@@ -1,3 +1,3 @@
-"""statediff decides, with evidence, whether an agent's run changed the world as its task allowed."""
+"""statediff decides, with evidence, if an agent's run changed the world as its task allowed."""
 
 __version__ = "0.1.0"

@@ -111,10 +111,9 @@ def resolve(
 def _schema(before: Capture, after: Capture) -> Schema:
     try:
         parts = tuple(p.state.schema for p in (*before.parts, *after.parts))
-        merged = merge_schemas(parts)
+        return merge_schemas(parts)
     except ValueError as error:
         raise AdapterError(f"the captures do not fit together: {error}") from error
-    return replace(merged, sources=tuple(sorted(set(merged.sources))))
 
 
 def _evidence(capture: Capture, type_name: str) -> tuple[str, ...]:
@@ -131,6 +130,8 @@ def _combine(capture: Capture, schema: Schema, side: str, authority: Mapping[str
         parts = [(p.reading.source, p.state.tables[entity.name]) for p in capture.parts
                  if entity.name in p.state.tables]
         if not parts:
+            if _knows_absence(capture, schema, side, entity.name, refused):
+                tables[entity.name] = build_table(entity, (), MemoryChunks())
             continue
         blocked = [refused[side, source] for source, _ in parts if (side, source) in refused]
         if blocked:
@@ -139,6 +140,17 @@ def _combine(capture: Capture, schema: Schema, side: str, authority: Mapping[str
         chosen = [t for s, t in parts if s == authority.get(entity.name)]
         tables[entity.name] = chosen[0] if chosen else _agree(entity, parts)
     return State(schema, tables)
+
+
+def _knows_absence(capture: Capture, schema: Schema, side: str, type_name: str,
+                   refused: Mapping[tuple[str, str], str]) -> bool:
+    """Whether every source of the type read all it has on this side, and the type was not there:
+    a table made or dropped in the run."""
+    readings = {r.source: r for r in capture.readings}
+    sources = schema.sources_of(type_name)
+    return bool(sources) and all(
+        source in readings and readings[source].is_complete and (side, source) not in refused
+        for source in sources)
 
 
 def _agree(entity: EntityType, parts: list[tuple[str, Table]]) -> Table:

@@ -120,8 +120,11 @@ class Contract:
     @property
     def weights(self) -> Mapping[Label, int]:
         w = self.document.weights
-        return {Label.REVERSIBLE: w.reversible, Label.CONDITIONAL: w.conditional,
-                Label.IRREVERSIBLE: w.irreversible}
+        return {
+            Label.REVERSIBLE: w.reversible,
+            Label.CONDITIONAL: w.conditional,
+            Label.IRREVERSIBLE: w.irreversible,
+        }
 
     @property
     def needs_answer(self) -> bool:

@@ -95,8 +95,12 @@ class Composer:
                 continue
             documents += 1
             if documents > 1:
-                self._problem(event, "expected the end of the file, found a second document",
-                              "several-documents", "one document a file: remove this and the rest")
+                self._problem(
+                    event,
+                    "expected the end of the file, found a second document",
+                    "several-documents",
+                    "one document a file: remove this and the rest",
+                )
                 break
             top = next(self._events)
             value = self._node(top, (), depth=1, in_flow=False, key=None)
@@ -104,11 +108,15 @@ class Composer:
                 self._problem(top, "expected a mapping, found an empty document", "empty-document")
             elif value is not None and not isinstance(value, dict):
                 kind = "a list" if isinstance(value, list) else "a single value"
-                self._problem(top, f"expected a mapping (`key: value` lines), found {kind}",
-                              "not-a-mapping")
+                self._problem(
+                    top, f"expected a mapping (`key: value` lines), found {kind}", "not-a-mapping"
+                )
         if not documents:
-            self._problems.append(Problem(self.file, 1, 1, "expected a mapping, found an empty "
-                                          "document", "empty-document"))
+            self._problems.append(
+                Problem(
+                    self.file, 1, 1, "expected a mapping, found an empty document", "empty-document"
+                )
+            )
         if self._problems:
             raise ContractError(tuple(self._problems))
         assert isinstance(value, dict)  # noqa: S101  # else there was a problem
@@ -128,24 +136,35 @@ class Composer:
             # chr() of an escape such as \UFFFFFFFF
             escape = re.compile(r"\\U(?!000|0010)").search(self.text, index)
             line, column = line_and_column(self.text, escape.start() if escape else index)
-            self._fatal(line, column, "expected a character, found an escape that names none",
-                        "syntax")
+            self._fatal(
+                line, column, "expected a character, found an escape that names none", "syntax"
+            )
 
-    def _node(self, event: Event, path: NodePath, *, depth: int, in_flow: bool,
-              key: Event | None) -> Any:
+    def _node(
+        self, event: Event, path: NodePath, *, depth: int, in_flow: bool, key: Event | None
+    ) -> Any:
         self._nodes += 1
         if depth > MAX_DEPTH:
-            self._fatal(event.start_mark.line + 1, event.start_mark.column + 1,
-                        f"expected at most {MAX_DEPTH} levels, found more", "too-deep")
+            self._fatal(
+                event.start_mark.line + 1,
+                event.start_mark.column + 1,
+                f"expected at most {MAX_DEPTH} levels, found more",
+                "too-deep",
+            )
         if self._nodes > MAX_NODES:
-            self._fatal(event.start_mark.line + 1, event.start_mark.column + 1,
-                        f"expected at most {MAX_NODES} values, found more", "too-many-nodes")
+            self._fatal(
+                event.start_mark.line + 1,
+                event.start_mark.column + 1,
+                f"expected at most {MAX_NODES} values, found more",
+                "too-many-nodes",
+            )
         at = event.start_mark
         where = key.start_mark if key is not None else at
         if isinstance(event, ScalarEvent) and event.start_mark.index == event.end_mark.index:
             at = where  # nothing was written; ruamel puts it at the next token
-        self.positions[path] = Position(at.line + 1, at.column + 1,
-                                        where.line + 1, where.column + 1)
+        self.positions[path] = Position(
+            at.line + 1, at.column + 1, where.line + 1, where.column + 1
+        )
         if not self._is_bare(event):
             return None
         match event:
@@ -162,30 +181,45 @@ class Composer:
         """Whether it has neither anchor nor tag and is no alias; an alias has no value to read."""
         assert isinstance(event, NodeEvent)  # noqa: S101  # the parser's grammar
         if isinstance(event, AliasEvent):
-            self._problem(event, f"expected a value, found the alias {quoted('*' + event.anchor)}",
-                          "anchor", "write the value out; quote text that begins with `*`")
+            self._problem(
+                event,
+                f"expected a value, found the alias {quoted('*' + event.anchor)}",
+                "anchor",
+                "write the value out; quote text that begins with `*`",
+            )
             return False
         if event.anchor is not None:
-            self._problem(event, f"expected a value, found the anchor {quoted('&' + event.anchor)}",
-                          "anchor", "write the value out; quote text that begins with `&`")
+            self._problem(
+                event,
+                f"expected a value, found the anchor {quoted('&' + event.anchor)}",
+                "anchor",
+                "write the value out; quote text that begins with `&`",
+            )
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._problem(event, f"expected a value, found the tag {quoted(str(tag))}", "tag",
-                          "remove it; quote text that begins with `!`")
+            self._problem(
+                event,
+                f"expected a value, found the tag {quoted(str(tag))}",
+                "tag",
+                "remove it; quote text that begins with `!`",
+            )
         return True
 
-    def _sequence(self, event: SequenceStartEvent, path: NodePath, depth: int,
-                  in_flow: bool) -> list[Any]:
+    def _sequence(
+        self, event: SequenceStartEvent, path: NodePath, depth: int, in_flow: bool
+    ) -> list[Any]:
         items: list[Any] = []
         for item in self._events:
             if isinstance(item, SequenceEndEvent):
                 break
-            items.append(self._node(item, (*path, len(items)), depth=depth + 1, in_flow=in_flow,
-                                    key=None))
+            items.append(
+                self._node(item, (*path, len(items)), depth=depth + 1, in_flow=in_flow, key=None)
+            )
         return items
 
-    def _mapping(self, event: MappingStartEvent, path: NodePath, depth: int,
-                 in_flow: bool) -> dict[str, Any]:
+    def _mapping(
+        self, event: MappingStartEvent, path: NodePath, depth: int, in_flow: bool
+    ) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key in self._events:
             if isinstance(key, MappingEndEvent):
@@ -193,12 +227,21 @@ class Composer:
             name = self._key(key, path, depth)
             if name is not None and name in mapping:
                 first = self.positions[(*path, name)]
-                self._problem(key, f"expected each key once, found {quoted(name)} again; "
-                              f"first on line {first.key_line}", "duplicate-key")
+                self._problem(
+                    key,
+                    f"expected each key once, found {quoted(name)} again; "
+                    f"first on line {first.key_line}",
+                    "duplicate-key",
+                )
                 name = None
             # A value without a usable key is still read, for its own problems.
-            value = self._node(next(self._events), (*path, name if name is not None else -1),
-                               depth=depth + 1, in_flow=in_flow, key=key)
+            value = self._node(
+                next(self._events),
+                (*path, name if name is not None else -1),
+                depth=depth + 1,
+                in_flow=in_flow,
+                key=key,
+            )
             if name is not None:
                 mapping[name] = value
         return mapping
@@ -207,15 +250,23 @@ class Composer:
         """The text of a key, or `None` with a problem noted."""
         if not isinstance(event, ScalarEvent):
             self._node(event, (*path, -1), depth=depth + 1, in_flow=True, key=None)
-            self._problem(event, "expected text as a key, found a list, mapping or alias",
-                          "key-not-text", "quote text that begins with `[`, `{` or `*`")
+            self._problem(
+                event,
+                "expected text as a key, found a list, mapping or alias",
+                "key-not-text",
+                "quote text that begins with `[`, `{` or `*`",
+            )
             return None
         self._nodes += 1
         self._is_bare(event)
         if not event.style:
             if event.value == "<<":
-                self._problem(event, "expected a key, found the merge key `<<`", "merge-key",
-                              "write the keys out")
+                self._problem(
+                    event,
+                    "expected a key, found the merge key `<<`",
+                    "merge-key",
+                    "write the keys out",
+                )
                 return None
             try:
                 is_text = isinstance(resolve(event.value), str)
@@ -223,13 +274,21 @@ class Composer:
                 is_text = False
             if not is_text:
                 found = quoted(event.value) if event.value else "nothing"
-                self._problem(event, f"expected text as a key, found {found}", "key-not-text",
-                              f'quote it: "{event.value[:40]}"')
+                self._problem(
+                    event,
+                    f"expected text as a key, found {found}",
+                    "key-not-text",
+                    f'quote it: "{event.value[:40]}"',
+                )
                 return None
         hidden = hidden_character(event.value, is_key=True)
         if hidden is not None:
-            self._problem(event, f"expected a key one can read, found {hidden} in it",
-                          "hidden-character", "remove it")
+            self._problem(
+                event,
+                f"expected a key one can read, found {hidden} in it",
+                "hidden-character",
+                "remove it",
+            )
             return None
         return str(event.value)
 
@@ -238,18 +297,30 @@ class Composer:
         self.spans[path] = Span(event.start_mark.index, event.end_mark.index, style)
         if _holds_an_expression(path):
             if in_flow and not style:
-                self._problem(event, f"expected an expression in block style or quotes, found "
-                              f"{quoted(event.value)} in flow style", "flow-expression",
-                              "between { } or [ ] a comma or bracket cuts it: write the mapping "
-                              "or list on lines of its own, or quote the expression")
+                self._problem(
+                    event,
+                    f"expected an expression in block style or quotes, found "
+                    f"{quoted(event.value)} in flow style",
+                    "flow-expression",
+                    "between { } or [ ] a comma or bracket cuts it: write the mapping "
+                    "or list on lines of its own, or quote the expression",
+                )
             hidden = hidden_character(event.value, is_key=False)
             if hidden is not None:
-                self._problem(event, f"expected an expression one can read, found {hidden} in it",
-                              "hidden-character", "write it as an escape in the string: \"\\u…\"")
+                self._problem(
+                    event,
+                    f"expected an expression one can read, found {hidden} in it",
+                    "hidden-character",
+                    'write it as an escape in the string: "\\u…"',
+                )
         if style:
             if has_surrogate(event.value):
-                self._problem(event, "expected characters, found an escape for half of one",
-                              "syntax", "write the whole character, or \\U and eight digits")
+                self._problem(
+                    event,
+                    "expected characters, found an escape for half of one",
+                    "syntax",
+                    "write the whole character, or \\U and eight digits",
+                )
             return event.value
         try:
             return resolve(event.value)
@@ -269,18 +340,22 @@ class Composer:
 
     def _syntax_error(self, error: MarkedYAMLError) -> NoReturn:
         said = f"{error.context or ''} {error.problem or ''}"
-        clue = next((clue for clue in _CLUES if clue.said in said),
-                    _Clue(said, f"not YAML: {' '.join(said.split())[:120]}"))
+        clue = next(
+            (clue for clue in _CLUES if clue.said in said),
+            _Clue(said, f"not YAML: {' '.join(said.split())[:120]}"),
+        )
         marks = [error.problem_mark, error.context_mark]
-        mark = next((m for m in marks[::-1 if clue.at_beginning else 1] if m is not None), None)
+        mark = next((m for m in marks[:: -1 if clue.at_beginning else 1] if m is not None), None)
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         written = ["", *self.text.split("\n"), ""]
         hint = ""
         if " #" in written[line - 1]:
             hint = "YAML ends the line above at ` #`; if that is no comment, quote the text"
         elif _EXPRESSION_LINE.match(written[line]):
-            hint = ("an expression that begins with a quote or bracket or holds `: ` goes on a "
-                    "line of its own, indented, below `key: >-`")
+            hint = (
+                "an expression that begins with a quote or bracket or holds `: ` goes on a "
+                "line of its own, indented, below `key: >-`"
+            )
         self._fatal(line, column, clue.words, "syntax", hint)
 
 
@@ -297,22 +372,29 @@ class _Clue:
 
 
 _CLUES: Final = (
-    _Clue("mapping values are not allowed",
-          "expected one `key: value` here, found another `: `"),
-    _Clue("cannot start any token",
-          "expected a value, found a character that cannot begin one (indent with spaces, quote "
-          "text that begins with @, `, % or a tab)"),
-    _Clue("found unexpected end of stream",
-          "expected a closing quote, found the end of the file", at_beginning=True),
-    _Clue("unknown escape character",
-          "expected a known escape, found another; in single quotes a backslash is itself"),
+    _Clue("mapping values are not allowed", "expected one `key: value` here, found another `: `"),
+    _Clue(
+        "cannot start any token",
+        "expected a value, found a character that cannot begin one (indent with spaces, quote "
+        "text that begins with @, `, % or a tab)",
+    ),
+    _Clue(
+        "found unexpected end of stream",
+        "expected a closing quote, found the end of the file",
+        at_beginning=True,
+    ),
+    _Clue(
+        "unknown escape character",
+        "expected a known escape, found another; in single quotes a backslash is itself",
+    ),
     _Clue("'<document start>'", "expected the end of the file, found more"),
     _Clue("while scanning a simple key", "expected `key: value`, found a line without `: `"),
-    _Clue("while parsing a flow",
-          "expected `,` or the closing bracket, found something else"),
-    _Clue("while parsing a block",
-          "expected the next key or item, found something that does not fit: check the "
-          "indentation above and here, and for text after a closed quote or bracket"),
+    _Clue("while parsing a flow", "expected `,` or the closing bracket, found something else"),
+    _Clue(
+        "while parsing a block",
+        "expected the next key or item, found something that does not fit: check the "
+        "indentation above and here, and for text after a closed quote or bracket",
+    ),
 )
 
 

@@ -14,24 +14,45 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Identifier = Annotated[str, Field(
-    pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$",
-    description="a name of letters, digits, `_`, `.` and `-`, at most 100")]
-TypeName = Annotated[str, Field(
-    pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$",
-    description="the name of an entity type (letters, digits, `_` and `.`)")]
-TypeNames = Annotated[TypeName | tuple[TypeName, ...], Field(
-    description="the name of an entity type, or a list of them")]
-Duration = Annotated[str, Field(
-    pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$",
-    description="a number and its unit (ms, s, m, h or d), e.g. `5s`")]
-Expression = Annotated[str, Field(
-    min_length=1, max_length=4000,
-    description="an expression of the contract language, in block style, at most 4000 characters")]
-Reason = Annotated[str, Field(
-    min_length=3, max_length=2000, description="a reason in words, 3 to 2000 characters")]
-Version = Annotated[str, Field(
-    pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")]
+Identifier = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$",
+        description="a name of letters, digits, `_`, `.` and `-`, at most 100",
+    ),
+]
+TypeName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$",
+        description="the name of an entity type (letters, digits, `_` and `.`)",
+    ),
+]
+TypeNames = Annotated[
+    TypeName | tuple[TypeName, ...],
+    Field(description="the name of an entity type, or a list of them"),
+]
+Duration = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$",
+        description="a number and its unit (ms, s, m, h or d), e.g. `5s`",
+    ),
+]
+Expression = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=4000,
+        description="an expression in block style, at most 4000 characters",
+    ),
+]
+Reason = Annotated[
+    str, Field(min_length=3, max_length=2000, description="a reason in words, 3 to 2000 characters")
+]
+Version = Annotated[
+    str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")
+]
 Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 Scalar = bool | int | Decimal | str | None
 OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
@@ -55,10 +76,17 @@ class Canonicalize(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
-    use: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*@[0-9]+$",
-                              description="rule@version, e.g. timestamp@1")]
-    on: Annotated[tuple[str | tuple[str, ...], ...], Field(
-        min_length=1, description="TYPE.FIELD, or a list of parallel TYPE.FIELDs zipped together")]
+    use: Annotated[
+        str,
+        Field(pattern=r"^[a-z][a-z0-9_-]*@[0-9]+$", description="rule@version, e.g. timestamp@1"),
+    ]
+    on: Annotated[
+        tuple[str | tuple[str, ...], ...],
+        Field(
+            min_length=1,
+            description="TYPE.FIELD, or a list of parallel TYPE.FIELDs zipped together",
+        ),
+    ]
     because: Reason
 
     @property
@@ -70,8 +98,10 @@ class Identify(Part):
     """A versioned rule that pairs entities of a type without a stable key by natural key."""
 
     type: TypeName
-    match_on: Annotated[dict[str, str | None], Field(
-        min_length=1, description="FIELD: rule@version, or nothing for raw equality")]
+    match_on: Annotated[
+        dict[str, str | None],
+        Field(min_length=1, description="FIELD: rule@version, or nothing for raw equality"),
+    ]
     version: Annotated[int, Field(ge=1, description="a whole number of at least 1")]
     because: Reason
 
@@ -100,10 +130,13 @@ class Clause(Part):
     unlink: TypeNames | None = None
     any: TypeNames | None = None
     where: Expression | None = None
-    set: Annotated[dict[str, Any] | None, Field(
-        description="a mapping of fields to their values after")] = None
-    from_: Annotated[dict[str, Any] | None, Field(
-        alias="from", description="a mapping of fields to their values before")] = None
+    set: Annotated[
+        dict[str, Any] | None, Field(description="a mapping of fields to their values after")
+    ] = None
+    from_: Annotated[
+        dict[str, Any] | None,
+        Field(alias="from", description="a mapping of fields to their values before"),
+    ] = None
     fields: Annotated[tuple[str, ...] | None, Field(description="a list of field names")] = None
     count: Annotated[
         Annotated[int, Field(ge=0)] | Literal["every"] | Count | None,
@@ -141,8 +174,13 @@ class Clause(Part):
 class Effect(Part):
     """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
 
-    on: Annotated[str, Field(pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
-                             description="an operation and a type, e.g. `create refund`")]
+    on: Annotated[
+        str,
+        Field(
+            pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+            description="an operation and a type, e.g. `create refund`",
+        ),
+    ]
     reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
     authorized_by: Expression | None = None
     compensation: str | None = None
@@ -153,8 +191,10 @@ class Evidence(Part):
     """A source that must report, and how fresh its readings must be."""
 
     max_age: Duration | None = None
-    authority: Annotated[tuple[str, ...], Field(
-        description="types for which this source decides when sources differ")] = ()
+    authority: Annotated[
+        tuple[str, ...],
+        Field(description="types for which this source decides when sources differ"),
+    ] = ()
     acknowledgement: Literal["sufficient"] | None = None
     history: Literal["required"] | None = None
 
@@ -169,10 +209,16 @@ class Claim(Part):
 class Answer(Part):
     """What the agent must answer: names and types, and claims the state must confirm."""
 
-    schema_: Annotated[dict[str, Literal["int", "decimal", "text", "bool", "list", "map", "any"]],
-                       Field(alias="schema")] = {}
-    claims: tuple[Annotated[Expression | Claim, Field(
-        description="an expression, or a mapping of id and that")], ...] = ()
+    schema_: Annotated[
+        dict[str, Literal["int", "decimal", "text", "bool", "list", "map", "any"]],
+        Field(alias="schema"),
+    ] = {}
+    claims: tuple[
+        Annotated[
+            Expression | Claim, Field(description="an expression, or a mapping of id and that")
+        ],
+        ...,
+    ] = ()
 
 
 class OpenFrame(Part):
@@ -192,40 +238,72 @@ class Weights(Part):
 class ContractDocument(Part):
     """One contract: (Ω, Φ, ν, Γ, Λ, A) plus inputs and answer [SSD eq. 2]."""
 
-    contract: Annotated[str, Field(
-        pattern=r"^[a-z0-9][a-z0-9_/.-]{0,199}$",
-        description="a name in lower case, e.g. shop/refund-returned-order")]
+    contract: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9_/.-]{0,199}$",
+            description="a name in lower case, e.g. shop/refund-returned-order",
+        ),
+    ]
     version: Version
-    owner: Annotated[str, Field(
-        min_length=1, max_length=200, description="who answers for this contract")]
-    intent: Annotated[str, Field(
-        min_length=10, max_length=4000,
-        description="what the run must bring about, in 10 to 4000 characters")]
-    prompt: Annotated[str | None, Field(max_length=20000, description=(
-        "what the agent is told; {name} stands for an input. Default: the intent"))] = None
+    owner: Annotated[
+        str, Field(min_length=1, max_length=200, description="who answers for this contract")
+    ]
+    intent: Annotated[
+        str,
+        Field(
+            min_length=10,
+            max_length=4000,
+            description="what the run must bring about, in 10 to 4000 characters",
+        ),
+    ]
+    prompt: Annotated[
+        str | None,
+        Field(
+            max_length=20000,
+            description=("what the agent is told; {name} stands for an input. Default: the intent"),
+        ),
+    ] = None
     sandbox: Identifier | None = None
-    inputs: dict[Annotated[str, Field(
-        pattern=r"^[a-z_][a-z0-9_]*$",
-        description="a name of lower-case letters, digits and `_`")], Any] = {}
-    noop: Annotated[bool, Field(
-        description="true if doing nothing is right, else false")] = False
-    frame: Annotated[Literal["closed"] | OpenFrame, Field(
-        description="`closed`, or a mapping of open to a reason")] = "closed"
-    exclude: Annotated[tuple[Exclude, ...], Field(
-        description="a list of what lies outside Ω, with reasons")] = ()
-    canonicalize: Annotated[tuple[Canonicalize, ...], Field(
-        description="a list of versioned rules (ν), with reasons")] = ()
-    identify: Annotated[tuple[Identify, ...], Field(
-        description="a list of versioned rules of identity, with reasons")] = ()
-    forbid: Annotated[tuple[Clause, ...], Field(
-        description="a list of clauses (Γ), judged first")] = ()
+    inputs: dict[
+        Annotated[
+            str,
+            Field(
+                pattern=r"^[a-z_][a-z0-9_]*$",
+                description="a name of lower-case letters, digits and `_`",
+            ),
+        ],
+        Any,
+    ] = {}
+    noop: Annotated[bool, Field(description="true if doing nothing is right, else false")] = False
+    frame: Annotated[
+        Literal["closed"] | OpenFrame,
+        Field(description="`closed`, or a mapping of open to a reason"),
+    ] = "closed"
+    exclude: Annotated[
+        tuple[Exclude, ...], Field(description="a list of what lies outside Ω, with reasons")
+    ] = ()
+    canonicalize: Annotated[
+        tuple[Canonicalize, ...], Field(description="a list of versioned rules (ν), with reasons")
+    ] = ()
+    identify: Annotated[
+        tuple[Identify, ...],
+        Field(description="a list of versioned rules of identity, with reasons"),
+    ] = ()
+    forbid: Annotated[
+        tuple[Clause, ...], Field(description="a list of clauses (Γ), judged first")
+    ] = ()
     require: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Φ)")] = ()
-    allow: Annotated[tuple[Clause, ...], Field(
-        description="a list of clauses: permitted, not required")] = ()
-    effects: Annotated[tuple[Effect, ...], Field(
-        description="a list of kinds of effect (Λ) and what holds for them")] = ()
-    evidence: Annotated[dict[str, Evidence], Field(
-        description="a mapping of the sources that must report (A)")] = {}
+    allow: Annotated[
+        tuple[Clause, ...], Field(description="a list of clauses: permitted, not required")
+    ] = ()
+    effects: Annotated[
+        tuple[Effect, ...],
+        Field(description="a list of kinds of effect (Λ) and what holds for them"),
+    ] = ()
+    evidence: Annotated[
+        dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")
+    ] = {}
     weights: Weights = Weights()
     answer: Answer = Answer()
 
@@ -233,12 +311,18 @@ class ContractDocument(Part):
     def _has_a_clause(self) -> ContractDocument:
         if not (self.forbid or self.require or self.answer.claims):
             raise ValueError(
-                "a contract with no forbid, require or claim would match anything; state one")
+                "a contract with no forbid, require or claim would match anything; state one"
+            )
         return self
 
 
-_UNITS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600),
-          "d": Decimal(86400)}
+_UNITS = {
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+}
 
 
 def seconds(duration: str) -> Decimal:

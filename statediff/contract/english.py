@@ -5,6 +5,8 @@ Wording only; nothing here decides anything.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from statediff.contract.syntax import (
     And,
     AnswerOf,
@@ -28,12 +30,24 @@ from statediff.contract.syntax import (
 from statediff.model.values import printable, show
 
 _RELATIONS = {
-    "==": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">": "is more than",
-    ">=": "is at least", "in": "is one of", "not in": "is none of",
+    "==": "is",
+    "!=": "is not",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is more than",
+    ">=": "is at least",
+    "in": "is one of",
+    "not in": "is none of",
 }
-_WHEN = {"before": "before the run", "after": "after the run", "created": "created in the run",
-         "updated": "updated in the run", "deleted": "deleted in the run",
-         "linked": "linked in the run", "unlinked": "unlinked in the run"}
+_WHEN = {
+    "before": "before the run",
+    "after": "after the run",
+    "created": "created in the run",
+    "updated": "updated in the run",
+    "deleted": "deleted in the run",
+    "linked": "linked in the run",
+    "unlinked": "unlinked in the run",
+}
 
 
 def words(name: str) -> str:
@@ -41,8 +55,9 @@ def words(name: str) -> str:
     return printable(name.replace("_", " "))
 
 
-def phrase(node: Node, own: str = "it") -> str:
+def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind of node)
     """The expression in English; `own` is what `it` is called."""
+
     def of(part: Node) -> str:
         return phrase(part, own)
 
@@ -115,11 +130,17 @@ def _call(node: Call, own: str) -> str:
         case "len":
             return f"the length of {first}"
         case "within":
-            return (f"{first} is within {phrase(node.arguments[2], own)} of "
-                    f"{phrase(node.arguments[1], own)}")
+            return (
+                f"{first} is within {phrase(node.arguments[2], own)} of "
+                f"{phrase(node.arguments[1], own)}"
+            )
         case "matches" | "contains" | "starts_with" | "ends_with":
-            verb = {"matches": "matches", "contains": "contains", "starts_with": "starts with",
-                    "ends_with": "ends with"}[node.name]
+            verb = {
+                "matches": "matches",
+                "contains": "contains",
+                "starts_with": "starts with",
+                "ends_with": "ends with",
+            }[node.name]
             return f"{first} {verb} {phrase(node.arguments[1], own)}"
         case _:
             pass
@@ -140,30 +161,49 @@ def _ranges(node: Comprehension, own: str) -> str:
     return " and ".join(texts)
 
 
-_VERBS = {"create": "created", "update": "updated", "delete": "deleted", "link": "linked",
-          "unlink": "unlinked", "any": "changed in any way"}
+_VERBS = {
+    "create": "created",
+    "update": "updated",
+    "delete": "deleted",
+    "link": "linked",
+    "unlink": "unlinked",
+    "any": "changed in any way",
+}
 
 
-def pattern_sentence(
-    section: str, operation: str, types: tuple[str, ...], where: str, fields: tuple[str, ...] | None,
-    low: int, high: int | None, every: bool, that: str,
-) -> str:
+@dataclass(frozen=True)
+class PatternWords:
+    """The parts of a pattern's sentence; `where` and `that` are phrases already."""
+
+    section: str
+    operation: str
+    types: tuple[str, ...]
+    where: str
+    fields: tuple[str, ...] | None
+    low: int
+    high: int | None
+    is_every: bool
+    that: str
+
+
+def pattern_sentence(of: PatternWords) -> str:
     """The sentence of a pattern clause."""
-    noun = " or ".join(words(t) for t in types)
-    verb = _VERBS[operation]
-    only = f" in {', '.join(words(f) for f in fields)}" if fields else ""
-    condition = f" where {where}" if where else ""
-    if section == "forbid":
-        times = "No" if low <= 1 else f"Fewer than {low}"
+    noun = " or ".join(words(t) for t in of.types)
+    verb = _VERBS[of.operation]
+    only = f" in {', '.join(words(f) for f in of.fields)}" if of.fields else ""
+    condition = f" where {of.where}" if of.where else ""
+    if of.section == "forbid":
+        times = "No" if of.low <= 1 else f"Fewer than {of.low}"
         text = f"{times} {noun} may be {verb}{only}{condition}"
-    elif section == "allow":
-        limit = f" (at most {high})" if high is not None else ""
-        text = f"A {noun} may be {verb}{only}{condition}{limit}"
-    elif every:
+    elif of.section == "allow":
+        limit = f" (at most {of.high})" if of.high is not None else ""
+        article = "An" if noun[:1] in "aeio" else "A"
+        text = f"{article} {noun} may be {verb}{only}{condition}{limit}"
+    elif of.is_every:
         text = f"Every {noun}{condition} must be {verb}{only}"
     else:
-        text = f"{_times(low, high)} {noun} must be {verb}{only}{condition}"
-    return text + (f", such that {that}" if that else "") + "."
+        text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
+    return text + (f", such that {of.that}" if of.that else "") + "."
 
 
 def _times(low: int, high: int | None) -> str:

@@ -10,22 +10,31 @@ entity, division by zero, min or max of nothing).
 take all their elements, whatever the order of rows: one undefined element makes the whole
 undefined. Sets of outcomes are combined as if independent; where each unobserved value occurs once
 in the expression the result is exact, elsewhere it may be wider than necessary, never narrower.
+
+Conditions, values, quantifiers and aggregates are one recursive definition; cutting it in two would
+only hide the recursion, which is why this module is longer than most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from itertools import chain
-from typing import Any, Final, TypeAlias
 
-import re2
-
-from statediff.contract.parser import compile_regex
+from statediff.contract.relations import (
+    apply_test,
+    combine,
+    comparison_key,
+    exact,
+    finite,
+    is_text,
+    negate,
+    order,
+    plain,
+    relate,
+    settle,
+)
 from statediff.contract.syntax import (
     And,
     AnswerOf,
@@ -45,9 +54,24 @@ from statediff.contract.syntax import (
     Node,
     Not,
     Or,
+    ScalarT,
     Variable,
 )
-from statediff.model.state import Coverage, Row
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Crowd,
+    Env,
+    Result,
+    Seen,
+    Thing,
+    Undefined,
+    Unknown,
+    World,
+    note,
+)
+from statediff.model.state import Coverage
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -58,105 +82,7 @@ from statediff.model.values import (
     Observed,
     Unobserved,
     Value,
-    same,
 )
-from statediff.model.view import View
-
-TRUE: Final = 1
-FALSE: Final = 2
-UNDEFINED: Final = 4
-MAX_STEPS: Final = 20_000_000
-"""Evaluation steps one clause may take; beyond, the clause is UNKNOWN, never guessed."""
-
-
-class TooCostly(Exception):
-    """The clause needs more steps than one clause may take."""
-
-
-@dataclass(frozen=True)
-class Thing:
-    """An entity in hand: where it was read and its row. `row` None means its fields are unknown."""
-
-    side: str
-    type: str
-    key: Key
-    row: Row | None
-    cause: str = ""
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Some value that was not observed. `maybe_null`/`maybe_undefined` widen what it may be."""
-
-    causes: frozenset[str]
-    maybe_null: bool = True
-    maybe_undefined: bool = False
-
-
-@dataclass(frozen=True)
-class Undefined:
-    """No value by the rules of the language; `reason` in words."""
-
-    reason: str
-
-
-Result: TypeAlias = Any
-"""A Value, Fraction, ABSENT, Thing, Unknown, Undefined, or a tuple of them for a list."""
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """Entities ranged over: those known, and why there may be more."""
-
-    things: tuple[Thing, ...] | Callable[[], Iterator[Thing]]
-    type: str
-    side: str
-    incomplete: frozenset[str] = frozenset()
-
-    def __iter__(self) -> Iterator[Thing]:
-        return iter(self.things) if isinstance(self.things, tuple) else self.things()
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One comparison that took part in the outcome, with both sides as evaluated."""
-
-    node: Compare | Call
-    left: Result
-    right: Result
-    mask: int
-    things: tuple[Thing, ...]
-
-
-@dataclass
-class World:
-    """What one evaluation may read. Mutable parts collect the explanation."""
-
-    before: View
-    after: View
-    answer: Mapping[str, Value] | NoAnswer
-    crowds: Mapping[tuple[str, str], Crowd] = field(default_factory=dict)
-    """(created | updated | …, type) → the entities of these deltas."""
-    fields_of: Callable[[str], tuple[str, ...]] = lambda _t: ()
-    """The fields of a type that the clause at hand reads, for scans."""
-    seen: list[Seen] = field(default_factory=list)
-    causes: set[str] = field(default_factory=set)
-    undefined: list[str] = field(default_factory=list)
-    steps: int = 0
-
-    def view(self, side: str) -> View:
-        return self.before if side == "before" else self.after
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise TooCostly
-
-
-Env: TypeAlias = Mapping[str, Result]
-
-
-# ---------------------------------------------------------------- conditions
 
 
 def outcomes(node: Node, world: World, env: Env) -> int:
@@ -168,7 +94,7 @@ def outcomes(node: Node, world: World, env: Env) -> int:
         case Or(parts=parts):
             return _junction(parts, world, env, stop=TRUE, go_on=FALSE)
         case Not(child=child):
-            return _negate(outcomes(child, world, env))
+            return negate(outcomes(child, world, env))
         case Compare():
             return _compare(node, world, env)
         case Call(name="all" | "any"):
@@ -200,10 +126,6 @@ def _junction(parts: tuple[Node, ...], world: World, env: Env, stop: int, go_on:
     return possible | go_on
 
 
-def _negate(mask: int) -> int:
-    return (mask & UNDEFINED) | (FALSE if mask & TRUE else 0) | (TRUE if mask & FALSE else 0)
-
-
 def _as_condition(result: Result, world: World) -> int:
     match result:
         case True:
@@ -211,7 +133,7 @@ def _as_condition(result: Result, world: World) -> int:
         case False:
             return FALSE
         case Unknown():
-            _note(result, world)
+            note(result, world)
             wide = result.maybe_null or result.maybe_undefined
             return TRUE | FALSE | (UNDEFINED if wide else 0)
         case Undefined(reason):
@@ -221,10 +143,6 @@ def _as_condition(result: Result, world: World) -> int:
             pass
     world.undefined.append("null or absent is used as a condition")
     return UNDEFINED
-
-
-def _note(result: Unknown, world: World) -> None:
-    world.causes.update(result.causes)
 
 
 def _compare(node: Compare, world: World, env: Env) -> int:
@@ -238,7 +156,7 @@ def _compare(node: Compare, world: World, env: Env) -> int:
         positive = {"!=": "==", "not in": "in"}.get(node.op, node.op)
         mask = relate(positive, left, right, world)
     if node.op in ("!=", "not in"):
-        mask = _negate(mask)
+        mask = negate(mask)
     world.seen.append(Seen(node, left, right, mask, _things(node, world, env)))
     return mask
 
@@ -271,133 +189,17 @@ def _member_by_key(left: Result, right: Entities, world: World) -> int:
         world.undefined.append(left.reason)
         return UNDEFINED
     if isinstance(left, Unknown):
-        _note(left, world)
+        note(left, world)
         return TRUE | FALSE | (UNDEFINED if left.maybe_undefined else 0)
     if left is None or isinstance(left, Absent):
         return FALSE
-    found = _look(right.root, right.entity, (_plain(left),), world)
+    found = _look(right.root, right.entity, (plain(left),), world)
     if isinstance(found, Absent):
         return FALSE
     if isinstance(found, Unknown):
-        _note(found, world)
+        note(found, world)
         return TRUE | FALSE
     return TRUE
-
-
-def relate(op: str, left: Result, right: Result, world: World) -> int:
-    for side in (left, right):
-        if isinstance(side, Undefined):
-            world.undefined.append(side.reason)
-            return UNDEFINED
-    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
-    if unknown:
-        for side in unknown:
-            _note(side, world)
-        mask = TRUE | FALSE
-        if op not in ("==", "in") and _orders_badly(left, right):
-            world.undefined.append("null or absent has no order")
-            return UNDEFINED
-        widened = any(u.maybe_undefined or (op not in ("==", "in") and u.maybe_null)
-                      for u in unknown)
-        return mask | (UNDEFINED if widened else 0)
-    if op == "in":
-        return _member(left, right, world)
-    if op == "==":
-        return TRUE if equal(left, right) else FALSE
-    order = _order(left, right)
-    if order is None:
-        world.undefined.append("null, absent or values of different kinds have no order")
-        return UNDEFINED
-    holds = {"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
-    return TRUE if holds else FALSE
-
-
-def _orders_badly(left: Result, right: Result) -> bool:
-    return any(s is None or isinstance(s, Absent) for s in (left, right))
-
-
-def _member(left: Result, right: Result, world: World) -> int:
-    if not isinstance(right, tuple):
-        world.undefined.append("`in` on something that is not a list")
-        return UNDEFINED
-    mask = FALSE
-    for item in right:
-        found = relate("==", left, item, world)
-        if found == TRUE:
-            return TRUE
-        mask |= found
-    return mask
-
-
-def equal(a: Result, b: Result) -> bool:
-    """Equality of known results: numbers by value, entities by key, everything else exactly."""
-    a, b = _plain(a), _plain(b)
-    if _is_number(a) and _is_number(b):
-        return _exact(a) == _exact(b)
-    if isinstance(a, float) or isinstance(b, float):
-        return _is_any_number(a) and _is_any_number(b) and bool(a == b)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Map) and isinstance(b, Map):
-        return [n for n, _ in a.items] == [n for n, _ in b.items] and all(
-            equal(x, y) for (_, x), (_, y) in zip(a.items, b.items, strict=True))
-    if isinstance(a, Fraction) or isinstance(b, Fraction):
-        return False
-    return same(a, b)
-
-
-def _plain(result: Result) -> Result:
-    if isinstance(result, Thing):
-        return result.key[0] if len(result.key) == 1 else result.key
-    return result
-
-
-def _is_number(value: Result) -> bool:
-    return isinstance(value, (int, Decimal, Fraction)) and not isinstance(value, bool) and (
-        not isinstance(value, Decimal) or value.is_finite())
-
-
-def _is_any_number(value: Result) -> bool:
-    return _is_number(value) or isinstance(value, float)
-
-
-def _exact(value: Any) -> Fraction:
-    return Fraction(value)
-
-
-def _order(a: Result, b: Result) -> int | None:
-    """-1, 0 or 1; None where the two have no common order."""
-    a, b = _plain(a), _plain(b)
-    if _is_any_number(a) and _is_any_number(b):
-        if any(isinstance(x, float) and (x != x or x in (float("inf"), float("-inf")))
-               for x in (a, b)):
-            return None if a != a or b != b else (a > b) - (a < b)
-        x, y = _exact(a), _exact(b)
-        return (x > y) - (x < y)
-    if isinstance(a, str) and isinstance(b, str):
-        return (a > b) - (a < b)
-    if isinstance(a, datetime) and isinstance(b, datetime):
-        if (a.tzinfo is None) != (b.tzinfo is None):
-            return None
-        if a.tzinfo is not None:
-            a, b = a.astimezone(UTC), b.astimezone(UTC)
-        return (a > b) - (a < b)
-    if type(a) is date and type(b) is date:
-        return (a > b) - (a < b)
-    return None
-
-
-# ---------------------------------------------------------------- quantifiers
-
-
-def _combine(stop: int, go_on: int, total: int, element: int) -> int:
-    """Outcomes of a quantifier after one more element: undefined > stop > go_on."""
-    mask = 0
-    for a in (TRUE, FALSE, UNDEFINED):
-        for b in (TRUE, FALSE, UNDEFINED):
-            if total & a and element & b:
-                mask |= UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
-    return mask
 
 
 def _quantify(node: Call, world: World, env: Env) -> int:
@@ -410,14 +212,14 @@ def _quantify(node: Call, world: World, env: Env) -> int:
             return _as_condition(listed, world)
         total = go_on
         for item in listed:
-            total = _combine(stop, go_on, total, _as_condition(item, world))
+            total = combine(stop, go_on, total, _as_condition(item, world))
         return total
     total = go_on
     kept = False
     for mask, more in _elements(body.loops, world, env, body.element, go_on):
-        after = _combine(stop, go_on, total, mask)
+        after = combine(stop, go_on, total, mask)
         if more:
-            total |= after | _combine(stop, go_on, after, mask)
+            total |= after | combine(stop, go_on, after, mask)
         else:
             total = after
         decisive = bool(mask & (stop | UNDEFINED))
@@ -474,7 +276,7 @@ def _range(source: Node, world: World, env: Env) -> Iterator[tuple[Result, bool]
         for item in listed:
             yield item, False
     elif isinstance(listed, Unknown):
-        _note(listed, world)
+        note(listed, world)
         yield Unknown(listed.causes, True, True), True
     else:
         reason = listed.reason if isinstance(listed, Undefined) else "ranging over null or absent"
@@ -487,11 +289,17 @@ def _crowd(source: Node, world: World, env: Env) -> Crowd | None:
             view = world.view(side)
             enumeration = view.enumeration(entity)
             fields = world.fields_of(entity)
-            incomplete = frozenset() if enumeration.is_complete else frozenset(
-                {f"{entity} {side}: {enumeration.cause}"})
-            return Crowd(lambda: (Thing(side, entity, key, row)
-                                  for key, row in view.rows(entity, fields)),
-                         entity, side, incomplete)
+            incomplete = (
+                frozenset()
+                if enumeration.is_complete
+                else frozenset({f"{entity} {side}: {enumeration.cause}"})
+            )
+            return Crowd(
+                lambda: (Thing(side, entity, key, row) for key, row in view.rows(entity, fields)),
+                entity,
+                side,
+                incomplete,
+            )
         case Entities(root=root, entity=entity):
             return world.crowds.get((root, entity), Crowd((), entity, "after"))
         case Variable(name=name) if isinstance(env.get(name), Crowd):
@@ -505,18 +313,13 @@ def _unique(node: Call, world: World, env: Env) -> int:
     if undefined:
         world.undefined.append(undefined)
         return UNDEFINED
-    known = [_hashable(v) for v in values if not isinstance(v, Unknown)]
+    known = [comparison_key(v) for v in values if not isinstance(v, Unknown)]
     if len(set(known)) != len(known):
         return FALSE
     if causes:
         world.causes.update(causes)
         return TRUE | FALSE
     return TRUE
-
-
-def _hashable(value: Result) -> Any:
-    value = _plain(value)
-    return ("number", _exact(value)) if _is_number(value) else (type(value).__name__, value)
 
 
 def _exists(node: Call, world: World, env: Env) -> int:
@@ -527,7 +330,7 @@ def _exists(node: Call, world: World, env: Env) -> int:
             world.undefined.append(reason)
             mask = UNDEFINED
         case Unknown():
-            _note(found, world)
+            note(found, world)
             mask = TRUE | FALSE | (UNDEFINED if found.maybe_null else 0)
         case Absent():
             mask = FALSE
@@ -545,51 +348,21 @@ def _test(node: Call, world: World, env: Env) -> int:
             return UNDEFINED
     unknown = [a for a in arguments if isinstance(a, Unknown)]
     known = [a for a in arguments if not isinstance(a, Unknown)]
-    wanted = _finite if node.name == "within" else _is_text
+    wanted = finite if node.name == "within" else is_text
     mask: int
-    if any(not wanted(_plain(a)) for a in known):
+    if any(not wanted(plain(a)) for a in known):
         world.undefined.append(f"{node.name}(…) of null, absent or another kind of value")
         mask = UNDEFINED
     elif unknown:
         for argument in unknown:
-            _note(argument, world)
+            note(argument, world)
         wide = any(a.maybe_null or a.maybe_undefined for a in unknown)
         mask = TRUE | FALSE | (UNDEFINED if wide else 0)
     else:
-        mask = TRUE if _apply_test(node.name, arguments) else FALSE
+        mask = TRUE if apply_test(node.name, arguments) else FALSE
     left, right = arguments[0], arguments[1]
     world.seen.append(Seen(node, left, right, mask, _things(node, world, env)))
     return mask
-
-
-def _is_text(value: Result) -> bool:
-    return isinstance(value, str)
-
-
-@lru_cache(256)
-def _regex(pattern: str) -> re2._Regexp[str]:
-    return compile_regex(pattern)
-
-
-def _apply_test(name: str, arguments: list[Any]) -> bool:
-    a, b = arguments[0], arguments[1]
-    match name:
-        case "contains":
-            return b in a
-        case "starts_with":
-            return bool(a.startswith(b))
-        case "ends_with":
-            return bool(a.endswith(b))
-        case "matches":
-            return _regex(b).fullmatch(a) is not None
-        case "within":
-            return abs(_exact(a) - _exact(b)) <= _exact(arguments[2])
-        case _:
-            pass
-    raise ValueError(f"not a test: {name}")
-
-
-# ---------------------------------------------------------------- values
 
 
 def evaluate(node: Node, world: World, env: Env) -> Result:
@@ -614,7 +387,7 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             value = evaluate(child, world, env)
             if isinstance(value, (Unknown, Undefined, Absent, Thing)):
                 return value
-            return apply(_settle_fraction(value))
+            return apply(settle(value))
         case Arithmetic():
             return _arithmetic(node, world, env)
         case Items(items=items):
@@ -633,23 +406,19 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
     return Unknown(frozenset(world.causes), False, bool(mask & UNDEFINED))
 
 
-def _settle_fraction(value: Result) -> Value:
-    if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else Decimal(value.numerator) / Decimal(
-            value.denominator)
-    return value  # type: ignore[no-any-return]  # every other result here is a Value
-
-
 def _lookup(node: Lookup, world: World, env: Env) -> Result:
     keys: list[Value] = []
     for part in node.keys:
         value = evaluate(part, world, env)
         if isinstance(value, (Unknown, Undefined)):
-            return value if isinstance(value, Undefined) else Unknown(
-                value.causes, True, value.maybe_undefined)
+            return (
+                value
+                if isinstance(value, Undefined)
+                else Unknown(value.causes, True, value.maybe_undefined)
+            )
         if value is None or isinstance(value, Absent):
             return ABSENT
-        keys.append(_settle_fraction(_plain(value)))
+        keys.append(settle(plain(value)))
     source = node.collection
     if not isinstance(source, Entities):
         raise TypeError("a lookup reads before.TYPE or after.TYPE")
@@ -661,7 +430,7 @@ def _look(side: str, entity: str, key: Key, world: World) -> Result:
     view = world.view(side)
     enumeration = view.enumeration(entity)
     if enumeration.coverage is not Coverage.UNOBSERVED:
-        row = view.row(entity, _match_kind(view, entity, key))
+        row = view.row(entity, _match_kind(key))
         if row is not None:
             return Thing(side, entity, key, row)
         if enumeration.is_complete:
@@ -669,10 +438,11 @@ def _look(side: str, entity: str, key: Key, world: World) -> Result:
     return Unknown(frozenset({f"{entity} {side}: {enumeration.cause}"}), False, True)
 
 
-def _match_kind(view: View, entity: str, key: Key) -> Key:
+def _match_kind(key: Key) -> Key:
     """Integral numbers look up integer keys however they are written."""
-    return tuple(int(p) if isinstance(p, Decimal) and p == p.to_integral_value() else p
-                 for p in key)
+    return tuple(
+        int(p) if isinstance(p, Decimal) and p == p.to_integral_value() else p for p in key
+    )
 
 
 def _field(node: FieldOf, world: World, env: Env) -> Result:
@@ -713,8 +483,9 @@ def _follow(reference: FieldOf, world: World, env: Env) -> Result:
     if value is None or isinstance(value, Absent):
         return ABSENT
     holder = evaluate(reference.entity, world, env)
-    target = reference.type.reference  # type: ignore[union-attr]  # the checker made it a reference
-    return _look(holder.side, target, (value,), world)
+    if not isinstance(reference.type, ScalarT) or reference.type.reference is None:
+        raise TypeError("only a reference can be followed")
+    return _look(holder.side, reference.type.reference, (value,), world)
 
 
 def _arithmetic(node: Arithmetic, world: World, env: Env) -> Result:
@@ -723,21 +494,17 @@ def _arithmetic(node: Arithmetic, world: World, env: Env) -> Result:
         if isinstance(side, Undefined):
             return side
     for side in (left, right):
-        if not isinstance(side, Unknown) and not _finite(side):
+        if not isinstance(side, Unknown) and not finite(side):
             return Undefined("arithmetic on null, absent or something that is not a number")
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
-    if node.op == "/" and not isinstance(right, Unknown) and _exact(right) == 0:
+    if node.op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
         return Undefined("division by zero")
     if unknown:
         causes = frozenset(chain.from_iterable(u.causes for u in unknown))
         wide = any(u.maybe_null or u.maybe_undefined for u in unknown)
         return Unknown(causes, False, wide or (node.op == "/" and isinstance(right, Unknown)))
-    x, y = _exact(left), _exact(right)
+    x, y = exact(left), exact(right)
     return {"+": x + y, "-": x - y, "*": x * y}[node.op] if node.op != "/" else x / y
-
-
-def _finite(value: Result) -> bool:
-    return _is_number(value) or (isinstance(value, float) and value - value == 0)
 
 
 def _unary(node: Call, world: World, env: Env) -> Result:
@@ -747,7 +514,7 @@ def _unary(node: Call, world: World, env: Env) -> Result:
     if isinstance(value, Unknown):
         return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
     if node.name == "abs":
-        return abs(_exact(value)) if _finite(value) else Undefined("abs of null or absent")
+        return abs(exact(value)) if finite(value) else Undefined("abs of null or absent")
     if isinstance(value, (str, tuple)):
         return len(value)
     return Undefined("len of null, absent or a value without length")
@@ -809,8 +576,9 @@ def _bindings(
             if mask != TRUE:
                 causes.update(world.causes)
             if rest:
-                yield from ((e, c and mask == TRUE)
-                            for e, c in _bindings(rest, world, inner, causes))
+                yield from (
+                    (e, c and mask == TRUE) for e, c in _bindings(rest, world, inner, causes)
+                )
             else:
                 yield inner, mask == TRUE
 
@@ -826,16 +594,16 @@ def _aggregate(node: Call, world: World, env: Env) -> Result:
     if any(v is None or isinstance(v, Absent) for v in values):
         return Undefined(f"{node.name} over null or absent")
     if node.name == "sum":
-        if not all(_finite(v) for v in values):
+        if not all(finite(v) for v in values):
             return Undefined("sum over something that is not a number")
-        return sum((_exact(v) for v in values), Fraction(0))
+        return sum((exact(v) for v in values), Fraction(0))
     if not values:
         return Undefined(f"{node.name} of nothing")
     best = values[0]
     for value in values[1:]:
-        order = _order(value, best)
-        if order is None:
+        sign = order(value, best)
+        if sign is None:
             return Undefined(f"{node.name} over values without a common order")
-        if (order < 0) == (node.name == "min") and order != 0:
+        if sign and (sign < 0) == (node.name == "min"):
             best = value
     return best

@@ -34,6 +34,7 @@ class ClauseIds:
 
 def clause_ids(contract: ContractDocument) -> ClauseIds:
     """Every clause's id; `forbid-1`, `claim-2` (positions from 1) for those without one."""
+
     def ids(section: str, written: Iterable[str | None]) -> tuple[str, ...]:
         return tuple(name or f"{section}-{number}" for number, name in enumerate(written, 1))
 
@@ -41,8 +42,10 @@ def clause_ids(contract: ContractDocument) -> ClauseIds:
         forbid=ids("forbid", (clause.id for clause in contract.forbid)),
         require=ids("require", (clause.id for clause in contract.require)),
         allow=ids("allow", (clause.id for clause in contract.allow)),
-        claims=ids("claim", (claim.id if isinstance(claim, Claim) else None
-                             for claim in contract.answer.claims)),
+        claims=ids(
+            "claim",
+            (claim.id if isinstance(claim, Claim) else None for claim in contract.answer.claims),
+        ),
     )
 
 
@@ -96,8 +99,9 @@ def _repeated_ids(document: Document, contract: ContractDocument) -> Iterator[Pr
     places: list[tuple[str, NodePath]] = []
     for section in ("forbid", "require", "allow", "claims"):
         above: NodePath = ("answer", "claims") if section == "claims" else (section,)
-        places.extend((clause_id, (*above, index))
-                      for index, clause_id in enumerate(getattr(ids, section)))
+        places.extend(
+            (clause_id, (*above, index)) for index, clause_id in enumerate(getattr(ids, section))
+        )
     # Ids that were given first, so that the problem stands where one was written.
     places.sort(key=lambda place: (*place[1], "id") in document.positions)
     first: dict[str, NodePath] = {}
@@ -106,5 +110,9 @@ def _repeated_ids(document: Document, contract: ContractDocument) -> Iterator[Pr
         if known != path:
             line = document.position(known).line
             yield document.problem(
-                (*path, "id"), f"expected an id of its own, found `{clause_id}` again; the clause "
-                f"on line {line} has it", code="duplicate-id", hint="rename one of them")
+                (*path, "id"),
+                f"expected an id of its own, found `{clause_id}` again; the clause "
+                f"on line {line} has it",
+                code="duplicate-id",
+                hint="rename one of them",
+            )

@@ -46,12 +46,23 @@ class Document:
             path = path[:-1]
         return self.positions[path]
 
-    def problem(self, path: NodePath, message: str, *, code: str = "invalid", hint: str = "",
-                at_key: bool = False, offset: int = 0) -> Problem:
+    def problem(
+        self,
+        path: NodePath,
+        message: str,
+        *,
+        code: str = "invalid",
+        hint: str = "",
+        at_key: bool = False,
+        offset: int = 0,
+    ) -> Problem:
         """A problem with the node at `path`, or `offset` characters into its text."""
         found = self.position(path)
-        line, column = (found.key_line, found.key_column) if at_key else (
-            self.place(path, offset) if offset else (found.line, found.column))
+        line, column = (
+            (found.key_line, found.key_column)
+            if at_key
+            else (self.place(path, offset) if offset else (found.line, found.column))
+        )
         return Problem(self.file, line, column, message, code, hint)
 
     def locate(self, path: NodePath, offset: int = 0) -> tuple[str, int, int]:
@@ -63,7 +74,7 @@ class Document:
     def source(self, path: NodePath) -> str | None:
         """A scalar as it is written in the file, quotes and all; `None` for anything else."""
         span = self.spans.get(path)
-        return self.text[span.start:span.end] if span else None
+        return self.text[span.start : span.end] if span else None
 
     def place(self, path: NodePath, offset: int) -> tuple[int, int]:
         """Line and column of a character of the text at `path`.
@@ -80,7 +91,7 @@ class Document:
         if style in ("'", '"'):
             lines = [line[1:] if i == 0 else line for i, line in enumerate(lines)]
             lines[-1] = lines[-1].rstrip()[:-1]
-        bodies = [(i, line) for i, line in enumerate(lines) if line.strip()][style in ("|", ">"):]
+        bodies = [(i, line) for i, line in enumerate(lines) if line.strip()][style in ("|", ">") :]
         joined = (" " if style != "|" else "\n").join(line.strip() for _, line in bodies)
         if joined != value.rstrip("\n"):
             return start.line, start.column
@@ -102,7 +113,7 @@ class Document:
         span = self.spans.get(path)
         if span is None or span.style:
             return None
-        rest = self.text[span.end:].split("\n", 1)[0]
+        rest = self.text[span.end :].split("\n", 1)[0]
         found = re.match(r"[ \t]+(#.*)", rest)
         return found[1].rstrip() if found else None
 
@@ -119,8 +130,9 @@ def read_document(data: bytes, file: str) -> Document:
     `file` is the name used in messages. Bounded: 256 KiB, 30 levels, 20,000 nodes.
     """
     text = _decoded(data, file)
-    problems = chain(islice(_unreadable_characters(text, file), 10),
-                     islice(_directives(text, file), 10))
+    problems = chain(
+        islice(_unreadable_characters(text, file), 10), islice(_directives(text, file), 10)
+    )
     if refused := tuple(problems):
         raise ContractError(refused)
     composer = Composer(text, file)
@@ -136,30 +148,55 @@ def _decoded(data: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").removeprefix("\ufeff")
         line, column = line_and_column(before, len(before))
-        raise ContractError((Problem(
-            file, line, column, f"expected UTF-8 text, found byte 0x{data[error.start]:02x}",
-            "not-utf-8", "save the file as UTF-8"),)) from error
+        raise ContractError(
+            (
+                Problem(
+                    file,
+                    line,
+                    column,
+                    f"expected UTF-8 text, found byte 0x{data[error.start]:02x}",
+                    "not-utf-8",
+                    "save the file as UTF-8",
+                ),
+            )
+        ) from error
 
 
 def too_large(file: str, size: int) -> Problem:
     """The problem with a file of `size` bytes."""
-    return Problem(file, 1, 1, f"expected at most {MAX_BYTES} bytes, found {size}", "too-large",
-                   "a contract or schema this long is not for people; move data to a fixture")
+    return Problem(
+        file,
+        1,
+        1,
+        f"expected at most {MAX_BYTES} bytes, found {size}",
+        "too-large",
+        "a contract or schema this long is not for people; move data to a fixture",
+    )
 
 
 def _unreadable_characters(text: str, file: str) -> Iterator[Problem]:
     for found in NOT_IN_DOCUMENTS.finditer(text):
         line, column = line_and_column(text, found.start())
-        yield Problem(file, line, column, f"expected text, found {character_name(found[0])}",
-                      "control-character",
-                      "remove it; where it is meant, write an escape inside double quotes")
+        yield Problem(
+            file,
+            line,
+            column,
+            f"expected text, found {character_name(found[0])}",
+            "control-character",
+            "remove it; where it is meant, write an escape inside double quotes",
+        )
 
 
 def _directives(text: str, file: str) -> Iterator[Problem]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("%"):
-            yield Problem(file, number, 1, f"expected a mapping, found the directive "
-                          f"{quoted(line.rstrip())}", "directive",
-                          "remove it; documents are YAML 1.2 without directives")
+            yield Problem(
+                file,
+                number,
+                1,
+                f"expected a mapping, found the directive {quoted(line.rstrip())}",
+                "directive",
+                "remove it; documents are YAML 1.2 without directives",
+            )
         elif line.strip() and not line.lstrip().startswith("#"):
             return

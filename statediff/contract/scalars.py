@@ -52,18 +52,24 @@ def resolve(text: str) -> None | bool | int | Decimal | str:
     if text in _BOOL:
         return _BOOL[text]
     if _NOT_FINITE.fullmatch(text):
-        raise NotAScalar(f"expected a finite number, found {text}",
-                         "quote it if it is text; there is no infinity and no NaN")
+        raise NotAScalar(
+            f"expected a finite number, found {text}",
+            "quote it if it is text; there is no infinity and no NaN",
+        )
     whole = _INT.fullmatch(text)
     number = whole or _FLOAT.fullmatch(text)
     if number is None:
         return text
     if len(text) > MAX_DIGITS:
-        raise NotAScalar(f"a number of {len(text)} characters; the limit is {MAX_DIGITS}",
-                         "quote it if it is text")
+        raise NotAScalar(
+            f"a number of {len(text)} characters; the limit is {MAX_DIGITS}",
+            "quote it if it is text",
+        )
     if _LEADING_ZERO.match(text):
-        raise NotAScalar(f"{text} begins with a zero: octal to some, decimal to others",
-                         "quote it if it is text, drop the zero if it is a number")
+        raise NotAScalar(
+            f"{text} begins with a zero: octal to some, decimal to others",
+            "quote it if it is text, drop the zero if it is a number",
+        )
     if whole:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if len(number[1] or "") > len(str(MAX_EXPONENT)) or int(number[1] or 0) > MAX_EXPONENT:
@@ -82,8 +88,12 @@ def hidden_character(text: str, *, is_key: bool) -> str | None:
         if not is_key and character in "\t\n":
             continue
         category = unicodedata.category(character)
-        if (category[0] == "C" or category in ("Zl", "Zp") or character in _INVISIBLE_LETTERS
-                or (is_key and category == "Zs")):
+        if (
+            category[0] == "C"
+            or category in ("Zl", "Zp")
+            or character in _INVISIBLE_LETTERS
+            or (is_key and category == "Zs")
+        ):
             return character_name(character)
     return None
 

@@ -26,13 +26,33 @@ from statediff.contract.shape import did_you_mean, shaped
 from statediff.errors import ContractError, Problem
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 
-FieldName = Annotated[str, Described(
-    pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$",
-    description="the name of a field (letters, digits and `_`)")]
-OwnName = Annotated[str, Described(
-    min_length=1, max_length=200, description="the source's own name, at most 200 characters")]
-KindName = Literal["bool", "int", "decimal", "float", "text", "bytes", "timestamp",
-                   "local_timestamp", "date", "list", "map", "any"]
+FieldName = Annotated[
+    str,
+    Described(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$",
+        description="the name of a field (letters, digits and `_`)",
+    ),
+]
+OwnName = Annotated[
+    str,
+    Described(
+        min_length=1, max_length=200, description="the source's own name, at most 200 characters"
+    ),
+]
+KindName = Literal[
+    "bool",
+    "int",
+    "decimal",
+    "float",
+    "text",
+    "bytes",
+    "timestamp",
+    "local_timestamp",
+    "date",
+    "list",
+    "map",
+    "any",
+]
 Flag = Annotated[bool, Described(description="true or false")]
 
 
@@ -41,9 +61,14 @@ class FieldRefinement(Part):
 
     column: OwnName | None = None
     type: KindName | None = None
-    zone: Annotated[str | None, Described(
-        min_length=1, max_length=100,
-        description="the zone of a timestamp stored without one, e.g. Europe/Paris")] = None
+    zone: Annotated[
+        str | None,
+        Described(
+            min_length=1,
+            max_length=100,
+            description="the zone of a timestamp stored without one, e.g. Europe/Paris",
+        ),
+    ] = None
     to: TypeName | None = None
     immutable: Flag | None = None
     nullable: Flag | None = None
@@ -54,8 +79,9 @@ class EntityRefinement(Part):
 
     table: OwnName | None = None
     source: Identifier | None = None
-    optional: Annotated[bool, Described(
-        description="true if a source may lack the table, else false")] = False
+    optional: Annotated[
+        bool, Described(description="true if a source may lack the table, else false")
+    ] = False
     key: Annotated[
         Literal["none"] | Annotated[tuple[FieldName, ...], Described(min_length=1)] | None,
         Described(description="a list of field names, or `none` for rows without a key"),
@@ -64,8 +90,12 @@ class EntityRefinement(Part):
     keys_reused: Flag | None = None
     deleted_when: FieldName | None = None
     made_by: Literal["system", "user"] | None = None
-    fields: Annotated[dict[FieldName, FieldRefinement], Described(
-        default_factory=dict, description="a mapping of field names to what is known of them")]
+    fields: Annotated[
+        dict[FieldName, FieldRefinement],
+        Described(
+            default_factory=dict, description="a mapping of field names to what is known of them"
+        ),
+    ]
 
 
 class StateSchemaDocument(Part):
@@ -73,8 +103,10 @@ class StateSchemaDocument(Part):
 
     schema_: Annotated[Identifier, Described(alias="schema")]
     version: Version
-    entities: Annotated[dict[TypeName, EntityRefinement], Described(
-        min_length=1, description="a mapping of entity types to their tables and fields")]
+    entities: Annotated[
+        dict[TypeName, EntityRefinement],
+        Described(min_length=1, description="a mapping of entity types to their tables and fields"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -105,6 +137,7 @@ def refine(file: SchemaFile, source: str) -> Callable[[Schema], Schema]:
     Entities with another `source:` are skipped. The step raises `ContractError` where file and
     catalogue disagree; it takes name and version from the file.
     """
+
     def refined(schema: Schema) -> Schema:
         return _Refinement(file, source, schema).refined()
 
@@ -124,18 +157,26 @@ def _standing_alone(document: Document, content: StateSchemaDocument) -> Iterato
         at: NodePath = ("entities", name)
         if name.startswith(SCHEMA_OBJECT_PREFIXES) and entity.table not in (None, name):
             yield document.problem(
-                at, f"expected a name of your own, found `{name}`: names that begin with "
+                at,
+                f"expected a name of your own, found `{name}`: names that begin with "
                 f"{' or '.join(f'`{p}`' for p in SCHEMA_OBJECT_PREFIXES)} are reserved",
-                code="reserved-name", at_key=True)
+                code="reserved-name",
+                at_key=True,
+            )
         for field_name, field in entity.fields.items():
             if field.zone is not None and not zone_exists(field.zone):
                 yield document.problem(
-                    (*at, "fields", field_name, "zone"), "expected a zone of the time zone "
-                    f"database, found `{field.zone}`", code="unknown-zone",
-                    hint="e.g. UTC or Europe/Paris")
+                    (*at, "fields", field_name, "zone"),
+                    f"expected a zone of the time zone database, found `{field.zone}`",
+                    code="unknown-zone",
+                    hint="e.g. UTC or Europe/Paris",
+                )
         if entity.key not in (None, "none") and len(set(entity.key or ())) < len(entity.key or ()):
-            yield document.problem((*at, "key"), "expected each field once in a key, found one "
-                                   "twice", code="duplicate-field")
+            yield document.problem(
+                (*at, "key"),
+                "expected each field once in a key, found one twice",
+                code="duplicate-field",
+            )
 
 
 class _Refinement:
@@ -145,8 +186,11 @@ class _Refinement:
         self.document = file.document
         self.content = file.content
         self.schema = schema
-        self.entities = {name: entity for name, entity in file.content.entities.items()
-                         if entity.source in (None, source)}
+        self.entities = {
+            name: entity
+            for name, entity in file.content.entities.items()
+            if entity.source in (None, source)
+        }
         self.elsewhere = frozenset(file.content.entities) - frozenset(self.entities)
         self.source = source
         self.problems: list[Problem] = []
@@ -166,15 +210,21 @@ class _Refinement:
             raise ContractError(tuple(self.problems))
         sources = tuple(
             (source, tuple(sorted(renamed.get(name, name) for name in names)))
-            for source, names in self.schema.sources)
-        return Schema(self.content.schema_, self.content.version,
-                      tuple(sorted(types, key=lambda t: t.name)), sources)
+            for source, names in self.schema.sources
+        )
+        return Schema(
+            self.content.schema_,
+            self.content.version,
+            tuple(sorted(types, key=lambda t: t.name)),
+            sources,
+        )
 
-    def _problem(self, path: NodePath, message: str, code: str, hint: str = "", *,
-                 at_key: bool = False) -> None:
+    def _problem(
+        self, path: NodePath, message: str, code: str, hint: str = "", *, at_key: bool = False
+    ) -> None:
         self.problems.append(
-            self.document.problem(("entities", *path), message, code=code, hint=hint,
-                                  at_key=at_key))
+            self.document.problem(("entities", *path), message, code=code, hint=hint, at_key=at_key)
+        )
 
     def _chosen(self) -> dict[str, EntityType]:
         """The catalogue's type for each entity of the file, by logical name."""
@@ -188,12 +238,21 @@ class _Refinement:
             if found is None:
                 if not entity.optional:
                     self._problem(
-                        path, f"`{name}`: expected a table of {self.source}, found none named "
-                        f"`{table}`", "unknown-table", did_you_mean(table, tuple(by_table))
-                        or "write `optional: true` if it may be missing", at_key=not entity.table)
+                        path,
+                        f"`{name}`: expected a table of {self.source}, found none named `{table}`",
+                        "unknown-table",
+                        did_you_mean(table, tuple(by_table))
+                        or "write `optional: true` if it may be missing",
+                        at_key=not entity.table,
+                    )
             elif table in owner:
-                self._problem(path, f"expected a table of its own, found `{table}`, which "
-                              f"`{owner[table]}` describes", "table-twice", at_key=not entity.table)
+                self._problem(
+                    path,
+                    f"expected a table of its own, found `{table}`, which "
+                    f"`{owner[table]}` describes",
+                    "table-twice",
+                    at_key=not entity.table,
+                )
             else:
                 chosen[name], owner[table] = found, name
         return chosen
@@ -202,16 +261,23 @@ class _Refinement:
         kept = {t.name for t in self.schema.types if t.name not in renamed}
         for name in renamed.values():
             if name in kept:
-                self._problem((name,), f"expected a name of its own, found `{name}`, the name of "
-                              "a table that the file does not list", "name-clash",
-                              "list that table under another name", at_key=True)
+                self._problem(
+                    (name,),
+                    f"expected a name of its own, found `{name}`, the name of "
+                    "a table that the file does not list",
+                    "name-clash",
+                    "list that table under another name",
+                    at_key=True,
+                )
 
-    def _entity(self, name: str, entity: EntityRefinement, found: EntityType,
-                renamed: Mapping[str, str]) -> EntityType:
+    def _entity(
+        self, name: str, entity: EntityRefinement, found: EntityType, renamed: Mapping[str, str]
+    ) -> EntityType:
         logical = self._columns(name, entity, found)
         fields = tuple(
             self._field(name, logical[f.name], entity.fields.get(logical[f.name]), f, renamed)
-            for f in found.fields)
+            for f in found.fields
+        )
         by_name = {f.name: f for f in fields}
         key = tuple(logical.get(k, k) for k in found.key)
         if entity.key == "none":
@@ -220,27 +286,42 @@ class _Refinement:
             key = entity.key
             for index, part in enumerate(key):
                 if part not in by_name:
-                    self._problem((name, "key", index), f"`key`: expected a field of `{name}`, "
-                                  f"found `{part}`", "unknown-field",
-                                  did_you_mean(part, tuple(by_name)))
+                    self._problem(
+                        (name, "key", index),
+                        f"`key`: expected a field of `{name}`, found `{part}`",
+                        "unknown-field",
+                        did_you_mean(part, tuple(by_name)),
+                    )
         deleted_when = logical.get(found.deleted_when or "", found.deleted_when)
         if entity.deleted_when is not None:
             deleted_when = entity.deleted_when
             marker = by_name.get(deleted_when)
             if marker is None:
-                self._problem((name, "deleted_when"), f"`deleted_when`: expected a field of "
-                              f"`{name}`, found `{deleted_when}`", "unknown-field",
-                              did_you_mean(deleted_when, tuple(by_name)))
+                self._problem(
+                    (name, "deleted_when"),
+                    f"`deleted_when`: expected a field of `{name}`, found `{deleted_when}`",
+                    "unknown-field",
+                    did_you_mean(deleted_when, tuple(by_name)),
+                )
             elif marker.kind is not Kind.BOOL and not marker.is_nullable:
-                self._problem((name, "deleted_when"), "`deleted_when`: expected a boolean or "
-                              f"nullable field, found `{deleted_when}`, {marker.kind.value} and "
-                              "never null", "wrong-field",
-                              "if the source writes 0 and 1, give it `type: bool`")
+                self._problem(
+                    (name, "deleted_when"),
+                    "`deleted_when`: expected a boolean or "
+                    f"nullable field, found `{deleted_when}`, {marker.kind.value} and "
+                    "never null",
+                    "wrong-field",
+                    "if the source writes 0 and 1, give it `type: bool`",
+                )
         return EntityType(
-            name, key, fields, found.source_table,
+            name,
+            key,
+            fields,
+            found.source_table,
             is_association=_told(entity.association, found.is_association),
             keys_are_reused=_told(entity.keys_reused, found.keys_are_reused),
-            deleted_when=deleted_when, made_by=entity.made_by or found.made_by)
+            deleted_when=deleted_when,
+            made_by=entity.made_by or found.made_by,
+        )
 
     def _columns(self, name: str, entity: EntityRefinement, found: EntityType) -> dict[str, str]:
         """The logical name of each of the catalogue's fields."""
@@ -251,26 +332,45 @@ class _Refinement:
             column = field.column or field_name
             path: NodePath = (name, "fields", field_name, *(["column"] if field.column else []))
             if column not in by_column:
-                self._problem(path, f"`{name}.{field_name}`: expected a column of "
-                              f"`{found.source_table}`, found none named `{column}`",
-                              "unknown-column", did_you_mean(column, tuple(by_column)),
-                              at_key=not field.column)
+                self._problem(
+                    path,
+                    f"`{name}.{field_name}`: expected a column of "
+                    f"`{found.source_table}`, found none named `{column}`",
+                    "unknown-column",
+                    did_you_mean(column, tuple(by_column)),
+                    at_key=not field.column,
+                )
             elif column in owner:
-                self._problem(path, f"expected a column of its own, found `{column}`, which "
-                              f"`{owner[column]}` describes", "column-twice",
-                              at_key=not field.column)
+                self._problem(
+                    path,
+                    f"expected a column of its own, found `{column}`, which "
+                    f"`{owner[column]}` describes",
+                    "column-twice",
+                    at_key=not field.column,
+                )
             else:
                 logical[by_column[column]], owner[column] = field_name, field_name
         kept = {f.name for f in found.fields if f.source_column not in owner}
         for field_name in owner.values():
             if field_name in kept:
-                self._problem((name, "fields", field_name), "expected a name of its own, found "
-                              f"`{field_name}`, the name of a column that the file does not list",
-                              "name-clash", "list that column under another name", at_key=True)
+                self._problem(
+                    (name, "fields", field_name),
+                    "expected a name of its own, found "
+                    f"`{field_name}`, the name of a column that the file does not list",
+                    "name-clash",
+                    "list that column under another name",
+                    at_key=True,
+                )
         return logical
 
-    def _field(self, entity: str, name: str, told: FieldRefinement | None, found: Field,
-               renamed: Mapping[str, str]) -> Field:
+    def _field(
+        self,
+        entity: str,
+        name: str,
+        told: FieldRefinement | None,
+        found: Field,
+        renamed: Mapping[str, str],
+    ) -> Field:
         field = replace(_pointing(found, renamed), name=name, column=found.source_column)
         if told is None:
             return field
@@ -280,17 +380,27 @@ class _Refinement:
         if told.zone and not told.type and kind is Kind.LOCAL_TIMESTAMP:
             kind = Kind.TIMESTAMP  # its zone is what it lacked
         if told.zone and kind is not Kind.TIMESTAMP:
-            self._problem((*path, "zone"), f"`zone`: expected a timestamp, found `{name}`, which "
-                          f"is {kind.value}", "wrong-field", "give it `type: timestamp`")
+            self._problem(
+                (*path, "zone"),
+                f"`zone`: expected a timestamp, found `{name}`, which is {kind.value}",
+                "wrong-field",
+                "give it `type: timestamp`",
+            )
         if told.to is not None and told.to not in self._known_types(renamed):
-            self._problem((*path, "to"), f"`to`: expected an entity type, found `{told.to}`",
-                          "unknown-type",
-                          did_you_mean(told.to, tuple(sorted(self._known_types(renamed)))))
+            self._problem(
+                (*path, "to"),
+                f"`to`: expected an entity type, found `{told.to}`",
+                "unknown-type",
+                did_you_mean(told.to, tuple(sorted(self._known_types(renamed)))),
+            )
         return replace(
-            field, kind=kind, zone=zone if kind is Kind.TIMESTAMP else None,
+            field,
+            kind=kind,
+            zone=zone if kind is Kind.TIMESTAMP else None,
             reference=told.to or field.reference,
             is_immutable=_told(told.immutable, field.is_immutable),
-            is_nullable=_told(told.nullable, field.is_nullable))
+            is_nullable=_told(told.nullable, field.is_nullable),
+        )
 
     def _known_types(self, renamed: Mapping[str, str]) -> frozenset[str]:
         # Entities of the file that this source lacks may stand in another one.
@@ -306,13 +416,16 @@ class _Refinement:
                 if target is None or len(target.key) == 1:
                     continue
                 size = "no key" if not target.key else f"a key of {len(target.key)} fields"
-                message = (f"expected a type with a key of one field, found `{target.name}` with "
-                           f"{size}, to which `{entity_type.name}.{field.name}` refers")
+                message = (
+                    f"expected a type with a key of one field, found `{target.name}` with "
+                    f"{size}, to which `{entity_type.name}.{field.name}` refers"
+                )
                 refined = told.fields.get(field.name) if told else None
                 aim = self.entities.get(target.name)
                 if refined is not None and refined.to is not None:
-                    self._problem((entity_type.name, "fields", field.name, "to"), message,
-                                  "wrong-key")
+                    self._problem(
+                        (entity_type.name, "fields", field.name, "to"), message, "wrong-key"
+                    )
                 elif aim is not None and aim.key is not None:
                     self._problem((target.name, "key"), message, "wrong-key")
 

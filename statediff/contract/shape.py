@@ -25,18 +25,32 @@ from statediff.errors import ContractError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LATER: Final = frozenset((
-    "steps", "actions", "turns", "derive", "cascade", "any_of", "disputed", "transition", "access",
-    "retention",
-))
+LATER: Final = frozenset(
+    (
+        "steps",
+        "actions",
+        "turns",
+        "derive",
+        "cascade",
+        "any_of",
+        "disputed",
+        "transition",
+        "access",
+        "retention",
+    )
+)
 """Keys that are part of the language (DESIGN.md §4) and not of this version of it."""
 
 _MAX_ERRORS: Final = 200
 """How many of pydantic's errors are looked at; a file with more is something else."""
 
 _WORDS: Final[dict[Any, str]] = {
-    str: "text", int: "a whole number", bool: "true or false", Decimal: "a number",
-    dict: "a mapping", tuple: "a list",
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    Decimal: "a number",
+    dict: "a mapping",
+    tuple: "a list",
 }
 
 
@@ -63,11 +77,16 @@ def frozen(value: Any) -> Any:
 def _empty_keys(document: Document, model: type[BaseModel]) -> Iterator[Problem]:
     """A key of the language without a value: `where:` left empty would select everything."""
     for path in document.spans:
-        if isinstance(path[-1], str) and _value_at(document, path) is None \
-                and path[-1] in _known_keys(model, path[:-1]):
+        if (
+            isinstance(path[-1], str)
+            and _value_at(document, path) is None
+            and path[-1] in _known_keys(model, path[:-1])
+        ):
             yield document.problem(
-                path, f"{_label(path)}expected {_expected(model, path)}, found nothing",
-                hint=_hint(None, None, set()))
+                path,
+                f"{_label(path)}expected {_expected(model, path)}, found nothing",
+                hint=_hint(None, None, set()),
+            )
 
 
 def closest(name: str, known: tuple[str, ...]) -> str | None:
@@ -103,8 +122,11 @@ def _located(detail: ErrorDetails, document: Document) -> _Error:
     kind = detail["type"]
     *steps, last = detail["loc"] or ("",)
     for step in (*steps, *([last] if kind != "missing" and detail["loc"] else [])):
-        holds = (step in value if isinstance(value, dict)
-                 else isinstance(value, list) and isinstance(step, int) and step < len(value))
+        holds = (
+            step in value
+            if isinstance(value, dict)
+            else isinstance(value, list) and isinstance(step, int) and step < len(value)
+        )
         if holds:
             value, path = value[step], (*path, step)
         elif union_at is None and step != "[key]":
@@ -114,10 +136,13 @@ def _located(detail: ErrorDetails, document: Document) -> _Error:
     return _Error(kind, path, union_at, last == "[key]", dict(detail.get("ctx", {})))
 
 
-def _problems(error: ValidationError, document: Document,
-              model: type[BaseModel]) -> Iterator[Problem]:
-    errors = [_located(detail, document)
-              for detail in error.errors(include_url=False, include_input=False)[:_MAX_ERRORS]]
+def _problems(
+    error: ValidationError, document: Document, model: type[BaseModel]
+) -> Iterator[Problem]:
+    errors = [
+        _located(detail, document)
+        for detail in error.errors(include_url=False, include_input=False)[:_MAX_ERRORS]
+    ]
     chosen = [found for found in errors if found.union_at is None]
     unions: dict[NodePath, list[_Error]] = {}
     for found in errors:
@@ -128,8 +153,11 @@ def _problems(error: ValidationError, document: Document,
         deeper = [e for e in branches if len(e.path) > len(union) or e.kind == "value_error"]
         chosen.extend(deeper or branches[:1])
     distinct = {(found.path, found.kind): found for found in chosen}.values()
-    meant = {(*found.path[:-1], closest(str(found.path[-1]), _known_keys(model, found.path[:-1])))
-             for found in distinct if found.kind == "extra_forbidden"}
+    meant = {
+        (*found.path[:-1], closest(str(found.path[-1]), _known_keys(model, found.path[:-1])))
+        for found in distinct
+        if found.kind == "extra_forbidden"
+    }
     for found in distinct:
         if found.kind != "missing" or found.path not in meant:
             yield _problem(found, document, model)
@@ -139,22 +167,39 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
     path, name = error.path, str(error.path[-1]) if error.path else ""
     if error.kind == "extra_forbidden":
         if name in LATER:
-            return document.problem(path, f"`{name}` is not supported by this version of statediff",
-                                    code="unsupported", at_key=True)
-        return document.problem(path, f"unknown key {quoted(name)}", code="unknown-key",
-                                hint=did_you_mean(name, _known_keys(model, path[:-1])), at_key=True)
+            return document.problem(
+                path,
+                f"`{name}` is not supported by this version of statediff",
+                code="unsupported",
+                at_key=True,
+            )
+        return document.problem(
+            path,
+            f"unknown key {quoted(name)}",
+            code="unknown-key",
+            hint=did_you_mean(name, _known_keys(model, path[:-1])),
+            at_key=True,
+        )
     if error.kind == "missing":
-        return document.problem(path[:-1], f"missing key `{name}`: expected "
-                                f"{_expected(model, path)}", code="missing-key")
+        return document.problem(
+            path[:-1],
+            f"missing key `{name}`: expected {_expected(model, path)}",
+            code="missing-key",
+        )
     if error.kind == "value_error":
         return document.problem(path, str(error.context["error"]))
     if error.is_key:
-        return document.problem(path, f"expected as a key {_expected_key(model, path[:-1])}, "
-                                f"found {quoted(name)}", at_key=True)
+        return document.problem(
+            path,
+            f"expected as a key {_expected_key(model, path[:-1])}, found {quoted(name)}",
+            at_key=True,
+        )
     found = _value_at(document, path)
     return document.problem(
-        path, f"{_label(path)}expected {_expected(model, path)}, found {_found(found)}",
-        hint=_hint(found, document.source(path), _leaves(model, path)))
+        path,
+        f"{_label(path)}expected {_expected(model, path)}, found {_found(found)}",
+        hint=_hint(found, document.source(path), _leaves(model, path)),
+    )
 
 
 def _label(path: NodePath) -> str:
@@ -222,8 +267,9 @@ def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *notes = get_args(annotation)
-        said = next((n.description for n in notes if isinstance(n, FieldInfo) and n.description),
-                    "")
+        said = next(
+            (n.description for n in notes if isinstance(n, FieldInfo) and n.description), ""
+        )
         yield from _options(inner, description or said)
     elif origin in (Union, UnionType):
         for choice in get_args(annotation):
@@ -269,10 +315,13 @@ def _expected(model: type[BaseModel], path: NodePath) -> str:
 
 
 def _expected_key(model: type[BaseModel], path: NodePath) -> str:
-    keys = (get_args(option.type)[0] for option in _at(model, path)
-            if get_origin(option.type) is dict)
-    return next((option.description or _word(option.type) for key in keys
-                 for option in _options(key)), "another name")
+    keys = (
+        get_args(option.type)[0] for option in _at(model, path) if get_origin(option.type) is dict
+    )
+    return next(
+        (option.description or _word(option.type) for key in keys for option in _options(key)),
+        "another name",
+    )
 
 
 def _word(annotation: Any) -> str:
@@ -291,5 +340,3 @@ def _known_keys(model: type[BaseModel], path: NodePath) -> tuple[str, ...]:
         if isinstance(option.type, type) and issubclass(option.type, BaseModel)
         for name, field in option.type.model_fields.items()
     )
-
-

@@ -65,6 +65,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Const(Node):
+    """A literal."""
+
     value: Value
 
 
@@ -147,16 +149,22 @@ class Compare(Node):
 
 @dataclass(frozen=True)
 class And(Node):
+    """Every part, left to right."""
+
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Or(Node):
+    """Some part, left to right."""
+
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
 class Not(Node):
+    """The opposite."""
+
     child: Node
 
 
@@ -225,15 +233,25 @@ def walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, order=True)
 class Read:
-    """One thing a clause reads: `root` before, after, delta, input or answer; `field` "" is presence."""
+    """One thing a clause reads; `root` is before, after, delta, input or answer.
+
+    An empty `field` is the presence of the entity.
+    """
 
     root: str
     type: str
     field: str
 
 
-_SIDES = {"created": "after", "linked": "after", "updated": "after",
-          "deleted": "before", "unlinked": "before", "before": "before", "after": "after"}
+_SIDES = {
+    "created": "after",
+    "linked": "after",
+    "updated": "after",
+    "deleted": "before",
+    "unlinked": "before",
+    "before": "before",
+    "after": "after",
+}
 
 
 def footprint(node: Node) -> frozenset[Read]:

@@ -14,6 +14,8 @@ from statediff.model.values import Key, Observed, show_key
 
 
 class Op(Enum):
+    """What happened to an entity or relation."""
+
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"

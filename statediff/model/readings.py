@@ -15,6 +15,8 @@ from statediff.model.values import Unobserved
 
 
 class ReadingKind(Enum):
+    """Whether the whole was read, or only what changed."""
+
     SCAN = "scan"
     FEED = "feed"
 
@@ -32,7 +34,7 @@ class Reading:
     is_complete: bool
     digest: str | None
     position: str | None = None
-    """LSN, commit, change number: whatever orders this source's states; None where there is none."""
+    """LSN, commit, change number: whatever orders this source's states, if anything does."""
     cause: str | None = None
     """Why the reading is incomplete or failed; None when complete."""
     is_agent_influenced: bool = False
@@ -94,4 +96,4 @@ class Timeline:
     agent_finished_at: datetime | None = None
     settled_at: datetime | None = None
     unsettled: tuple[tuple[str, str], ...] = ()
-    """((source, cause), …): sources whose quiescence condition did not hold before the wait ended."""
+    """((source, cause), …): sources that were not quiescent when the wait ended."""

@@ -50,7 +50,7 @@ class Field:
 
 @dataclass(frozen=True)
 class EntityType:
-    """One type of entity. An empty `key` means that rows have none and are counted as a multiset."""
+    """One type of entity. With an empty `key` rows have none and are counted as a multiset."""
 
     name: str
     key: tuple[str, ...]
@@ -102,9 +102,9 @@ SCHEMA_OBJECT_PREFIXES = ("db.", "git.")
 
 
 def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
-    """One schema over several sources; a type delivered by two sources must agree field by field."""
+    """One schema over several sources; sources of one type must agree on its key."""
     types: dict[str, EntityType] = {}
-    sources: list[tuple[str, tuple[str, ...]]] = []
+    sources: dict[str, set[str]] = {}
     for schema in schemas:
         for entity_type in schema.types:
             known = types.setdefault(entity_type.name, entity_type)
@@ -113,12 +113,20 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
             if known.fields != entity_type.fields:
                 extra = tuple(f for f in entity_type.fields if f.name not in known.by_name)
                 types[entity_type.name] = EntityType(
-                    known.name, known.key, known.fields + extra, known.table,
-                    known.is_association, known.keys_are_reused, known.deleted_when, known.made_by,
+                    known.name,
+                    known.key,
+                    known.fields + extra,
+                    known.table,
+                    known.is_association,
+                    known.keys_are_reused,
+                    known.deleted_when,
+                    known.made_by,
                     known.is_open and entity_type.is_open,
                 )
-        sources.extend(schema.sources)
+        for source, names in schema.sources:
+            sources.setdefault(source, set()).update(names)
     ordered = tuple(types[name] for name in sorted(types))
     name = "+".join(dict.fromkeys(s.name for s in schemas)) or "empty"
     version = "+".join(dict.fromkeys(s.version for s in schemas)) or "0"
-    return Schema(name, version, ordered, tuple(sorted(sources)))
+    delivered = tuple((source, tuple(sorted(sources[source]))) for source in sorted(sources))
+    return Schema(name, version, ordered, delivered)

@@ -47,8 +47,15 @@ _ARROW: Final[dict[Kind, pa.DataType]] = {
     Kind.DATE: pa.date32(),
 }
 _PYTHON: Final[dict[Kind, type]] = {
-    Kind.BOOL: bool, Kind.INT: int, Kind.DECIMAL: Decimal, Kind.FLOAT: float, Kind.TEXT: str,
-    Kind.BYTES: bytes, Kind.TIMESTAMP: datetime, Kind.LOCAL_TIMESTAMP: datetime, Kind.DATE: date,
+    Kind.BOOL: bool,
+    Kind.INT: int,
+    Kind.DECIMAL: Decimal,
+    Kind.FLOAT: float,
+    Kind.TEXT: str,
+    Kind.BYTES: bytes,
+    Kind.TIMESTAMP: datetime,
+    Kind.LOCAL_TIMESTAMP: datetime,
+    Kind.DATE: date,
 }
 _TAGGED: Final = "tagged"
 _UNOBSERVED_PREFIX: Final = b'["unobserved",'
@@ -56,6 +63,8 @@ _FORM: Final = b"statediff.form"
 
 
 class Coverage(Enum):
+    """How much of a type was enumerated."""
+
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
     UNOBSERVED = "unobserved"
@@ -63,7 +72,7 @@ class Coverage(Enum):
 
 @dataclass(frozen=True)
 class Enumeration:
-    """How completely the entities of one type were enumerated; only COMPLETE makes absence known."""
+    """How completely the entities of a type were enumerated; only COMPLETE makes absence known."""
 
     coverage: Coverage
     cause: str = ""
@@ -114,8 +123,11 @@ class MemoryChunks:
 
 @dataclass(frozen=True)
 class Table:
-    """All captured entities of one type: `chunks[i]` holds the keys below `partition[i]` (in
-    `key_order`) and not below `partition[i - 1]`; there is one chunk more than cut points."""
+    """All captured entities of one type.
+
+    `chunks[i]` holds the keys below `partition[i]` (in `key_order`) and not below
+    `partition[i - 1]`; there is one chunk more than cut points.
+    """
 
     type: EntityType
     chunks: tuple[ChunkRef, ...]
@@ -163,7 +175,11 @@ class State:
         hasher = blake3.blake3()
         for name in sorted(self.tables):
             table = self.tables[name]
-            part = [name, table.enumeration.coverage.value, [c.digest for c in table.chunks if c.rows]]
+            part = [
+                name,
+                table.enumeration.coverage.value,
+                [c.digest for c in table.chunks if c.rows],
+            ]
             hasher.update(json.dumps(part).encode())
         return hasher.hexdigest()
 
@@ -256,7 +272,7 @@ def encode_rows(
     arrays: list[pa.Array] = []
     fields: list[pa.Field] = []
     if entity_type.is_keyless:
-        arrays.append(pa.array([f"{k[0]}#{k[1]}" for k, _ in pairs], pa.string()))
+        arrays.append(pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string()))
         fields.append(pa.field(KEYLESS_KEY, pa.string(), metadata={_FORM: "keyless"}))
     for spec in entity_type.fields:
         array, form = _encode_column(spec.kind, [row[spec.name] for _, row in pairs])
@@ -269,7 +285,9 @@ def _encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
     wanted = _PYTHON.get(kind)
     if wanted is not None and all(v is None or type(v) is wanted for v in values):
         if kind is Kind.DECIMAL:
-            return pa.array([None if v is None else str(v) for v in values], pa.string()), kind.value
+            return pa.array(
+                [None if v is None else str(v) for v in values], pa.string()
+            ), kind.value
         zoned = kind is Kind.TIMESTAMP
         if kind not in (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP) or all(
             v is None or (v.tzinfo is not None) == zoned  # type: ignore[union-attr]  # datetimes here
@@ -384,4 +402,4 @@ def _content_size(array: pa.Array, index: int, length: int) -> int:
         if index == 1:
             return 4 * (length + 1)
         return int.from_bytes(offsets[4 * length : 4 * length + 4], "little")
-    return length * (array.type.bit_width // 8)
+    return length * (int(array.type.bit_width) // 8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import Final
 
 from statediff.model.values import Map, Value
 
@@ -24,6 +25,9 @@ class ActionClass(Enum):
     UNKNOWN = "unknown"
 
 
+NOTHING: Final = Map(())
+
+
 @dataclass(frozen=True)
 class Action:
     """One call with effects, or one read; `id` is minted by the harness or taken from the trace."""
@@ -31,7 +35,7 @@ class Action:
     id: str
     tool: str
     action_class: ActionClass = ActionClass.UNKNOWN
-    arguments: Map = Map(())
+    arguments: Map = NOTHING
     result: Value = None
     error: str | None = None
     principal: str | None = None

@@ -102,8 +102,7 @@ def same(a: Observed, b: Observed) -> bool:
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, Map) and isinstance(b, Map):
         return len(a.items) == len(b.items) and all(
-            ka == kb and same(va, vb)
-            for (ka, va), (kb, vb) in zip(a.items, b.items, strict=True)
+            ka == kb and same(va, vb) for (ka, va), (kb, vb) in zip(a.items, b.items, strict=True)
         )
     return a == b
 
@@ -203,7 +202,7 @@ def _value(observed: Observed) -> Value:
 
 
 def order_key(value: Value) -> tuple[Any, ...]:
-    """A total order over values of one or several kinds: numbers, text by code point, then others."""
+    """A total order over values of all kinds: numbers, text by code point, then others."""
     match value:
         case None:
             return (0,)
@@ -220,8 +219,13 @@ def order_key(value: Value) -> tuple[Any, ...]:
         case bytes():
             return (5, value)
         case datetime():
-            return (6, value.tzinfo is not None, value.replace(tzinfo=None) if value.tzinfo is None
-                    else value.astimezone(UTC).replace(tzinfo=None))
+            return (
+                6,
+                value.tzinfo is not None,
+                value.replace(tzinfo=None)
+                if value.tzinfo is None
+                else value.astimezone(UTC).replace(tzinfo=None),
+            )
         case date():
             return (7, value.isoformat())
         case tuple():
@@ -255,20 +259,27 @@ def show(observed: Observed, limit: int = 60) -> str:
         case datetime():
             text = encode(observed)[1]
         case tuple():
-            text = "[" + ", ".join(show(item, 20) for item in observed[:6]) + (
-                ", …]" if len(observed) > 6 else "]")
+            text = (
+                "["
+                + ", ".join(show(item, 20) for item in observed[:6])
+                + (", …]" if len(observed) > 6 else "]")
+            )
         case Map(items):
-            text = "{" + ", ".join(f"{n}: {show(v, 20)}" for n, v in items[:6]) + (
-                ", …}" if len(items) > 6 else "}")
+            text = (
+                "{"
+                + ", ".join(f"{n}: {show(v, 20)}" for n, v in items[:6])
+                + (", …}" if len(items) > 6 else "}")
+            )
         case _:
             text = str(observed)
     return printable(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
 def printable(text: str) -> str:
-    """The text with every control, bidirectional, zero-width and surrogate character spelled out."""
+    """The text with every control, bidirectional and zero-width character spelled out."""
     return "".join(
-        c if (c.isprintable() and c not in "\u200b\u200c\u200d\u2060\ufeff") or c == " "
+        c
+        if (c.isprintable() and c not in "\u200b\u200c\u200d\u2060\ufeff") or c == " "
         else c.encode("unicode_escape").decode("ascii")
         for c in text
     )

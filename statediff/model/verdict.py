@@ -19,6 +19,8 @@ class Truth(Enum):
 
 
 class Verdict(Enum):
+    """The answer to a trial; see `policy.judge.fold`."""
+
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
     INCONCLUSIVE = "INCONCLUSIVE"

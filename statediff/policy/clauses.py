@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from statediff.contract.bound import Condition, Effect, Pattern
-from statediff.contract.evaluation import (
+from statediff.contract.evaluation import outcomes
+from statediff.contract.syntax import Read
+from statediff.contract.world import (
     FALSE,
     TRUE,
     UNDEFINED,
@@ -18,9 +20,7 @@ from statediff.contract.evaluation import (
     Thing,
     TooCostly,
     World,
-    outcomes,
 )
-from statediff.contract.syntax import Read
 from statediff.model.delta import Delta, Label, Op
 from statediff.model.readings import History
 from statediff.model.trace import NoAnswer
@@ -296,7 +296,7 @@ def _every(pattern: Pattern, judge: Judge) -> Finding:
                 causes |= {f"{d.where}: {d.cause}" for d in doubts}
             if mask == TRUE and met == FALSE:
                 failing.append(f"{name} {show_key(key)}")
-            elif mask != TRUE and met != TRUE or met not in (TRUE, FALSE):
+            elif (mask != TRUE and met != TRUE) or met not in (TRUE, FALSE):
                 causes |= world.causes | (set(match.causes) if match else set())
             number += 1
     if undefined:

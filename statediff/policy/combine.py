@@ -21,7 +21,8 @@ from statediff.policy.judge import fold
 def combine(contract: Contract, judgements: Sequence[Judgement],
             ambiguous: Sequence[tuple[str, str]], differ_only_in_opaque_ids: bool) -> Judgement:
     """FAILS in all matchings → FAILS; HOLDS in all → HOLDS where the clause does not use the
-    ambiguous identity or the candidates differ in opaque ids only; else UNKNOWN."""
+    ambiguous identity or the candidates differ in opaque ids only; else UNKNOWN.
+    """
     first = judgements[0]
     if len(judgements) == 1:
         return first

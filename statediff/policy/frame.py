@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statediff.contract.bound import Pattern
-from statediff.contract.evaluation import FALSE, TRUE
+from statediff.contract.world import FALSE, TRUE
 from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.values import is_value
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.policy.clauses import evidence_of, holds, risk, unknown
 from statediff.policy.clauses import _that as that_of
+from statediff.policy.clauses import evidence_of, holds, risk, unknown
 from statediff.policy.matching import Change, Judge, Match
 from statediff.policy.witness import delta_text, deltas_text, witness_of
 
@@ -61,7 +61,8 @@ def _explain_one(delta: Delta, change: Change, judge: Judge,
 
 def _within_bounds(pattern: Pattern, judge: Judge, matches: list[Match]) -> int:
     """For an allow clause: whether `count` and `that` let it explain. A require clause explains
-    whatever it matches; that there are too many is its own finding."""
+    whatever it matches; that there are too many is its own finding.
+    """
     if pattern.section is Stage.REQUIRE:
         return TRUE
     definite = [m for m in matches if m.holds]

@@ -8,7 +8,10 @@ from itertools import groupby
 from typing import Final
 
 from statediff.contract.bound import Pattern
-from statediff.contract.evaluation import (
+from statediff.contract.evaluation import evaluate, outcomes
+from statediff.contract.relations import relate
+from statediff.contract.syntax import Node, Read
+from statediff.contract.world import (
     FALSE,
     TRUE,
     UNDEFINED,
@@ -19,11 +22,7 @@ from statediff.contract.evaluation import (
     TooCostly,
     Unknown,
     World,
-    evaluate,
-    outcomes,
-    relate,
 )
-from statediff.contract.syntax import Node, Read
 from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Key, Value
@@ -189,7 +188,8 @@ class Judge:
 
     def possible(self, pattern: Pattern, doubt: Doubt) -> int:
         """The outcomes of the pattern on a change that may or may not exist: FALSE if it cannot
-        match, TRUE if it would match any such change, else both."""
+        match, TRUE if it would match any such change, else both.
+        """
         if doubt.type not in pattern.types:
             return FALSE
         if doubt.path:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-from statediff.contract.evaluation import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
 from statediff.contract.syntax import Call
+from statediff.contract.world import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
 from statediff.model.delta import Delta, Op
 from statediff.model.values import show, show_key
 from statediff.model.verdict import Comparison, Witness, WitnessRow

@@ -1,5 +1,6 @@
 """Laws of three-valued evaluation: decided truth is the truth of every completion, and where each
-unobserved value occurs once, an undecided outcome has completions that disagree."""
+unobserved value occurs once, an undecided outcome has completions that disagree.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.evaluation import FALSE, TRUE, UNDEFINED, World, outcomes
+from statediff.contract.evaluation import outcomes
 from statediff.contract.parser import ExpressionError, Scope, parse
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, World
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,

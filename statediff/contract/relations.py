@@ -1,0 +1,207 @@
+"""Relations between evaluated values: equality, order, membership and the tests on texts.
+
+Numbers compare exactly whatever their kind, entities by key, everything else within its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from statediff.contract.kinds import compile_regex
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Result,
+    Thing,
+    Undefined,
+    Unknown,
+    World,
+    note,
+)
+from statediff.model.values import Absent, Map, Value, same
+
+
+def relate(op: str, left: Result, right: Result, world: World) -> int:
+    """The outcomes of `left op right` with op in == < <= > >= in."""
+    for side in (left, right):
+        if isinstance(side, Undefined):
+            world.undefined.append(side.reason)
+            return UNDEFINED
+    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
+    if unknown:
+        for side in unknown:
+            note(side, world)
+        mask = TRUE | FALSE
+        if op not in ("==", "in") and _orders_badly(left, right):
+            world.undefined.append("null or absent has no order")
+            return UNDEFINED
+        widened = any(
+            u.maybe_undefined or (op not in ("==", "in") and u.maybe_null) for u in unknown
+        )
+        return mask | (UNDEFINED if widened else 0)
+    if op == "in":
+        return _member(left, right, world)
+    if op == "==":
+        return TRUE if equal(left, right) else FALSE
+    sign = order(left, right)
+    if sign is None:
+        world.undefined.append("null, absent or values of different kinds have no order")
+        return UNDEFINED
+    holds = {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[op]
+    return TRUE if holds else FALSE
+
+
+def _orders_badly(left: Result, right: Result) -> bool:
+    return any(s is None or isinstance(s, Absent) for s in (left, right))
+
+
+def _member(left: Result, right: Result, world: World) -> int:
+    if not isinstance(right, tuple):
+        world.undefined.append("`in` on something that is not a list")
+        return UNDEFINED
+    mask = FALSE
+    for item in right:
+        found = relate("==", left, item, world)
+        if found == TRUE:
+            return TRUE
+        mask |= found
+    return mask
+
+
+def equal(a: Result, b: Result) -> bool:
+    """Equality of known results: numbers by value, entities by key, everything else exactly."""
+    a, b = plain(a), plain(b)
+    if _is_number(a) and _is_number(b):
+        return exact(a) == exact(b)
+    if isinstance(a, float) or isinstance(b, float):
+        return _is_any_number(a) and _is_any_number(b) and bool(a == b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Map) and isinstance(b, Map):
+        return [n for n, _ in a.items] == [n for n, _ in b.items] and all(
+            equal(x, y) for (_, x), (_, y) in zip(a.items, b.items, strict=True)
+        )
+    if isinstance(a, Fraction) or isinstance(b, Fraction):
+        return False
+    return same(a, b)
+
+
+def plain(result: Result) -> Result:
+    """An entity as its key; any other result as it is."""
+    if isinstance(result, Thing):
+        return result.key[0] if len(result.key) == 1 else result.key
+    return result
+
+
+def _is_number(value: Result) -> bool:
+    return (
+        isinstance(value, (int, Decimal, Fraction))
+        and not isinstance(value, bool)
+        and (not isinstance(value, Decimal) or value.is_finite())
+    )
+
+
+def _is_any_number(value: Result) -> bool:
+    return _is_number(value) or isinstance(value, float)
+
+
+def finite(value: Result) -> bool:
+    """Whether the result is a known, finite number."""
+    return _is_number(value) or (isinstance(value, float) and value - value == 0)
+
+
+def exact(value: Any) -> Fraction:
+    """The number as a fraction."""
+    return Fraction(value)
+
+
+def order(a: Result, b: Result) -> int | None:
+    """-1, 0 or 1; None where the two have no common order."""
+    a, b = plain(a), plain(b)
+    if _is_any_number(a) and _is_any_number(b):
+        if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
+            return None
+        if any(isinstance(x, float) and math.isinf(x) for x in (a, b)):
+            return int(a > b) - int(a < b)
+        x, y = exact(a), exact(b)
+        return (x > y) - (x < y)
+    if isinstance(a, str) and isinstance(b, str):
+        return int(a > b) - int(a < b)
+    if isinstance(a, datetime) and isinstance(b, datetime):
+        if (a.tzinfo is None) != (b.tzinfo is None):
+            return None
+        if a.tzinfo is not None:
+            a, b = a.astimezone(UTC), b.astimezone(UTC)
+        return int(a > b) - int(a < b)
+    if type(a) is date and type(b) is date:
+        return int(a > b) - int(a < b)
+    return None
+
+
+def is_text(value: Result) -> bool:
+    """Whether the result is a known text."""
+    return isinstance(value, str)
+
+
+@lru_cache(256)
+def _regex(pattern: str) -> re2._Regexp[str]:
+    return compile_regex(pattern)
+
+
+def apply_test(name: str, arguments: list[Any]) -> bool:
+    """The truth of a test on known values of the right kinds."""
+    a, b = arguments[0], arguments[1]
+    match name:
+        case "contains":
+            return b in a
+        case "starts_with":
+            return bool(a.startswith(b))
+        case "ends_with":
+            return bool(a.endswith(b))
+        case "matches":
+            return _regex(b).fullmatch(a) is not None
+        case "within":
+            return abs(exact(a) - exact(b)) <= exact(arguments[2])
+        case _:
+            pass
+    raise ValueError(f"not a test: {name}")
+
+
+def comparison_key(value: Result) -> Any:
+    """A hashable form that is equal exactly where `equal` holds."""
+    value = plain(value)
+    return ("number", exact(value)) if _is_number(value) else (type(value).__name__, value)
+
+
+def settle(value: Result) -> Value:
+    """The result as a value: an exact fraction as an integer or decimal."""
+    if isinstance(value, Fraction):
+        return (
+            int(value)
+            if value.denominator == 1
+            else Decimal(value.numerator) / Decimal(value.denominator)
+        )
+    return value  # type: ignore[no-any-return]  # every other result here is a Value
+
+
+def combine(stop: int, go_on: int, total: int, element: int) -> int:
+    """Outcomes of a quantifier after one more element: undefined > stop > go_on."""
+    mask = 0
+    for a in (TRUE, FALSE, UNDEFINED):
+        for b in (TRUE, FALSE, UNDEFINED):
+            if total & a and element & b:
+                mask |= UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
+    return mask
+
+
+def negate(mask: int) -> int:
+    """The outcomes of the negation; undefined stays undefined."""
+    return (mask & UNDEFINED) | (FALSE if mask & TRUE else 0) | (TRUE if mask & FALSE else 0)

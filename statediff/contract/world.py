@@ -1,0 +1,115 @@
+"""What an evaluation may read and what it yields: outcomes, things in hand, the unknown.
+
+The outcomes of a condition are a mask of TRUE, FALSE and UNDEFINED: every truth it can have over
+all completions of what is unobserved. See `contract/evaluation.py` for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from statediff.contract.syntax import Call, Compare
+from statediff.model.state import Row
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Key, Value
+from statediff.model.view import View
+
+TRUE: Final = 1
+FALSE: Final = 2
+UNDEFINED: Final = 4
+MAX_STEPS: Final = 20_000_000
+"""Evaluation steps one clause may take; beyond, the clause is UNKNOWN, never guessed."""
+
+
+class TooCostly(Exception):
+    """The clause needs more steps than one clause may take."""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An entity in hand: where it was read and its row. `row` None means its fields are unknown."""
+
+    side: str
+    type: str
+    key: Key
+    row: Row | None
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Some value that was not observed. `maybe_null`/`maybe_undefined` widen what it may be."""
+
+    causes: frozenset[str]
+    maybe_null: bool = True
+    maybe_undefined: bool = False
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """No value by the rules of the language; `reason` in words."""
+
+    reason: str
+
+
+Result: TypeAlias = Any
+"""A Value, Fraction, ABSENT, Thing, Unknown, Undefined, or a tuple of them for a list."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Entities ranged over: those known, and why there may be more."""
+
+    things: tuple[Thing, ...] | Callable[[], Iterator[Thing]]
+    type: str
+    side: str
+    incomplete: frozenset[str] = frozenset()
+
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(self.things) if isinstance(self.things, tuple) else self.things()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One comparison that took part in the outcome, with both sides as evaluated."""
+
+    node: Compare | Call
+    left: Result
+    right: Result
+    mask: int
+    things: tuple[Thing, ...]
+
+
+@dataclass
+class World:
+    """What one evaluation may read. Mutable parts collect the explanation."""
+
+    before: View
+    after: View
+    answer: Mapping[str, Value] | NoAnswer
+    crowds: Mapping[tuple[str, str], Crowd] = field(default_factory=dict)
+    """(created | updated | …, type) → the entities of these deltas."""
+    fields_of: Callable[[str], tuple[str, ...]] = lambda _t: ()
+    """The fields of a type that the clause at hand reads, for scans."""
+    seen: list[Seen] = field(default_factory=list)
+    causes: set[str] = field(default_factory=set)
+    undefined: list[str] = field(default_factory=list)
+    steps: int = 0
+
+    def view(self, side: str) -> View:
+        return self.before if side == "before" else self.after
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise TooCostly
+
+
+Env: TypeAlias = Mapping[str, Result]
+
+
+def note(result: Unknown, world: World) -> None:
+    """Remembers why the value is not known."""
+    world.causes.update(result.causes)
