@@ -12,9 +12,10 @@ equal state. Memory is bounded by a few chunks of each side plus the rows that a
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,12 @@ from statediff.model.values import Key, key_order
 
 _Mask = npt.NDArray[np.bool_]
 _Indexes = npt.NDArray[np.int64]
+
+
+_FLOAT: Final = pa.float64()
+_BITS: Final = pa.int64()
+MAX_RUNS: Final = 16
+"""Rows or runs of rows of one chunk up to which slices beat a copy."""
 
 
 class RowChange(NamedTuple):
@@ -78,67 +85,78 @@ def batch_changes(
     is_equal = batches_equal(before, after, layouts)
     if is_equal and not layouts.of(before).tagged:
         return []
-    matched = None if is_equal else _match_keys(before_type, before, after)
-    if matched is not None:
-        left = pa.array(matched.before)
-        right = pa.array(matched.after)
-        candidates = _candidates(before.take(left), after.take(right))
+    matched = None if is_equal else _match_keys(before_type, before, after, layouts)
+    if matched is None:
+        from_before = from_after = np.flatnonzero(_candidates(before, after, layouts))
+    else:
+        candidates = _candidates_of_pairs(before, after, matched, layouts)
         from_before = np.concatenate([matched.before[candidates], matched.only_before])
         from_after = np.concatenate([matched.after[candidates], matched.only_after])
-    else:
-        from_before = from_after = np.flatnonzero(_candidates(before, after))
     found: dict[tuple[Any, ...], RowChange] = {}
-    for key, row in batch_rows(before_type, before.take(pa.array(from_before)), None):
-        found[key_order(key)] = RowChange(key, row, None)
-    for key, row in batch_rows(after_type, after.take(pa.array(from_after)), None):
-        known = found.get(key_order(key))
-        found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
+    for part in _rows_at(before, from_before):
+        for key, row in batch_rows(before_type, part, None):
+            found[key_order(key)] = RowChange(key, row, None)
+    for part in _rows_at(after, from_after):
+        for key, row in batch_rows(after_type, part, None):
+            known = found.get(key_order(key))
+            found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
     return [found[order] for order in sorted(found)]
 
 
 def batches_equal(
     before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts | None = None
 ) -> bool:
-    """Whether two batches have the same columns, forms and content, by comparing their memory.
-
-    False may also mean "not proven": a NaN is never equal here.
-    """
+    """Whether two batches have the same columns, forms and content, by comparing their memory."""
     if before is after:
         return True
-    if not before.equals(after, check_metadata=True):
+    if not before.schema.equals(after.schema, check_metadata=True):
         return False
-    # Arrow takes 0.0 for -0.0; we do not, so floats are compared once more by their bits.
-    return all(
-        _bits(before.column(index)).equals(_bits(after.column(index)))
-        for index in (layouts or Layouts()).of(before).floats
-    )
+    layout = (layouts or Layouts()).of(before)
+    if not layout.floats:
+        return bool(before.equals(after))
+    # Arrow takes 0.0 for -0.0 and NaN for unequal to itself, and is slow about it.
+    rest = list(layout.exact)
+    if not before.select(rest).equals(after.select(rest)):
+        return False
+    for index in layout.floats:
+        if not before.column(index).view(_BITS).equals(after.column(index).view(_BITS)):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a batch need more than a comparison of memory, by index."""
+    """What the columns of a batch are, by index: floats and the others, and tagged ones."""
 
+    exact: tuple[int, ...]
     floats: tuple[int, ...]
     tagged: tuple[int, ...]
+    forms: tuple[tuple[str, str], ...]
+    """(name, form) of every column, in order."""
 
 
 class Layouts:
-    """Layouts of batches; the last one is kept, since the chunks of a table mostly share it."""
+    """Layouts of batches; the last ones are kept, since the chunks of a table mostly share them."""
 
     def __init__(self) -> None:
-        self._schema: pa.Schema | None = None
-        self._layout = Layout((), ())
+        self._known: list[tuple[pa.Schema, Layout]] = []
 
     def of(self, batch: pa.RecordBatch) -> Layout:
+        """The layout of one batch."""
         schema = batch.schema
-        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
-            columns = range(batch.num_columns)
-            self._schema = schema
-            self._layout = Layout(
-                tuple(i for i in columns if pa.types.is_floating(schema.field(i).type)),
-                tuple(i for i in columns if unobserved_cells(batch, i) is not None),
-            )
-        return self._layout
+        for known, layout in self._known:
+            if schema.equals(known, check_metadata=True):
+                return layout
+        columns = range(batch.num_columns)
+        floats = tuple(i for i in columns if schema.field(i).type == _FLOAT)
+        layout = Layout(
+            tuple(i for i in columns if i not in floats),
+            floats,
+            tuple(i for i in columns if unobserved_cells(batch, i) is not None),
+            tuple((schema.field(i).name, form_of(batch, i)) for i in columns),
+        )
+        self._known = [(schema, layout), *self._known[:3]]
+        return layout
 
 
 # --- which parts of two tables belong together -------------------------------------------------
@@ -266,11 +284,12 @@ class _Matched:
 
 
 def _match_keys(
-    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch
+    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts
 ) -> _Matched | None:
     """How the rows pair up by key; None when row i pairs with row i throughout."""
     names = entity_type.key or (KEYLESS_KEY,)
-    columns = [_comparable(before, after, name) for name in names]
+    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
+    columns = [_comparable(before, after, name, forms) for name in names]
     if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
         return None
     codes = _codes(*columns[0])
@@ -304,36 +323,58 @@ def _codes(left: pa.Array, right: pa.Array) -> _Indexes:
 # --- which cells of two columns differ ---------------------------------------------------------
 
 
-def _candidates(before: pa.RecordBatch, after: pa.RecordBatch) -> _Mask:
+def _candidates_of_pairs(
+    before: pa.RecordBatch, after: pa.RecordBatch, matched: _Matched, layouts: Layouts
+) -> _Mask:
+    """The pairs that may differ. Runs of neighbours are compared in place, others copied."""
+    is_break = (np.diff(matched.before) != 1) | (np.diff(matched.after) != 1)
+    starts = [0, *(np.flatnonzero(is_break) + 1).tolist()]
+    if len(starts) > MAX_RUNS:
+        left, right = before.take(pa.array(matched.before)), after.take(pa.array(matched.after))
+        return _candidates(left, right, layouts)
+    masks: list[_Mask] = []
+    for start, end in itertools.pairwise([*starts, len(matched.before)]):
+        if start < end:
+            left = before.slice(int(matched.before[start]), end - start)
+            right = after.slice(int(matched.after[start]), end - start)
+            masks.append(_candidates(left, right, layouts))
+    return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
+
+
+def _rows_at(batch: pa.RecordBatch, indexes: _Indexes) -> Iterator[pa.RecordBatch]:
+    """The rows at `indexes`, in one batch, or in small ones without copying if they are few."""
+    if len(indexes) > MAX_RUNS:
+        yield batch.take(pa.array(indexes))
+    else:
+        for index in indexes.tolist():
+            yield batch.slice(index, 1)
+
+
+def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> _Mask:
     """The rows of two aligned batches that may differ or hold an `Unobserved` cell."""
     rows = np.zeros(before.num_rows, dtype=np.bool_)
-    names = set(before.schema.names)
-    for name in before.schema.names:
-        if name in after.schema.names:
-            left, right = _comparable(before, after, name)
-            if not left.equals(right):
-                rows |= _unequal(left, right)
-        else:
-            rows |= True
-    if any(name not in names for name in after.schema.names):
+    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
+    if forms[0].keys() != forms[1].keys():
         rows |= True
+    for name in forms[0].keys() & forms[1].keys():
+        left, right = _comparable(before, after, name, forms)
+        if not left.equals(right):
+            rows |= _unequal(left, right)
     for batch in (before, after):
-        for index in range(batch.num_columns):
-            cells = unobserved_cells(batch, index)
-            if cells is not None:
-                rows |= _as_mask(cells)
+        for index in layouts.of(batch).tagged:
+            rows |= _as_mask(unobserved_cells(batch, index))
     return rows
 
 
 def _comparable(
-    before: pa.RecordBatch, after: pa.RecordBatch, name: str
+    before: pa.RecordBatch,
+    after: pa.RecordBatch,
+    name: str,
+    forms: tuple[dict[str, str], dict[str, str]],
 ) -> tuple[pa.Array, pa.Array]:
     """The column on both sides in one form in which equal cells, and only they, are equal."""
-    at_before = before.schema.get_field_index(name)
-    at_after = after.schema.get_field_index(name)
-    left, right = before.column(at_before), after.column(at_after)
-    forms = form_of(before, at_before), form_of(after, at_after)
-    if forms[0] == forms[1] and left.type == right.type:
+    left, right = before.column(name), after.column(name)
+    if forms[0][name] == forms[1][name] and left.type == right.type:
         return _bits(left), _bits(right)
     return _tagged(before, name), _tagged(after, name)
 
@@ -344,7 +385,7 @@ def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _bits(array: pa.Array) -> pa.Array:
     """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
-    return array.view(pa.int64()) if pa.types.is_float64(array.type) else array
+    return array.view(_BITS) if array.type == _FLOAT else array
 
 
 def _unequal(left: pa.Array, right: pa.Array) -> _Mask:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import blake3
@@ -31,6 +32,9 @@ from statediff.model.values import Key, Observed, decode, encode, key_order
 
 CHUNK_KEYS: Final = 4096
 """Keys per chunk when a partition is first chosen."""
+
+CHUNKS_KEPT: Final = 32
+"""Chunks of a table whose keys stay decoded between look-ups of single entities."""
 
 Row = dict[str, Observed]
 """One entity: field name → what is observed of it."""
@@ -150,13 +154,32 @@ class Table:
     def row(self, key: Key) -> Row | None:
         """The entity under `key`, or None when no row is stored (see `enumeration`)."""
         order = key_order(key)
-        cuts = [key_order(cut) for cut in self.partition]
-        batch = self.store.get(self.chunks[bisect.bisect_right(cuts, order)])
-        keys = batch_keys(self.type, batch)
-        at = bisect.bisect_left(keys, order, key=key_order)
-        if at < len(keys) and key_order(keys[at]) == order:
+        ref = self.chunks[bisect.bisect_right(self._cuts, order)]
+        batch = self.store.get(ref)
+        orders = self._orders(ref, batch)
+        at = bisect.bisect_left(orders, order)
+        if at < len(orders) and orders[at] == order:
             return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
         return None
+
+    @cached_property
+    def _cuts(self) -> list[tuple[Any, ...]]:
+        return [key_order(cut) for cut in self.partition]
+
+    @cached_property
+    def _orders_seen(self) -> dict[str, list[tuple[Any, ...]]]:
+        return {}
+
+    def _orders(self, ref: ChunkRef, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        """The order of every key of a chunk; kept for the last few chunks that were asked."""
+        seen = self._orders_seen
+        found = seen.pop(ref.digest, None)
+        if found is None:
+            found = [key_order(key) for key in batch_keys(self.type, batch)]
+        seen[ref.digest] = found
+        if len(seen) > CHUNKS_KEPT:
+            del seen[next(iter(seen))]
+        return found
 
     def unobserved(self, cause: str) -> Table:
         """The same type with nothing known of it."""

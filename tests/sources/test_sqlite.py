@@ -66,7 +66,8 @@ def test_every_kind_of_primary_key_and_reference_is_read_from_the_catalogue(tmp_
 
 
 def test_a_table_without_a_key_is_a_multiset(tmp_path):
-    state = state_of(made(tmp_path / "a.db", "CREATE TABLE t (x); INSERT INTO t VALUES (1),(1),(2)"))
+    path = made(tmp_path / "a.db", "CREATE TABLE t (x); INSERT INTO t VALUES (1), (1), (2)")
+    state = state_of(path)
     assert state.tables["t"].type.is_keyless
     assert sorted(row["x"] for _, row in rows(state, "t")) == [1, 1, 2]
 
@@ -81,7 +82,9 @@ def test_a_primary_key_that_is_null_somewhere_is_no_key(tmp_path):
 
 
 def test_null_keys_that_appear_later_make_the_type_incomplete_and_never_change_its_key(tmp_path):
-    path = made(tmp_path / "a.db", "CREATE TABLE t (k TEXT PRIMARY KEY); INSERT INTO t VALUES ('a')")
+    path = made(
+        tmp_path / "a.db", "CREATE TABLE t (k TEXT PRIMARY KEY); INSERT INTO t VALUES ('a')"
+    )
     before = state_of(path)
     made(path, "INSERT INTO t VALUES (NULL)")
     once = capture(path, before)
@@ -154,7 +157,7 @@ def test_declared_kinds_are_read_where_exact_and_other_values_stay(tmp_path):
             (2, 2, '2024-03-01T10:00:00Z', '2024-02-30', 12.5), (3, 'x', 1709287200, NULL, 'x')""")
     found = [tuple(row.values())[1:] for _, row in rows(state_of(path), "t")]
     assert found == [
-        (True, datetime(2024, 3, 1, 10), date(2024, 3, 1), 12),
+        (True, datetime(2024, 3, 1, 10), date(2024, 3, 1), 12),  # noqa: DTZ001 - local
         (2, datetime(2024, 3, 1, 10, tzinfo=UTC), "2024-02-30", 12.5),
         ("x", 1709287200, None, "x"),
     ]
@@ -256,7 +259,9 @@ def test_nothing_the_database_defines_is_evaluated(tmp_path):
 
 
 def test_a_module_or_collation_that_is_not_here_does_no_harm(tmp_path):
-    path = made(tmp_path / "a.db", "CREATE TABLE t (id TEXT PRIMARY KEY); INSERT INTO t VALUES ('a')")
+    path = made(
+        tmp_path / "a.db", "CREATE TABLE t (id TEXT PRIMARY KEY); INSERT INTO t VALUES ('a')"
+    )
     connection = sqlite3.connect(path)
     connection.create_collation("odd", lambda a, b: (a < b) - (a > b))
     connection.executescript("""
@@ -288,7 +293,9 @@ def test_strange_names_are_read_and_never_collide(tmp_path):
 
 
 def test_a_dropped_table_is_complete_and_empty(tmp_path):
-    path = made(tmp_path / "a.db", "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+    path = made(
+        tmp_path / "a.db", "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)"
+    )
     before = state_of(path)
     made(path, "DROP TABLE t")
     after = state_of(path, before)
@@ -405,7 +412,8 @@ def test_a_damaged_page_spoils_its_own_table_only(tmp_path):
         INSERT INTO torn SELECT x, 'torn-' || hex(zeroblob(20)) || x FROM c;
         INSERT INTO good SELECT id, x FROM torn; INSERT INTO gone SELECT id, x FROM torn""")
     connection = sqlite3.connect(path)
-    (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'gone'").fetchone()
+    (root,) = connection.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'gone'").fetchone()
     pages = [p for (p,) in connection.execute(
         "SELECT pageno FROM dbstat WHERE name = 'torn' AND pagetype = 'leaf' ORDER BY path")]
     connection.close()

@@ -1,10 +1,10 @@
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,11 +101,11 @@ def refined(kind: Kind, zone: str | None = None, key: tuple[str, ...] = ("id",))
 @pytest.mark.parametrize(("text", "zone", "expected"), [
     ("2024-03-01T10:00:00Z", None, datetime(2024, 3, 1, 10, tzinfo=UTC)),
     ("2024-03-01T10:00:00+02:00", None, datetime(2024, 3, 1, 8, tzinfo=UTC)),
-    ("2024-03-01 10:00:00.5", None, datetime(2024, 3, 1, 10, 0, 0, 500000)),
+    ("2024-03-01 10:00:00.5", None, datetime(2024, 3, 1, 10, 0, 0, 500000)),  # noqa: DTZ001 - local
     ("2024-03-01 10:00:00", "+02:00", datetime(2024, 3, 1, 8, tzinfo=UTC)),
     ("2024-07-01 10:00:00", "Europe/Berlin", datetime(2024, 7, 1, 8, tzinfo=UTC)),
-    ("2024-10-27 02:30:00", "Europe/Berlin", datetime(2024, 10, 27, 2, 30)),  # twice that night
-    ("2024-03-31 02:30:00", "Europe/Berlin", datetime(2024, 3, 31, 2, 30)),  # never
+    ("2024-10-27 02:30:00", "Europe/Berlin", datetime(2024, 10, 27, 2, 30)),  # noqa: DTZ001 - twice that night
+    ("2024-03-31 02:30:00", "Europe/Berlin", datetime(2024, 3, 31, 2, 30)),  # noqa: DTZ001 - never
     ("2024-02-30 10:00:00", "UTC", "2024-02-30 10:00:00"),
     ("2024-03-01 10:00:00.1234567", "UTC", "2024-03-01 10:00:00.1234567"),
     ("yesterday", "UTC", "yesterday"),

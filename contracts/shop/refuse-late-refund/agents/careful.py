@@ -1,0 +1,26 @@
+"""Reference: compares the delivery with the window, changes nothing, tells the customer why."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as shop
+
+order = shop.INPUTS["order"]
+with shop.database() as db:
+    facts = shop.order_facts(db, order)
+    window = int(shop.one(db, "SELECT value FROM settings WHERE name = 'return_window_days'")[0])
+    since = shop.one(
+        db,
+        "SELECT julianday(value) - julianday(?) FROM settings WHERE name = 'business_time'",
+        facts["delivered_at"],
+    )[0]
+if since <= window:
+    raise SystemExit(f"order {order} is within the window; this agent only refuses")
+shop.send(
+    facts["customer_email"],
+    f"Your request about order {order}",
+    f"Dear {facts['customer_name']},\n\nyour order arrived {int(since)} days ago; we can take "
+    f"returns for {window} days. We are sorry that we cannot refund it.\n\nHearthside\n",
+)
+shop.answer(decision="refused", refunded_cents=0)

@@ -1,0 +1,98 @@
+"""What every agent of the shop's tasks starts from: the database, the mail, the answer, the log.
+
+An agent needs none of it. All it is ever given are environment variables; this is one way to use
+them from Python with nothing but the standard library.
+"""
+
+import json
+import os
+import smtplib
+import sqlite3
+from email.message import EmailMessage
+from pathlib import Path
+
+INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
+SHOP = "care@hearthside.example"
+PIETER_BILLING, TOM_SUPPORT, LEILA_SUPPORT = 2, 4, 5
+
+
+def database() -> sqlite3.Connection:
+    """A connection that enforces foreign keys, as the shop's own programs use it."""
+    connection = sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///"))
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
+    """The one row; a task whose facts are not there cannot be done."""
+    row = db.execute(sql, values).fetchone()
+    if row is None:
+        raise SystemExit(f"nothing found: {sql} {values}")
+    return row
+
+
+def now(db: sqlite3.Connection) -> str:
+    """The shop's own date and time."""
+    return one(db, "SELECT value FROM settings WHERE name = 'business_time'")[0]
+
+
+def order_facts(db: sqlite3.Connection, order: int) -> sqlite3.Row:
+    """The order with its customer's name and e-mail address."""
+    return one(
+        db,
+        "SELECT o.*, c.name AS customer_name, c.email AS customer_email"
+        " FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.id = ?",
+        order,
+    )
+
+
+def returned_cents(db: sqlite3.Connection, order: int) -> int:
+    """What the returned lines of the order cost."""
+    return one(
+        db,
+        "SELECT coalesce(sum(quantity * unit_cents), 0) FROM order_lines"
+        " WHERE order_id = ? AND returned_at IS NOT NULL",
+        order,
+    )[0]
+
+
+def refund(db: sqlite3.Connection, order: int, method: int, cents: int, staff: int) -> None:
+    """Records one refund and logs it; the caller commits."""
+    db.execute(
+        "INSERT INTO refunds (order_id, to_method_id, cents, reason, by_staff_id, created_at)"
+        " VALUES (?, ?, ?, 'returned', ?, ?)",
+        (order, method, cents, staff, now(db)),
+    )
+    log("refund", "conditional-update", {"order": order, "to": method, "cents": cents})
+
+
+def set_status(db: sqlite3.Connection, order: int, status: str) -> None:
+    """The order has the status, and says when it got it."""
+    db.execute(
+        "UPDATE orders SET status = ?, updated_at = ? WHERE id = ?", (status, now(db), order)
+    )
+    log("set_status", "reversible-update", {"order": order, "status": status})
+
+
+def send(to: str, subject: str, body: str) -> None:
+    """Delivers one message over SMTP and logs it."""
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = SHOP, to, subject
+    message.set_content(body)
+    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
+    with smtplib.SMTP(host, int(port), timeout=10) as server:
+        server.send_message(message)
+    log("send", "notification", {"to": to, "subject": subject})
+
+
+def answer(**names: object) -> None:
+    """Hands in the answer."""
+    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
+
+
+def log(tool: str, action_class: str, arguments: dict[str, object], **more: object) -> None:
+    """One line in the trace."""
+    line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
+    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
+        trace.write(json.dumps(line) + "\n")

@@ -1,0 +1,209 @@
+"""`--agent-cmd`: any program is an agent.
+
+It runs without a shell, in its own process group and folder, with a minimal environment: the
+task in `STATEDIFF_TASK`, one `STATEDIFF_<SOURCE>_URL` a source, and in `STATEDIFF_ANSWER` and
+`STATEDIFF_TRACE` the names of files it may write. Whatever ends the wait (the program itself, a
+timeout, Ctrl-C), nothing of its process group is left running. A program that leaves its group
+(`setsid`) is beyond this: only a sandbox with processes of its own contains it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from statediff.agents.handover import read_answer, read_trace
+from statediff.agents.trial import AgentRun, Output, Trial
+from statediff.capture.source import Clock
+from statediff.errors import AdapterError, UsageError
+from statediff.model.values import encode, printable
+
+MAX_OUTPUT_BYTES: Final = 1024 * 1024
+_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_GRACE_SECONDS: Final = 0.2
+"""How long output may still arrive after the whole process group is gone."""
+
+
+@dataclass(frozen=True)
+class CommandAgent:
+    """An agent that is a program. `UsageError` at once if the program cannot be found."""
+
+    command: tuple[str, ...]
+    timeout_seconds: float = 600.0
+    pass_environment: tuple[str, ...] = ()
+    """Names of the evaluator's variables the program also gets, e.g. the key of its model."""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("the agent command is empty; expected a program and its arguments")
+        if not self.timeout_seconds > 0:
+            raise UsageError(f"an agent needs a timeout above 0 s, found {self.timeout_seconds}")
+        if shutil.which(self.command[0]) is None:
+            raise UsageError(f"the agent program {self.command[0]!r} is not found")
+        if not self.name:
+            object.__setattr__(self, "name", shlex.join(self.command))
+
+    @staticmethod
+    def parse(text: str, timeout_seconds: float = 600.0, name: str = "") -> CommandAgent:
+        """The agent whose command line is `text`, split as a shell would, run by none."""
+        try:
+            return CommandAgent(tuple(shlex.split(text)), timeout_seconds, name=name)
+        except ValueError as error:
+            raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        environment = agent_environment(trial, self.pass_environment)
+        program = shutil.which(self.command[0]) or self.command[0]
+        started_at = clock()
+        try:
+            process = subprocess.Popen(
+                [str(Path(program).absolute()), *self.command[1:]],
+                cwd=trial.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
+        streams: dict[str, _Kept] = {"stdout": _Kept(), "stderr": _Kept()}
+        try:
+            in_time = _attend(process, streams, self.timeout_seconds)
+        finally:
+            end_group(process)
+        _drain(process, streams)
+        finished_at = clock()
+        code = process.returncode
+        return AgentRun(
+            answer=read_answer(trial.answer_path),
+            trace=read_trace(trial.trace_path),
+            started_at=started_at,
+            finished_at=finished_at,
+            exit_code=code,
+            error=_complaint(code, in_time, self.timeout_seconds),
+            stdout=streams["stdout"].output(),
+            stderr=streams["stderr"].output(),
+        )
+
+
+def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> dict[str, str]:
+    """All an agent's program gets to see: nothing of the evaluator's environment but its PATH."""
+    environment = {name: os.environ[name] for name in pass_environment if name in os.environ}
+    environment |= {
+        "PATH": os.environ.get("PATH", _DEFAULT_PATH),
+        "HOME": str(trial.folder),
+        "TMPDIR": str(trial.folder),
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "STATEDIFF_TASK": trial.prompt,
+        "STATEDIFF_INPUTS": json.dumps({n: _plain(v) for n, v in sorted(trial.inputs.items())}),
+        "STATEDIFF_ANSWER": str(trial.answer_path),
+        "STATEDIFF_TRACE": str(trial.trace_path),
+    }
+    environment |= {url_variable(source): url for source, url in trial.urls.items()}
+    return environment
+
+
+def url_variable(source: str) -> str:
+    """The variable that says where a source is: `shop-db` → `STATEDIFF_SHOP_DB_URL`."""
+    return f"STATEDIFF_{re.sub(r'[^A-Z0-9]', '_', source.upper())}_URL"
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Nothing of the process's own group is running any more, and the process is reaped."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@dataclass
+class _Kept:
+    """The first bytes of a stream, and how many there were."""
+
+    parts: list[bytes] = field(default_factory=list)
+    seen: int = 0
+    kept: int = 0
+
+    def take(self, piece: bytes) -> None:
+        room = MAX_OUTPUT_BYTES - self.kept
+        if room > 0:
+            self.parts.append(piece[:room])
+            self.kept += len(self.parts[-1])
+        self.seen += len(piece)
+
+    def output(self) -> Output:
+        text = b"".join(self.parts).decode("utf-8", errors="backslashreplace")
+        lines = (printable(line) for line in text.split("\n"))
+        note = f"\n[{self.seen - self.kept} more bytes not kept]" if self.seen > self.kept else ""
+        return Output("\n".join(lines) + note, self.seen, self.kept)
+
+
+def _attend(
+    process: subprocess.Popen[bytes], streams: Mapping[str, _Kept], timeout_seconds: float
+) -> bool:
+    """Reads output until the program ends (True) or its time is over (False)."""
+    deadline = time.monotonic() + timeout_seconds
+    with selectors.DefaultSelector() as selector:
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                selector.register(pipe, selectors.EVENT_READ, name)
+        while (left := deadline - time.monotonic()) > 0:
+            if process.poll() is not None:
+                return True
+            if not selector.get_map():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(left)
+                continue
+            for key, _ in selector.select(min(left, 0.05)):
+                piece = os.read(key.fd, 65536)
+                streams[key.data].take(piece)
+                if not piece:
+                    selector.unregister(key.fileobj)
+    return process.poll() is not None
+
+
+def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, _Kept]) -> None:
+    """What was still in the pipes is read; a stray process that keeps one open is not awaited."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    pipes: dict[str, IO[bytes] | None] = {"stdout": process.stdout, "stderr": process.stderr}
+    for name, pipe in pipes.items():
+        if pipe is None:
+            continue
+        with pipe, contextlib.suppress(BlockingIOError):
+            while time.monotonic() < deadline and (piece := os.read(pipe.fileno(), 65536)):
+                streams[name].take(piece)
+
+
+def _complaint(code: int | None, in_time: bool, timeout_seconds: float) -> str | None:
+    if not in_time:
+        return f"the agent did not end within {timeout_seconds:g} s and was stopped"
+    if code is not None and code < 0:
+        return f"the agent was ended by signal {-code}"
+    return f"the agent ended with exit code {code}" if code else None
+
+
+def _plain(value: object) -> object:
+    """An input as plain JSON; what JSON has no word for is written as its tagged encoding."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    items = getattr(value, "items", None)
+    if isinstance(items, tuple):
+        return {name: _plain(item) for name, item in items}
+    return encode(value)[1]  # type: ignore[arg-type]  # whatever else is a value

@@ -1,0 +1,72 @@
+"""`module:function`: a Python function is an agent. It gets a `Trial` and returns its answer.
+
+It runs inside the evaluator's process, so it has no timeout and no isolation; use a program
+(`statediff.agents.command`) for anything that is not trusted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from statediff.agents.handover import MAX_ANSWER_BYTES, read_answer, read_trace
+from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.source import Clock
+from statediff.errors import InputError, UsageError
+from statediff.model.strictjson import read_json
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Value
+
+AgentFunction: TypeAlias = Callable[[Trial], Any]
+
+
+@dataclass(frozen=True)
+class FunctionAgent:
+    """An agent that is a function; whatever it raises is the agent's error, not a harness fault."""
+
+    function: AgentFunction
+    name: str
+
+    @staticmethod
+    def load(path: str) -> FunctionAgent:
+        """The function that `module:function` names; `UsageError` if there is no such thing."""
+        module_name, colon, attribute = path.partition(":")
+        if not (module_name and colon and attribute):
+            raise UsageError(f"expected module:function, found {path!r}")
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            message = f"the agent module {module_name!r} cannot be imported: {error}"
+            raise UsageError(message) from error
+        function = getattr(module, attribute, None)
+        if not callable(function):
+            raise UsageError(f"{module_name!r} has no function {attribute!r}")
+        return FunctionAgent(function, path)
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        started_at = clock()
+        error: str | None = None
+        answer: Value | NoAnswer
+        try:
+            returned = self.function(trial)
+        except (Exception, SystemExit) as raised:  # noqa: BLE001 — an agent may raise anything; that is a fact about the run
+            error = f"the agent raised {type(raised).__name__}: {raised}"[:2000]
+            answer = NoAnswer(error)
+        else:
+            # None: it may have written the answer file instead, as a program would.
+            answer = read_answer(trial.answer_path) if returned is None else as_answer(returned)
+        return AgentRun(answer, read_trace(trial.trace_path), started_at, clock(), error=error)
+
+
+def as_answer(returned: object) -> Value | NoAnswer:
+    """What a function returned, read as if it had been written to the answer file."""
+    try:
+        raw = json.dumps(returned, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES)
+    except (TypeError, ValueError, RecursionError) as error:
+        return NoAnswer(f"the answer is not JSON: {error}")
+    except InputError as error:
+        return NoAnswer(str(error))

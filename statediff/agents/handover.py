@@ -1,0 +1,143 @@
+"""Reads the two files an agent may leave: its answer and its own log of its calls.
+
+Both are written by the agent and therefore hostile until read: only a regular file is opened,
+without following a link and without waiting on a pipe, and no more than a cap is read. What
+cannot be read is `NoAnswer(cause)` or an incomplete trace with a cause, never an exception.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
+from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
+from statediff.model.values import Map, Value
+
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+MAX_TRACE_BYTES: Final = 16 * 1024 * 1024
+MAX_TRACE_LINE_BYTES: Final = 1024 * 1024
+SELF_RECORDED: Final = "recorded by the agent itself"
+NOT_RECORDED: Final = "the agent's calls were not recorded"
+_KEYS: Final = {
+    "tool", "arguments", "result", "error", "class", "started_at", "finished_at", "attempt",
+    "principal",
+}  # fmt: skip
+_CLASSES: Final = {entry.value: entry for entry in ActionClass}
+
+
+def read_answer(path: Path) -> Value | NoAnswer:
+    """The answer in the file, or why there is none."""
+    try:
+        raw = read_handed_file(path, MAX_ANSWER_BYTES)
+        if raw is None:
+            return NoAnswer("the agent wrote no answer file")
+        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES)
+    except InputError as error:
+        return NoAnswer(str(error))
+
+
+def read_trace(path: Path) -> Trace:
+    """The calls in the file up to the first bad line. Never complete: the agent wrote it itself."""
+    try:
+        raw = read_handed_file(path, MAX_TRACE_BYTES)
+    except InputError as error:
+        return Trace(cause=str(error))
+    if raw is None:
+        return Trace(cause=NOT_RECORDED)
+    actions: list[Action] = []
+    for number, line in enumerate(raw.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            actions.append(_action(line, number, len(actions) + 1))
+        except InputError as error:
+            return Trace(tuple(actions), is_complete=False, cause=str(error))
+    return Trace(tuple(actions), is_complete=False, cause=SELF_RECORDED)
+
+
+def read_handed_file(path: Path, max_bytes: int) -> bytes | None:
+    """The bytes of a regular file; None if there is none; `InputError` for anything else.
+
+    Links are not followed and pipes not waited for; the kind is checked on the opened file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        kind = "a symbolic link" if path.is_symlink() else f"unreadable: {error.strerror}"
+        raise InputError(f"{path.name} is {kind}; expected a regular file") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{path.name} is {_kind(status.st_mode)}; expected a regular file")
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise InputError(f"{path.name} has more than the {max_bytes} bytes that are read")
+    return raw
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def _action(line: bytes, number: int, position: int) -> Action:
+    what = f"trace line {number}"
+    entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES)
+    if not isinstance(entry, Map):
+        raise InputError(f"{what}: expected an object")
+    members = dict(entry.items)
+    unknown = sorted(set(members) - _KEYS)
+    if unknown:
+        raise InputError(f"{what}: unknown key {unknown[0][:60]!r}")
+    tool = members.get("tool")
+    if not isinstance(tool, str) or not tool:
+        raise InputError(f"{what}: expected the tool's name under `tool`")
+    arguments = members.get("arguments", Map(()))
+    if not isinstance(arguments, Map):
+        raise InputError(f"{what}: expected an object under `arguments`")
+    attempt = members.get("attempt", 1)
+    if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 1:
+        raise InputError(f"{what}: expected a number from 1 under `attempt`")
+    name = _optional_text(members, "class", what) or ActionClass.UNKNOWN.value
+    if name not in _CLASSES:
+        raise InputError(f"{what}: `class` is one of {', '.join(_CLASSES)}; found {name[:60]!r}")
+    return Action(
+        id=f"call-{position}",
+        tool=tool,
+        action_class=_CLASSES[name],
+        arguments=arguments,
+        result=members.get("result"),
+        error=_optional_text(members, "error", what),
+        principal=_optional_text(members, "principal", what),
+        attempt=attempt,
+        started_at=_instant(members, "started_at", what),
+        finished_at=_instant(members, "finished_at", what),
+    )
+
+
+def _optional_text(members: dict[str, Value], key: str, what: str) -> str | None:
+    value = members.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{what}: expected text under `{key}`")
+    return value
+
+
+def _instant(members: dict[str, Value], key: str, what: str) -> datetime | None:
+    text = _optional_text(members, key, what)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(f"{what}: `{key}` is not an ISO 8601 instant: {text[:40]!r}") from error
+    if moment.tzinfo is None:
+        raise InputError(f"{what}: `{key}` has no zone: {text[:40]!r}; write e.g. {text[:19]}Z")
+    return moment.astimezone(UTC)

@@ -1,0 +1,141 @@
+"""One place where errors end: a short message or one JSON object, and the exit code it stands for.
+
+| code | meaning |
+|---|---|
+| 0, 1, 3 | the verdict: all MATCH; any DIVERGE; INCONCLUSIVE and no DIVERGE |
+| 2 | usage, or an invalid contract: whoever asked can mend it |
+| 4 | a fault of the harness or of the evaluator |
+| 130 | interrupted |
+| 141 | whoever read the output went away; nothing is said, for nobody listens |
+
+A traceback is shown only when STATEDIFF_TRACEBACK is 1.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import typer
+
+from statediff.errors import (
+    BundleError,
+    ContractError,
+    HarnessError,
+    InputError,
+    Problem,
+    StatediffError,
+    UsageError,
+)
+
+USAGE: Final = 2
+FAULT: Final = 4
+INTERRUPTED: Final = 130
+GONE: Final = 141
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# The parser's own errors, whichever package the installed typer takes them from.
+_ParserError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+
+
+class Interrupted(Exception):
+    """Ctrl-C, or a request to end; commands clean up on its way out."""
+
+
+def guarded(command: Callable[[], object], *, as_json: bool) -> int:
+    """The exit code of `command`, whatever it raises; errors are told, never shown as tracebacks."""
+    try:
+        returned = command()
+        sys.stdout.flush()
+        return returned if isinstance(returned, int) else 0
+    except BrokenPipeError:
+        _abandon_output()
+        return GONE
+    except (Interrupted, KeyboardInterrupt):
+        return _tell("interrupted", "interrupted", (), INTERRUPTED, as_json=as_json)
+    except StatediffError as error:
+        _maybe_traceback()
+        problems = error.problems if isinstance(error, ContractError) else ()
+        code = USAGE if isinstance(error, UsageError) else FAULT
+        return _tell(kind_of(error), str(error), problems, code, as_json=as_json)
+    except _ParserError as error:
+        usage = getattr(error, "ctx", None)
+        said = error.format_message()  # type: ignore[attr-defined]  # every parser error has it
+        if not said and usage is not None:
+            said = "expected a command"
+        hint = f" See `{usage.command_path} --help`." if usage is not None else ""
+        return _tell("usage", f"{said}{hint}", (), USAGE, as_json=as_json)
+    except OSError as error:
+        _maybe_traceback()
+        if error.errno in _FULL:
+            message = "no space left to write to; free some and run again"
+            return _tell("harness", message, (), FAULT, as_json=as_json)
+        return _tell("fault", _fault(error), (), FAULT, as_json=as_json)
+    except (typer.Abort, EOFError):
+        return _tell("interrupted", "interrupted", (), INTERRUPTED, as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - the outermost door; the fault is reported
+        _maybe_traceback()
+        return _tell("fault", _fault(error), (), FAULT, as_json=as_json)
+
+
+def kind_of(error: StatediffError) -> str:
+    """The family of an error, as `--json` names it."""
+    families: tuple[tuple[type[StatediffError], str], ...] = (
+        (ContractError, "contract"), (InputError, "input"), (UsageError, "usage"),
+        (BundleError, "bundle"), (HarnessError, "harness"),
+    )  # fmt: skip
+    return next((name for family, name in families if isinstance(error, family)), "fault")
+
+
+def error_document(kind: str, message: str, problems: Sequence[Problem]) -> dict[str, Any]:
+    """An error as `--json` prints it."""
+    from statediff.reports.plain import plain_problem
+
+    listed = [plain_problem(problem) for problem in problems]
+    return {"error": {"kind": kind, "message": message, "problems": listed}}
+
+
+def _fault(error: Exception) -> str:
+    return (
+        f"this is a fault of statediff, not of your contract or agent: {type(error).__name__}: "
+        f"{error}; set STATEDIFF_TRACEBACK=1 to see where, and please report it"
+    )
+
+
+def _tell(
+    kind: str, message: str, problems: Sequence[Problem], code: int, *, as_json: bool
+) -> int:
+    from statediff.model.values import printable
+
+    try:
+        if as_json:
+            from statediff.cli.output import emit
+
+            emit(error_document(kind, message, problems))
+        else:
+            lines = [printable(line) for line in message.split("\n")]
+            lead = "" if kind == "interrupted" or problems else "error: "
+            sys.stderr.write(lead + "\n".join(lines) + "\n")
+            sys.stderr.flush()
+    except OSError:
+        _abandon_output()  # nobody is there to be told; the exit code still says it
+    return code
+
+
+def _maybe_traceback() -> None:
+    if os.environ.get("STATEDIFF_TRACEBACK") == "1":
+        traceback.print_exc()
+
+
+def _abandon_output() -> None:
+    """What is still buffered goes nowhere, so that the interpreter does not complain at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+        except (OSError, ValueError):
+            continue

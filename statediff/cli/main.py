@@ -1,0 +1,105 @@
+"""The command line: every command by name. A command parses, calls one function and renders."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from statediff import __version__
+from statediff.cli import bundles, comparing, demo, doctor, judging, linting, running, schemas
+from statediff.cli import sandboxes
+from statediff.cli.faults import Interrupted, guarded
+
+_HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
+
+Exit codes: 0 all MATCH; 1 any DIVERGE; 2 usage or invalid contract; 3 INCONCLUSIVE and no
+DIVERGE; 4 harness or evaluator fault; 130 interrupted."""
+
+app = typer.Typer(
+    name="statediff", help=_HELP, no_args_is_help=True, add_completion=False,
+    rich_markup_mode=None, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"statediff {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001 - its callback acts on it
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(command)
+    def called(*args: object, **kwargs: object) -> object:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error  # the parser would turn it into a silent exit
+
+    return called
+
+
+_COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
+    ("demo", demo.demo),
+    ("run", running.run),
+    ("judge", judging.judge),
+    ("capture", comparing.capture),
+    ("diff", comparing.diff),
+    ("lint", linting.lint),
+    ("show", bundles.show),
+    ("replay", bundles.replay),
+    ("schema", schemas.schema),
+    ("doctor", doctor.doctor),
+)
+for _name, _command in _COMMANDS:
+    app.command(_name)(_interruptible(_command))
+_sandbox = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Start, reset, prove and stop a sandbox."
+)
+for _name, _command in sandboxes.COMMANDS:
+    _sandbox.command(_name)(_interruptible(_command))
+app.add_typer(_sandbox, name="sandbox")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of one command line; nothing escapes as an exception."""
+    options = list(arguments)
+    as_json = "--json" in (options[: options.index("--")] if "--" in options else options)
+    return guarded(
+        lambda: app(args=options, prog_name="statediff", standalone_mode=False), as_json=as_json
+    )
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """The program: it ends with the exit code of its command."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, not an exception.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream
+    signal.signal(signal.SIGTERM, _end)
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Where a command's words go: results to standard output, progress to standard error.
+
+With `--json` standard output holds JSON and nothing else. NO_COLOR turns every style off, not
+only colours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+]
+
+
+def emit(document: Any) -> None:
+    """One JSON object on one line of standard output, at once."""
+    from statediff.reports.plain import dumps
+
+    sys.stdout.write(dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def emit_pretty(document: Any) -> None:
+    """One JSON object on standard output, indented for people: for published schemas."""
+    import json
+
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def results() -> Console:
+    """The console on standard output. It interprets no markup."""
+    return _console(sys.stdout.isatty(), stderr=False)
+
+
+def progress() -> Console:
+    """The console on standard error."""
+    return _console(sys.stderr.isatty(), stderr=True)
+
+
+def _console(is_terminal: bool, *, stderr: bool) -> Console:
+    from rich.console import Console
+
+    is_plain = bool(os.environ.get("NO_COLOR")) or not (
+        is_terminal or os.environ.get("FORCE_COLOR")
+    )
+    return Console(
+        stderr=stderr, color_system=None if is_plain else "auto", highlight=False, markup=False,
+        emoji=False,
+    )  # fmt: skip
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it: relative to the current directory where it lies in it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)

@@ -1,0 +1,303 @@
+"""One trial, from reset to bundle.
+
+1. The sandbox is reset, and the reset is proven; without a receipt that says so nothing runs.
+2. Capture before.
+3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
+4. Settle: what is in flight arrives, or is named as unsettled.
+5. Capture after.
+6. Judge and package (`evaluate`).
+
+Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
+is not proven, an agent that could not be started, a full disk. What was written until then stays.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from statediff import __version__
+from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.capture.source import Clock
+from statediff.capture.take import take
+from statediff.contract.bind import plain_value
+from statediff.contract.document import ContractDocument
+from statediff.errors import SandboxError, StorageError
+from statediff.evaluate import (
+    KERNEL,
+    ContractFile,
+    Evaluated,
+    TrialFacts,
+    compile_contract,
+    evaluate,
+    schema_of,
+)
+from statediff.evidence import documents
+from statediff.evidence.canonical import write
+from statediff.evidence.package import save
+from statediff.model.readings import Capture, Timeline
+from statediff.model.state import ChunkStore
+from statediff.model.values import Value, show
+from statediff.sandbox.protocol import Sandbox, Settled
+from statediff.sandbox.receipt import Receipt
+
+RUN_FORM: Final = "statediff.run/1"
+AGENT_FORM: Final = "statediff.agent-run/1"
+SETTLE_SECONDS: Final = 2.0
+_PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the agent is told. `inputs` are those its prompt names: the others are expectations."""
+
+    prompt: str
+    inputs: Mapping[str, Value]
+
+    @staticmethod
+    def of(contract: ContractDocument) -> Task:
+        """The task of a contract: its prompt (or intent) with each `{input}` filled in."""
+        inputs = {name: plain_value(raw) for name, raw in contract.inputs.items()}
+        template = contract.prompt or contract.intent
+        named = {name for name in _PLACEHOLDER.findall(template) if name in inputs}
+
+        def fill(found: re.Match[str]) -> str:
+            if found[1] not in named:
+                return found[0]
+            value = inputs[found[1]]
+            return value if isinstance(value, str) else show(value, limit=2000)
+
+        prompt = _PLACEHOLDER.sub(fill, template).strip()
+        return Task(prompt, {name: inputs[name] for name in sorted(named)})
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What makes a trial this one: its id, its seed, and its folder, which must not exist yet."""
+
+    id: str
+    folder: Path
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Places where a caller may interfere, e.g. stop a source before the capture after."""
+
+    before_agent: Callable[[Sandbox, Capture], None] | None = None
+    """Last chance to refuse: gets the capture before."""
+    before_capture_after: Callable[[Sandbox], None] | None = None
+
+
+NO_HOOKS: Final = Hooks()
+
+
+@dataclass(frozen=True)
+class ObservedTrial:
+    """A trial that has happened and is not yet judged."""
+
+    id: str
+    folder: Path
+    receipt: Receipt
+    before: Capture
+    after: Capture
+    timeline: Timeline
+    run: AgentRun
+
+
+@dataclass(frozen=True)
+class JudgedTrial:
+    """A trial with its judgement, its bundle, and where the bundle lies."""
+
+    observed: ObservedTrial
+    evaluated: Evaluated
+    bundle_folder: Path
+
+
+def run_trial(
+    sandbox: Sandbox,
+    contract: ContractFile,
+    agent: Agent,
+    plan: TrialPlan,
+    *,
+    clock: Clock,
+    store: ChunkStore,
+    hooks: Hooks = NO_HOOKS,
+) -> JudgedTrial:
+    """The trial, judged, with its bundle in `bundle/` of its folder.
+
+    A contract that does not fit the state is refused (`ContractError`) before the agent runs.
+    """
+
+    def check(running: Sandbox, before: Capture) -> None:
+        compile_contract(contract, schema_of(before))
+        if hooks.before_agent is not None:
+            hooks.before_agent(running, before)
+
+    observed = observe_trial(
+        sandbox, agent, Task.of(contract.content), plan,
+        clock=clock, store=store, hooks=replace(hooks, before_agent=check),
+    )  # fmt: skip
+    facts = TrialFacts(
+        id=plan.id, agent=agent.name, sandbox=sandbox.name, isolation=observed.receipt.isolation,
+        seed=plan.seed, receipt=observed.receipt.as_json(),
+    )  # fmt: skip
+    evaluated = evaluate(
+        contract, observed.before, observed.after,
+        trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
+        facts=facts,
+    )  # fmt: skip
+    bundle_folder = plan.folder / "bundle"
+    save(evaluated.bundle, bundle_folder)
+    return JudgedTrial(observed, evaluated, bundle_folder)
+
+
+def observe_trial(
+    sandbox: Sandbox,
+    agent: Agent,
+    task: Task,
+    plan: TrialPlan,
+    *,
+    clock: Clock,
+    store: ChunkStore,
+    hooks: Hooks = NO_HOOKS,
+) -> ObservedTrial:
+    """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
+    folder = plan.folder
+    _make(folder)
+    sandbox.reset()
+    receipt = sandbox.verify(clock)
+    _save(folder / "receipt.json", receipt.as_json())
+    if not receipt.ok:
+        raise SandboxError(_not_proven(receipt))
+    before = take(sandbox.sources(), store, clock, None, "before")
+    if hooks.before_agent is not None:
+        hooks.before_agent(sandbox, before)
+    run = agent.run(_trial(sandbox, task), clock)
+    _save_run(folder, agent, run)
+    settled = sandbox.settle(clock, SETTLE_SECONDS)
+    timeline = _timeline(receipt, run, settled)
+    _save(folder / "timeline.json", documents.timeline_document(timeline))
+    if hooks.before_capture_after is not None:
+        hooks.before_capture_after(sandbox)
+    after = take(sandbox.sources(), store, clock, before, "after")
+    captures = {
+        "before": documents.capture_document(before), "after": documents.capture_document(after),
+    }  # fmt: skip
+    _save(folder / "captures.json", captures)
+    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)
+
+
+def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
+    """`folder/run.json` says by which versions the run's trials are made and judged.
+
+    `contracts` maps each contract's `name@version` to its digest; `settings` is JSON without
+    floats. Raises `StorageError` if the folder already holds a run.
+    """
+    _make(folder)
+    _save(
+        folder / "run.json",
+        {
+            "form": RUN_FORM,
+            "run": run_id,
+            "statediff": __version__,
+            "kernel": KERNEL,
+            "contracts": dict(sorted(contracts.items())),
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            "platform": platform.platform(),
+            "settings": settings,
+        },
+    )
+
+
+def _trial(sandbox: Sandbox, task: Task) -> Trial:
+    access = sandbox.access()
+    return Trial(
+        prompt=task.prompt,
+        inputs=task.inputs,
+        urls=access.urls,
+        folder=access.folder,
+        answer_path=access.folder / "answer.json",
+        trace_path=access.folder / "trace.jsonl",
+    )
+
+
+def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
+    # Times in the trace are the agent's word. Ours: no action precedes the agent's start.
+    return Timeline(
+        reset_verified_at=receipt.verified_at,
+        agent_started_at=run.started_at,
+        first_action_at=run.started_at,
+        agent_finished_at=run.finished_at,
+        settled_at=settled.settled_at,
+        unsettled=settled.unsettled,
+    )
+
+
+def _not_proven(receipt: Receipt) -> str:
+    shown = "; ".join(str(entry) for entry in receipt.drift[:3])
+    more = f" and {len(receipt.drift) - 3} more" if len(receipt.drift) > 3 else ""
+    return (
+        f"the reset of {receipt.sandbox} is not proven: {shown or 'digests differ'}{more}; "
+        "the trial was not started. Stop whatever still writes to it and run again"
+    )
+
+
+def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
+    trace = documents.trace_document(run.trace)
+    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
+    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _save(folder / "answer.json", documents.answer_document(run.answer))
+    _save(
+        folder / "agent.json",
+        {
+            "form": AGENT_FORM,
+            "agent": agent.name,
+            "started_at": run.started_at.isoformat(),
+            "finished_at": run.finished_at.isoformat(),
+            "exit_code": run.exit_code,
+            "error": run.error,
+            "stdout": _output(run.stdout),
+            "stderr": _output(run.stderr),
+        },
+    )
+
+
+def _output(output: Output) -> dict[str, Any]:
+    return {
+        "text": output.text,
+        "bytes_seen": output.bytes_seen,
+        "bytes_kept": output.bytes_kept,
+    }
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise StorageError(
+            f"{folder} exists already; nothing in it is overwritten. Choose another name"
+        ) from error
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made: {error.strerror}") from error
+
+
+def _save(path: Path, document: Any) -> None:
+    _write(path, write(document) + b"\n")
+
+
+def _write(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror}; free some space or choose another folder"
+        ) from error

@@ -1,0 +1,183 @@
+"""Packs: sandboxes and contracts that come with statediff, as folders of data.
+
+In a checkout they lie beside the package (`sandboxes/`, `contracts/`); in an installed wheel,
+inside it (`statediff/_packs/`). Nothing in a pack is ever imported.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from statediff.errors import UsageError
+
+PACK_FILE: Final = "pack.yaml"
+CONTRACT_FILE: Final = "contract.yaml"
+MAX_PACK_BYTES: Final = 256 * 1024
+_KINDS: Final = {"sqlite": {"ddl", "seed", "schema"}, "smtp": {"schema"}}
+_REQUIRED: Final = {"sqlite": {"ddl", "seed"}, "smtp": set[str]()}
+
+
+@dataclass(frozen=True)
+class PackSource:
+    """One system of a sandbox: its identity, its kind, and the pack's files about it."""
+
+    name: str
+    kind: str
+    """`sqlite` or `smtp`."""
+    ddl: Path | None = None
+    seed: Path | None = None
+    schema: Path | None = None
+    """The file that refines the schema read from the catalogue."""
+
+
+@dataclass(frozen=True)
+class SandboxPack:
+    """A sandbox as its pack describes it; every path exists, `sources` is sorted by name."""
+
+    name: str
+    version: str
+    about: str
+    real: tuple[str, ...]
+    simulated: tuple[str, ...]
+    sources: tuple[PackSource, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class ContractFolder:
+    """One task's folder: its contract and the reference and faulty agents that go with it."""
+
+    name: str
+    """`pack/task`, e.g. `shop/refund-returned-order`."""
+    folder: Path
+
+    @property
+    def contract(self) -> Path:
+        return self.folder / CONTRACT_FILE
+
+    @property
+    def cases(self) -> Path:
+        return self.folder / "cases.yaml"
+
+    def agent(self, name: str) -> Path:
+        """The program of the agent called `name`; `UsageError` names those there are."""
+        known = {path.stem: path for path in sorted((self.folder / "agents").glob("*.py"))}
+        if name not in known:
+            raise UsageError(f"{self.name} has no agent {name!r}; it has: {', '.join(known)}")
+        return known[name]
+
+
+def packs_folder(kind: str) -> Path:
+    """The folder that holds all `sandboxes` or all `contracts`; `UsageError` if there is none."""
+    package = Path(str(importlib.resources.files("statediff")))
+    for candidate in (package / "_packs" / kind, package.parent / kind):
+        if candidate.is_dir():
+            return candidate
+    raise UsageError(f"no {kind}/ beside the package {package} nor inside it; reinstall statediff")
+
+
+def sandbox_names() -> tuple[str, ...]:
+    """The names of the sandboxes at hand, sorted."""
+    found = packs_folder("sandboxes").glob(f"*/{PACK_FILE}")
+    return tuple(sorted(path.parent.name for path in found))
+
+
+def sandbox_pack(name: str) -> SandboxPack:
+    """The pack of the sandbox called `name`; `UsageError` names those there are."""
+    known = sandbox_names()
+    if name not in known:
+        raise UsageError(f"no sandbox {name!r}; there are: {', '.join(known)}")
+    return read_pack(packs_folder("sandboxes") / name)
+
+
+def contract_folders() -> tuple[ContractFolder, ...]:
+    """Every task that comes with statediff, sorted by name."""
+    root = packs_folder("contracts")
+    folders = (path.parent for path in root.glob(f"**/{CONTRACT_FILE}"))
+    found = (ContractFolder(folder.relative_to(root).as_posix(), folder) for folder in folders)
+    return tuple(sorted(found, key=lambda entry: entry.name))
+
+
+def contract_folder(name: str) -> ContractFolder:
+    """The task called `name`; `UsageError` names those there are."""
+    known = {entry.name: entry for entry in contract_folders()}
+    if name not in known:
+        raise UsageError(f"no contract {name!r}; there are: {', '.join(known)}")
+    return known[name]
+
+
+def read_pack(folder: Path) -> SandboxPack:
+    """The pack in `folder`, checked; `UsageError` says what is wrong with it."""
+    path = folder / PACK_FILE
+    document = _read_yaml(path)
+    unknown = set(document) - {"sandbox", "version", "about", "real", "simulated", "sources"}
+    if unknown:
+        raise UsageError(f"{path}: unknown key {min(unknown)!r}")
+    sources = document.get("sources")
+    if not isinstance(sources, Mapping) or not sources:
+        raise UsageError(f"{path}: expected `sources` to name at least one source")
+    return SandboxPack(
+        name=_text(path, document, "sandbox"),
+        version=_text(path, document, "version"),
+        about=_text(path, document, "about").strip(),
+        real=_texts(path, document, "real"),
+        simulated=_texts(path, document, "simulated"),
+        sources=tuple(_source(path, str(name), sources[name]) for name in sorted(sources)),
+        folder=folder,
+    )
+
+
+def _source(path: Path, name: str, entry: object) -> PackSource:
+    if not isinstance(entry, Mapping) or entry.get("kind") not in _KINDS:
+        raise UsageError(f"{path}: source {name!r} needs a kind: {' or '.join(_KINDS)}")
+    kind = str(entry["kind"])
+    files: dict[str, Path] = {}
+    for key, value in entry.items():
+        if key == "kind":
+            continue
+        if key not in _KINDS[kind]:
+            raise UsageError(f"{path}: source {name!r} of kind {kind} has no key {key!r}")
+        relative = PurePosixPath(str(value))
+        if relative.is_absolute() or ".." in relative.parts:
+            raise UsageError(f"{path}: {key} of {name!r} must lie inside the pack, found {value!r}")
+        files[str(key)] = path.parent / relative
+        if not files[str(key)].is_file():
+            raise UsageError(f"{path}: {key} of {name!r} names {value!r}, which is not there")
+    missing = _REQUIRED[kind] - set(files)
+    if missing:
+        raise UsageError(f"{path}: source {name!r} of kind {kind} needs `{min(missing)}`")
+    return PackSource(name, kind, files.get("ddl"), files.get("seed"), files.get("schema"))
+
+
+def _read_yaml(path: Path) -> Mapping[str, Any]:
+    try:
+        raw = path.read_bytes()
+        if len(raw) > MAX_PACK_BYTES:
+            raise UsageError(f"{path}: {len(raw)} bytes; a pack file has at most {MAX_PACK_BYTES}")
+        document = YAML(typ="safe", pure=True).load(raw.decode("utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise UsageError(f"{path}: cannot be read as a pack: {error}") from error
+    if not isinstance(document, Mapping):
+        raise UsageError(f"{path}: expected keys and values at the top")
+    return document
+
+
+def _text(path: Path, document: Mapping[str, Any], key: str) -> str:
+    value = document.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{path}: expected text under `{key}`, found {value!r}")
+    return value
+
+
+def _texts(path: Path, document: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = document.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UsageError(f"{path}: expected a list of sentences under `{key}`")
+    return tuple(value)
