@@ -28,12 +28,12 @@ FUNCTIONS: Final = {
         Function("exists", "entity", "the entity is there"),
         Function("len", "sized", "characters of a text or items of a list"),
         Function("abs", "number", "the absolute value"),
-        Function("within", "within", "within(a, b, tolerance): |a - b| <= tolerance, exact"),
+        Function("within", "within", "within(a, b, t): a and b differ by at most t, exactly"),
         Function("matches", "regex", "the whole text matches the RE2 expression"),
         Function("contains", "text2", "the text contains the other text"),
         Function("starts_with", "text2", "the text starts with the other text"),
+        Function("ends_with", "text2", "the text ends with the other text"),
         Function("timestamp", "instant", 'an instant: timestamp("2026-01-31T12:00:00Z")'),
         Function("date", "instant", 'a day: date("2026-01-31")'),
-        Function("ends_with", "text2", "the text ends with the other text"),
     )
 }

@@ -91,77 +91,157 @@ def test_a_contract_with_every_section_is_read(tmp_path):
     path.write_text(VALID)
     document, contract = load_document(path)
     assert document.file == str(path)
-    assert contract.inputs == {"order": 1009, "cents": 3900, "rate": Decimal("1.50"),
-                               "list": (1, (2, None))}
+    assert contract.inputs == {
+        "order": 1009,
+        "cents": 3900,
+        "rate": Decimal("1.50"),
+        "list": (1, (2, None)),
+    }
     assert contract.require[1].set == {"status": "refunded", "note": None}
     assert contract.canonicalize[0].parameters == {"resolution": "1s"}
     assert contract.identify[0].match_on == {"email": "nfc@1", "name": None}
     assert clause_ids(contract) == ClauseIds(
-        forbid=("no-customer-deleted", "forbid-2"), require=("refunded", "require-2"),
-        allow=("allow-1",), claims=("claim-1", "twice"))
+        forbid=("no-customer-deleted", "forbid-2"),
+        require=("refunded", "require-2"),
+        allow=("allow-1",),
+        claims=("claim-1", "twice"),
+    )
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("version: 1.0\n", ('c.yaml:1:10: `version`: expected three numbers, e.g. 1.0.0, found 1.0 '
-     '(a number) (quote it: "1.0")')),
-    ("owner: 5\n", ("c.yaml:1:8: `owner`: expected who answers for this contract, found 5 (a whole "
-     'number) (quote it: "5")')),
-    ("owner: no\nnoop: yes\n", ("c.yaml:2:7: `noop`: expected true if doing nothing is right, else "
-     "false, found the text `yes` (write true or false, without quotes)")),
-    ("intent: ''\n", ("c.yaml:1:9: `intent`: expected what the run must bring about, in 10 to 4000 "
-     "characters, found empty text")),
-    ("inputs: {Order: 1}\n", ("c.yaml:1:10: expected as a key a name of lower-case letters, digits "
-     "and `_`, found `Order`")),
-    ("frame: open\n", ("c.yaml:1:8: `frame`: expected `closed`, or a mapping of open to a reason, "
-     "found the text `open`")),
-    ("weights: {irreversible: -1}\n", ("c.yaml:1:25: `irreversible`: expected a whole number of at "
-     "least 0, found -1 (a whole number)")),
-    ("evidence: {shop: {max_age: 5}}\n", ("c.yaml:1:28: `max_age`: expected a number and its unit "
-     '(ms, s, m, h or d), e.g. `5s`, found 5 (a whole number) (quote it: "5")')),
-    ("answer: {schema: {x: integer}}\n", ("c.yaml:1:22: `x`: expected one of `int`, `decimal`, "
-     "`text`, `bool`, `list`, `map`, `any`, found the text `integer`")),
-    ("requires: []\n", "c.yaml:1:1: unknown key `requires` (did you mean `require`?)"),
-    ("steps:\n  - always: x\n", ("c.yaml:1:1: `steps` is not supported by this version of "
-     "statediff")),
-    ("prompt:\n", ("c.yaml:1:1: `prompt`: expected what the agent is told; {name} stands for an "
-     "input. Default: the intent, found nothing (give it a value or remove the key)")),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "version: 1.0\n",
+            (
+                "c.yaml:1:10: `version`: expected three numbers, e.g. 1.0.0, found 1.0 "
+                '(a number) (quote it: "1.0")'
+            ),
+        ),
+        (
+            "owner: 5\n",
+            (
+                "c.yaml:1:8: `owner`: expected who answers for this contract, found 5 (a whole "
+                'number) (quote it: "5")'
+            ),
+        ),
+        (
+            "owner: no\nnoop: yes\n",
+            (
+                "c.yaml:2:7: `noop`: expected true if doing nothing is right, else "
+                "false, found the text `yes` (write true or false, without quotes)"
+            ),
+        ),
+        (
+            "intent: ''\n",
+            (
+                "c.yaml:1:9: `intent`: expected what the run must bring about, in 10 to 4000 "
+                "characters, found empty text"
+            ),
+        ),
+        (
+            "inputs: {Order: 1}\n",
+            (
+                "c.yaml:1:10: expected as a key a name of lower-case letters, digits "
+                "and `_`, found `Order`"
+            ),
+        ),
+        (
+            "frame: open\n",
+            (
+                "c.yaml:1:8: `frame`: expected `closed`, or a mapping of open to a reason, "
+                "found the text `open`"
+            ),
+        ),
+        (
+            "weights: {irreversible: -1}\n",
+            (
+                "c.yaml:1:25: `irreversible`: expected a whole number of at "
+                "least 0, found -1 (a whole number)"
+            ),
+        ),
+        (
+            "evidence: {shop: {max_age: 5}}\n",
+            (
+                "c.yaml:1:28: `max_age`: expected a number and its unit "
+                '(ms, s, m, h or d), e.g. `5s`, found 5 (a whole number) (quote it: "5")'
+            ),
+        ),
+        (
+            "answer: {schema: {x: integer}}\n",
+            (
+                "c.yaml:1:22: `x`: expected one of `int`, `decimal`, "
+                "`text`, `bool`, `list`, `map`, `any`, found the text `integer`"
+            ),
+        ),
+        ("requires: []\n", "c.yaml:1:1: unknown key `requires` (did you mean `require`?)"),
+        (
+            "steps:\n  - always: x\n",
+            ("c.yaml:1:1: `steps` is not supported by this version of statediff"),
+        ),
+        (
+            "prompt:\n",
+            (
+                "c.yaml:1:1: `prompt`: expected what the agent is told; {name} stands for an "
+                "input. Default: the intent, found nothing (give it a value or remove the key)"
+            ),
+        ),
+    ],
+)
 def test_a_wrong_value_is_explained_where_it_stands(text, message):
-    rest = "".join(line + "\n" for line in HEAD.splitlines()
-                   if not any(line.split(":")[0] == own.split(":")[0] for own in text.split("\n")))
+    rest = "".join(
+        line + "\n"
+        for line in HEAD.splitlines()
+        if not any(line.split(":")[0] == own.split(":")[0] for own in text.split("\n"))
+    )
     assert only_problem(text + rest + "forbid:\n  - delete: x\n") == message
 
 
-@pytest.mark.parametrize(("clause", "code", "line", "column"), [
-    ("create: r\n    count: true", "invalid", 7, 12),
-    ("create: r\n    count: '5'", "invalid", 7, 12),
-    ("create: r\n    count: 1.0", "invalid", 7, 12),
-    ("create: r\n    count: -1", "invalid", 7, 12),
-    ("create: r\n    count: {min: 3, max: 1}", "invalid", 7, 12),
-    ("create: r\n    count: {mn: 3}", "unknown-key", 7, 13),
-    ("create: r\n    count: {max: '3'}", "invalid", 7, 18),
-    ("create: [r, 1]", "invalid", 6, 17),
-    ("create: 'a b'", "invalid", 6, 13),
-    ("crate: r", "unknown-key", 6, 5),
-    ("id: x", "invalid", 6, 5),
-    ("create: r\n    delete: r", "invalid", 6, 5),
-    ("where: it.x == 1", "invalid", 6, 5),
-    ("create: r\n    where:", "invalid", 7, 5),
-    ("create: r\n    where: true", "invalid", 7, 12),
-    ("create: r\n    cascade: {x: {max: 1}}", "unsupported", 7, 5),
-    ("create: r\n    by: me", "invalid", 7, 9),
-    ("create: r\n    set: [a]", "invalid", 7, 10),
-    ("create: r\n    fields: status", "invalid", 7, 13),
-    ("create: r\n    fields: [status, 5]", "invalid", 7, 22),
-    ("create: r\n    because: a", "invalid", 7, 14),
-    ("id: a b\n    create: r", "invalid", 6, 9),
-])
+@pytest.mark.parametrize(
+    ("clause", "code", "line", "column"),
+    [
+        ("create: r\n    count: true", "invalid", 7, 12),
+        ("create: r\n    count: '5'", "invalid", 7, 12),
+        ("create: r\n    count: 1.0", "invalid", 7, 12),
+        ("create: r\n    count: -1", "invalid", 7, 12),
+        ("create: r\n    count: {min: 3, max: 1}", "invalid", 7, 12),
+        ("create: r\n    count: {mn: 3}", "unknown-key", 7, 13),
+        ("create: r\n    count: {max: '3'}", "invalid", 7, 18),
+        ("create: [r, 1]", "invalid", 6, 17),
+        ("create: 'a b'", "invalid", 6, 13),
+        ("crate: r", "unknown-key", 6, 5),
+        ("id: x", "invalid", 6, 5),
+        ("create: r\n    delete: r", "invalid", 6, 5),
+        ("where: it.x == 1", "invalid", 6, 5),
+        ("create: r\n    where:", "invalid", 7, 5),
+        ("create: r\n    where: true", "invalid", 7, 12),
+        ("create: r\n    cascade: {x: {max: 1}}", "unsupported", 7, 5),
+        ("create: r\n    by: me", "invalid", 7, 9),
+        ("create: r\n    set: [a]", "invalid", 7, 10),
+        ("create: r\n    fields: status", "invalid", 7, 13),
+        ("create: r\n    fields: [status, 5]", "invalid", 7, 22),
+        ("create: r\n    because: a", "invalid", 7, 14),
+        ("id: a b\n    create: r", "invalid", 6, 9),
+    ],
+)
 def test_a_wrong_clause_is_refused_where_it_stands(clause, code, line, column):
     assert problems(HEAD + "forbid:\n  - " + clause + "\n") == [(code, line, column)]
 
 
-@pytest.mark.parametrize("key", ["steps", "actions", "turns", "derive", "any_of", "disputed",
-                                 "transition", "access", "retention"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "steps",
+        "actions",
+        "turns",
+        "derive",
+        "any_of",
+        "disputed",
+        "transition",
+        "access",
+        "retention",
+    ],
+)
 def test_what_arrives_with_a_later_version_is_said_to_be_unsupported(key):
     assert problems(HEAD + f"forbid: [{{delete: x}}]\n{key}: 1\n") == [("unsupported", 6, 1)]
 
@@ -174,25 +254,32 @@ def test_missing_keys_are_all_named():
     with pytest.raises(ContractError) as caught:
         parse_document(b"contract: a\nvresion: 1.0.0\n", "c")
     assert [(p.code, p.line) for p in caught.value.problems] == [
-        ("missing-key", 1), ("missing-key", 1), ("unknown-key", 2)]
+        ("missing-key", 1),
+        ("missing-key", 1),
+        ("unknown-key", 2),
+    ]
     assert {"`intent`" in str(caught.value), "`owner`" in str(caught.value)} == {True}
 
 
 def test_a_misspelt_key_of_a_claim_is_one_problem():
     assert problems(HEAD + "answer:\n  claims:\n    - tht: a == b\n    - 5\n") == [
-        ("unknown-key", 7, 7), ("invalid", 8, 7)]
+        ("unknown-key", 7, 7),
+        ("invalid", 8, 7),
+    ]
 
 
 def test_ids_are_unique_over_all_sections_and_the_written_one_gives_way():
-    assert problems(HEAD + "forbid:\n"
-                    "  - delete: a\n"
-                    "  - {id: forbid-1, delete: b}\n"
-                    "require:\n"
-                    "  - {id: x, create: a}\n"
-                    "answer:\n"
-                    "  claims:\n"
-                    "    - id: x\n"
-                    "      that: b == c\n") == [("duplicate-id", 7, 10), ("duplicate-id", 12, 11)]
+    assert problems(
+        HEAD + "forbid:\n"
+        "  - delete: a\n"
+        "  - {id: forbid-1, delete: b}\n"
+        "require:\n"
+        "  - {id: x, create: a}\n"
+        "answer:\n"
+        "  claims:\n"
+        "    - id: x\n"
+        "      that: b == c\n"
+    ) == [("duplicate-id", 7, 10), ("duplicate-id", 12, 11)]
 
 
 def test_twenty_thousand_wrong_values_are_answered_at_once():
@@ -207,10 +294,15 @@ def test_what_is_no_readable_file_is_a_usage_error_and_never_waited_for(tmp_path
     fifo, loop = tmp_path / "fifo", tmp_path / "loop"
     os.mkfifo(fifo)
     loop.symlink_to(loop)
-    for path, words in ((tmp_path / "none.yaml", "found nothing"), (tmp_path, "a directory"),
-                        (fifo, "FIFO"), (Path("/dev/zero"), "device"), (loop, "cannot be read"),
-                        (tmp_path / "a\0b", "cannot be read"),
-                        (tmp_path / ("x" * 300), "cannot be read")):
+    for path, words in (
+        (tmp_path / "none.yaml", "found nothing"),
+        (tmp_path, "a directory"),
+        (fifo, "FIFO"),
+        (Path("/dev/zero"), "device"),
+        (loop, "cannot be read"),
+        (tmp_path / "a\0b", "cannot be read"),
+        (tmp_path / ("x" * 300), "cannot be read"),
+    ):
         with pytest.raises(UsageError, match=words) as caught:
             load_document(path)
         assert not isinstance(caught.value, ContractError)
@@ -241,10 +333,40 @@ def test_a_mutated_contract_gives_a_contract_or_a_typed_error(data):
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text)))
         removed = data.draw(st.integers(0, 6))
-        added = data.draw(st.sampled_from(
-            ["", " ", "\n", ": ", "- ", "[", "]", "{", "}", "#", "'", '"', "&a ", "*a", "!t ", "~",
-             "5", "1.5", "true", "\t", "é", "\u202e", "\x00", ", ", "<<: ", "---\n", "\n  x: y\n"]))
-        text = text[:at] + added + text[at + removed:]
+        added = data.draw(
+            st.sampled_from(
+                [
+                    "",
+                    " ",
+                    "\n",
+                    ": ",
+                    "- ",
+                    "[",
+                    "]",
+                    "{",
+                    "}",
+                    "#",
+                    "'",
+                    '"',
+                    "&a ",
+                    "*a",
+                    "!t ",
+                    "~",
+                    "5",
+                    "1.5",
+                    "true",
+                    "\t",
+                    "é",
+                    "\u202e",
+                    "\x00",
+                    ", ",
+                    "<<: ",
+                    "---\n",
+                    "\n  x: y\n",
+                ]
+            )
+        )
+        text = text[:at] + added + text[at + removed :]
     started = time.perf_counter()
     contract = contract_or_problems(text)
     assert time.perf_counter() - started < 1
@@ -252,8 +374,10 @@ def test_a_mutated_contract_gives_a_contract_or_a_typed_error(data):
         assert len(set(clause_ids(contract).all)) == len(clause_ids(contract).all)
 
 
-@given(st.sampled_from([path for path in parse_document(VALID.encode(), "f")[0].positions if path]),
-       st.sampled_from([None, True, 5, -1, Decimal("1.5"), "x", "", [], {}, [5], {"x": 1}, [[]]]))
+@given(
+    st.sampled_from([path for path in parse_document(VALID.encode(), "f")[0].positions if path]),
+    st.sampled_from([None, True, 5, -1, Decimal("1.5"), "x", "", [], {}, [5], {"x": 1}, [[]]]),
+)
 def test_any_value_put_anywhere_gives_a_contract_or_problems_at_places_of_the_file(path, value):
     document = parse_document(VALID.encode(), "f")[0]
     parent = document.value
@@ -263,7 +387,8 @@ def test_any_value_put_anywhere_gives_a_contract_or_problems_at_places_of_the_fi
     out = StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.representer.add_representer(
-        Decimal, lambda r, d: r.represent_scalar("tag:yaml.org,2002:float", str(d)))
+        Decimal, lambda r, d: r.represent_scalar("tag:yaml.org,2002:float", str(d))
+    )
     writer.default_flow_style = False
     writer.dump(document.value, out)
     assert contract_or_problems(out.getvalue())

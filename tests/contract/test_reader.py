@@ -32,10 +32,32 @@ def test_scalars_follow_the_core_rules_of_yaml_1_2():
         "rest: [true, False, ~, null, '', ]\n"
         "nothing:\n"
     ).value
-    assert document["words"] == ["no", "NO", "on", "yes", "Off", "2020-01-01",
-                                 "2020-01-01T10:00:00Z", "1_000", "1:30", "5", "1.0.0"]
-    assert document["numbers"] == [5, -5, 5, 0, 15, 31, Decimal("1.50"), Decimal("0.5"),
-                                   Decimal(5), Decimal("1E+3"), Decimal("-0.0025")]
+    assert document["words"] == [
+        "no",
+        "NO",
+        "on",
+        "yes",
+        "Off",
+        "2020-01-01",
+        "2020-01-01T10:00:00Z",
+        "1_000",
+        "1:30",
+        "5",
+        "1.0.0",
+    ]
+    assert document["numbers"] == [
+        5,
+        -5,
+        5,
+        0,
+        15,
+        31,
+        Decimal("1.50"),
+        Decimal("0.5"),
+        Decimal(5),
+        Decimal("1E+3"),
+        Decimal("-0.0025"),
+    ]
     assert [type(n) for n in document["numbers"]] == [int] * 6 + [Decimal] * 5
     assert str(document["numbers"][6]) == "1.50"
     assert document["rest"] == [True, False, None, None, ""]
@@ -44,8 +66,9 @@ def test_scalars_follow_the_core_rules_of_yaml_1_2():
 
 def test_every_key_and_value_has_its_line_and_column():
     document = read("# first\nrequire:\n  - id: a\n    where: |\n      x\n  - {b: [1, 2]}\n")
-    places = {path: (p.key_line, p.key_column, p.line, p.column)
-              for path, p in document.positions.items()}
+    places = {
+        path: (p.key_line, p.key_column, p.line, p.column) for path, p in document.positions.items()
+    }
     assert places == {
         (): (2, 1, 2, 1),
         ("require",): (2, 1, 3, 3),
@@ -60,66 +83,74 @@ def test_every_key_and_value_has_its_line_and_column():
     assert document.position(("require", 0, "nowhere", 5)) == document.position(("require", 0))
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("%YAML 1.1\n---\na: no\n", [("directive", 1, 1)]),
-    ("# c\n%FOO bar\n%TAG ! x\n---\na: 1\n", [("directive", 2, 1), ("directive", 3, 1)]),
-    ("a: 1\nb: &x 2\n", [("anchor", 2, 4)]),
-    ("a: &x 1\nb: *x\n", [("anchor", 1, 4), ("anchor", 2, 4)]),
-    ("&k a: 1\n", [("anchor", 1, 1)]),
-    ("a: [&x [1]]\n", [("anchor", 1, 5)]),
-    ("*x\n", [("anchor", 1, 1)]),
-    ("a: !!str 1\n", [("tag", 1, 4)]),
-    ("a: ! 1\n", [("tag", 1, 4)]),
-    ("a: !!python/object:os.system {b: 1}\n", [("tag", 1, 4)]),
-    ("a:\n  <<: {b: 1}\n", [("merge-key", 2, 3)]),
-    ("a: 1\nb: 2\na: 3\n", [("duplicate-key", 3, 1)]),
-    ("a: {b: 1, \"b\": 2}\n", [("duplicate-key", 1, 11)]),
-    ("1: x\n1.5: x\ntrue: y\n~: z\n007: a\n", [("key-not-text", n, 1) for n in range(1, 6)]),
-    (": x\n", [("key-not-text", 1, 1)]),
-    ("? [a]\n: 1\n", [("key-not-text", 1, 3)]),
-    ("a: {[b]: 1}\n", [("key-not-text", 1, 5)]),
-    ("a: 1\n---\nb: 2\n", [("several-documents", 2, 1)]),
-    ("a: 1\n...\n%YAML 1.1\n---\nb: 2\n", [("several-documents", 4, 1)]),
-    ("", [("empty-document", 1, 1)]),
-    ("# only a comment\n", [("empty-document", 1, 1)]),
-    ("---\n", [("empty-document", 2, 1)]),
-    ("- a\n", [("not-a-mapping", 1, 1)]),
-    ("\n  word\n", [("not-a-mapping", 2, 3)]),
-    (b"a: 1\nb: \xc3\xa9\xff\n", [("not-utf-8", 2, 5)]),
-    ("a: 1".encode("utf-16"), [("not-utf-8", 1, 1)]),
-    ("a: \x1b[31m\n", [("control-character", 1, 4)]),
-    ("a: x\x00\n", [("control-character", 1, 5)]),
-    ("a: b\rc: d\n", [("control-character", 1, 5)]),
-    ("a: 1\n# \u202e\n", [("control-character", 2, 3)]),
-    ("a: x\u2028b: y\n", [("control-character", 1, 5)]),
-    ("a\u200bb: 1\n", [("hidden-character", 1, 1)]),
-    ('"a\\u202e": 1\n', [("hidden-character", 1, 1)]),
-    ("a\u00a0b: 1\n", [("hidden-character", 1, 1)]),
-    ("where: it.x == 'a\u200d'\n", [("hidden-character", 1, 8)]),
-    ('a: "\\ud800"\n', [("syntax", 1, 4)]),
-    ('a: 1\nb: "x\\UFFFFFFFF"\n', [("syntax", 2, 6)]),
-    ('a: "\\U00110000"\n', [("syntax", 1, 5)]),
-    ("a: .nan\nb: [-.inf]\n", [("number", 1, 4), ("number", 2, 5)]),
-    ("a: 007\n", [("number", 1, 4)]),
-    ("a: 1e401\nb: 1e99999999999999999999\nc: 1e-401\n",
-     [("number", 1, 4), ("number", 2, 4), ("number", 3, 4)]),
-    ("a: " + "9" * 101 + "\n", [("number", 1, 4)]),
-    ("a: " + "9" * 200_000 + "\n", [("number", 1, 4)]),
-    ("a: 0x" + "f" * 200_000 + "\n", [("number", 1, 4)]),
-    ("a:\n\tb: 1\n", [("syntax", 2, 1)]),
-    ("a: 'b\n", [("syntax", 1, 4)]),
-    ("a: [1, 2\n", [("syntax", 2, 1)]),
-    ("a: b: c\n", [("syntax", 1, 5)]),
-    ("a: 1\n b: 2\n", [("syntax", 2, 3)]),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%YAML 1.1\n---\na: no\n", [("directive", 1, 1)]),
+        ("# c\n%FOO bar\n%TAG ! x\n---\na: 1\n", [("directive", 2, 1), ("directive", 3, 1)]),
+        ("a: 1\nb: &x 2\n", [("anchor", 2, 4)]),
+        ("a: &x 1\nb: *x\n", [("anchor", 1, 4), ("anchor", 2, 4)]),
+        ("&k a: 1\n", [("anchor", 1, 1)]),
+        ("a: [&x [1]]\n", [("anchor", 1, 5)]),
+        ("*x\n", [("anchor", 1, 1)]),
+        ("a: !!str 1\n", [("tag", 1, 4)]),
+        ("a: ! 1\n", [("tag", 1, 4)]),
+        ("a: !!python/object:os.system {b: 1}\n", [("tag", 1, 4)]),
+        ("a:\n  <<: {b: 1}\n", [("merge-key", 2, 3)]),
+        ("a: 1\nb: 2\na: 3\n", [("duplicate-key", 3, 1)]),
+        ('a: {b: 1, "b": 2}\n', [("duplicate-key", 1, 11)]),
+        ("1: x\n1.5: x\ntrue: y\n~: z\n007: a\n", [("key-not-text", n, 1) for n in range(1, 6)]),
+        (": x\n", [("key-not-text", 1, 1)]),
+        ("? [a]\n: 1\n", [("key-not-text", 1, 3)]),
+        ("a: {[b]: 1}\n", [("key-not-text", 1, 5)]),
+        ("a: 1\n---\nb: 2\n", [("several-documents", 2, 1)]),
+        ("a: 1\n...\n%YAML 1.1\n---\nb: 2\n", [("several-documents", 4, 1)]),
+        ("", [("empty-document", 1, 1)]),
+        ("# only a comment\n", [("empty-document", 1, 1)]),
+        ("---\n", [("empty-document", 2, 1)]),
+        ("- a\n", [("not-a-mapping", 1, 1)]),
+        ("\n  word\n", [("not-a-mapping", 2, 3)]),
+        (b"a: 1\nb: \xc3\xa9\xff\n", [("not-utf-8", 2, 5)]),
+        ("a: 1".encode("utf-16"), [("not-utf-8", 1, 1)]),
+        ("a: \x1b[31m\n", [("control-character", 1, 4)]),
+        ("a: x\x00\n", [("control-character", 1, 5)]),
+        ("a: b\rc: d\n", [("control-character", 1, 5)]),
+        ("a: 1\n# \u202e\n", [("control-character", 2, 3)]),
+        ("a: x\u2028b: y\n", [("control-character", 1, 5)]),
+        ("a\u200bb: 1\n", [("hidden-character", 1, 1)]),
+        ('"a\\u202e": 1\n', [("hidden-character", 1, 1)]),
+        ("a\u00a0b: 1\n", [("hidden-character", 1, 1)]),
+        ("where: it.x == 'a\u200d'\n", [("hidden-character", 1, 8)]),
+        ('a: "\\ud800"\n', [("syntax", 1, 4)]),
+        ('a: 1\nb: "x\\UFFFFFFFF"\n', [("syntax", 2, 6)]),
+        ('a: "\\U00110000"\n', [("syntax", 1, 5)]),
+        ("a: .nan\nb: [-.inf]\n", [("number", 1, 4), ("number", 2, 5)]),
+        ("a: 007\n", [("number", 1, 4)]),
+        (
+            "a: 1e401\nb: 1e99999999999999999999\nc: 1e-401\n",
+            [("number", 1, 4), ("number", 2, 4), ("number", 3, 4)],
+        ),
+        ("a: " + "9" * 101 + "\n", [("number", 1, 4)]),
+        ("a: " + "9" * 200_000 + "\n", [("number", 1, 4)]),
+        ("a: 0x" + "f" * 200_000 + "\n", [("number", 1, 4)]),
+        ("a:\n\tb: 1\n", [("syntax", 2, 1)]),
+        ("a: 'b\n", [("syntax", 1, 4)]),
+        ("a: [1, 2\n", [("syntax", 2, 1)]),
+        ("a: b: c\n", [("syntax", 1, 5)]),
+        ("a: 1\n b: 2\n", [("syntax", 2, 3)]),
+    ],
+)
 def test_what_contracts_do_not_use_is_refused_where_it_stands(text, expected):
     assert problems(text) == expected
 
 
 def test_depth_is_bounded_before_anything_recurses():
     assert read("a: " + "[" * 29 + "]" * 29).value
-    for text, column in (("a: " + "[" * 30 + "]" * 30, 33), ("a: " + "[" * 200_000, 33),
-                         ("a: " + "{b: " * 60_000, 4 + 4 * 29)):
+    for text, column in (
+        ("a: " + "[" * 30 + "]" * 30, 33),
+        ("a: " + "[" * 200_000, 33),
+        ("a: " + "{b: " * 60_000, 4 + 4 * 29),
+    ):
         assert problems(text) == [("too-deep", 1, column)]
     assert problems("a:\n" + "".join(" " * n + "-\n" for n in range(1, 400)))[0][0] == "too-deep"
 
@@ -139,25 +170,39 @@ def test_an_unquoted_expression_in_flow_style_is_refused():
         "effects:\n"
         "  - {on: create refund, authorized_by: true and x}\n"
         "answer: {claims: [a == b, 'c == d', {that: e == f}]}\n"
-    ) == [("flow-expression", 2, 28), ("flow-expression", 3, 29), ("flow-expression", 5, 40),
-          ("flow-expression", 6, 19), ("flow-expression", 6, 44)]
+    ) == [
+        ("flow-expression", 2, 28),
+        ("flow-expression", 3, 29),
+        ("flow-expression", 5, 40),
+        ("flow-expression", 6, 19),
+        ("flow-expression", 6, 44),
+    ]
 
 
 def test_quoted_and_block_expressions_and_inputs_of_the_same_name_are_read():
-    document = read("inputs: {where: here, that: [x]}\n"
-                    "require:\n"
-                    "  - {create: refund, that: 'count(x, y) == 2'}\n"
-                    "  - update: order\n"
-                    "    where: it.id == f(x, y)[0]\n"
-                    "    set: {where: here}\n"
-                    "answer:\n  claims:\n    - f(a, b) == {c}\n")
+    document = read(
+        "inputs: {where: here, that: [x]}\n"
+        "require:\n"
+        "  - {create: refund, that: 'count(x, y) == 2'}\n"
+        "  - update: order\n"
+        "    where: it.id == f(x, y)[0]\n"
+        "    set: {where: here}\n"
+        "answer:\n  claims:\n    - f(a, b) == {c}\n"
+    )
     assert document.value["require"][1]["where"] == "it.id == f(x, y)[0]"
     assert document.value["answer"]["claims"] == ["f(a, b) == {c}"]
 
 
-@pytest.mark.parametrize("line", [
-    'that: "a" == b', "that: [x for x in y] == 2", 'that: a == "b: c"', "- 'a' == b",
-    "where: {a} == b"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'that: "a" == b',
+        "that: [x for x in y] == 2",
+        'that: a == "b: c"',
+        "- 'a' == b",
+        "where: {a} == b",
+    ],
+)
 def test_an_expression_that_yaml_cannot_hold_gets_the_way_out(line):
     with pytest.raises(ContractError) as caught:
         read(line)
@@ -171,9 +216,11 @@ def test_a_comment_inside_an_expression_of_several_lines_is_named_as_the_cause()
 
 
 def test_the_comment_that_cut_an_expression_can_be_had():
-    document = read('a:\n  where: it.title == "issue #4" and x\n  that: x == 1\n'
-                    "  authorized_by: it.a and\n    b  # rest \n"
-                    "  quoted: 'x'  # not cut\n  folded: >- # not cut\n    x #y\n")
+    document = read(
+        'a:\n  where: it.title == "issue #4" and x\n  that: x == 1\n'
+        "  authorized_by: it.a and\n    b  # rest \n"
+        "  quoted: 'x'  # not cut\n  folded: >- # not cut\n    x #y\n"
+    )
     assert document.value["a"]["where"] == 'it.title == "issue'
     assert document.expression_comment(("a", "where")) == '#4" and x'
     assert document.expression_comment(("a", "that")) is None
@@ -184,15 +231,18 @@ def test_the_comment_that_cut_an_expression_can_be_had():
     assert document.expression_comment(("a",)) is None
 
 
-@pytest.mark.parametrize(("text", "word", "place"), [
-    ("that: aa and bb", "bb", (1, 14)),
-    ("that: aa and\n   bb or\n   cc", "cc", (3, 4)),
-    ("that: 'aa and bb'", "bb", (1, 15)),
-    ('that: "aa\n  bb"', "bb", (2, 3)),
-    ("that: >-\n   aa and\n   bb", "bb", (3, 4)),
-    ("that: |\n   aa and\n   bb\n", "bb", (3, 4)),
-    ('that: "a\\u0061 bb"', "bb", (1, 7)),  # an escape hides where: the start of the value
-])
+@pytest.mark.parametrize(
+    ("text", "word", "place"),
+    [
+        ("that: aa and bb", "bb", (1, 14)),
+        ("that: aa and\n   bb or\n   cc", "cc", (3, 4)),
+        ("that: 'aa and bb'", "bb", (1, 15)),
+        ('that: "aa\n  bb"', "bb", (2, 3)),
+        ("that: >-\n   aa and\n   bb", "bb", (3, 4)),
+        ("that: |\n   aa and\n   bb\n", "bb", (3, 4)),
+        ('that: "a\\u0061 bb"', "bb", (1, 7)),  # an escape hides where: the start of the value
+    ],
+)
 def test_a_place_inside_an_expression_is_found_in_the_file(text, word, place):
     document = read(text)
     offset = document.value["that"].index(word)
@@ -202,7 +252,13 @@ def test_a_place_inside_an_expression_is_found_in_the_file(text, word, place):
 
 def test_several_problems_are_reported_at_once_in_the_order_of_the_file():
     assert [code for code, _, _ in problems("b: &x 1\na: !t 2\nb: .inf\n1: {where: x}\n")] == [
-        "anchor", "tag", "duplicate-key", "number", "key-not-text", "flow-expression"]
+        "anchor",
+        "tag",
+        "duplicate-key",
+        "number",
+        "key-not-text",
+        "flow-expression",
+    ]
     assert len(problems("a: [" + "&x 1, " * 1_000 + "]")) == 50
 
 
@@ -214,17 +270,24 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read():
 
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-10**30, 10**30)
-    | st.text(st.characters(blacklist_categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")),
-              max_size=20)
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.text(
+        st.characters(blacklist_categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")), max_size=20
+    )
     | st.sampled_from(["no", "1.5", "~", "", "true", "a: b", "- x", "&a", "#", "<<", "0o7", "{a}"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(string.ascii_letters + "0.-#: ", max_size=8), inner, max_size=4),
-    max_leaves=20)
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(string.ascii_letters + "0.-#: ", max_size=8), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
 
 
 documents = st.dictionaries(
-    st.text(string.ascii_letters, min_size=1), plain, min_size=1, max_size=5)
+    st.text(string.ascii_letters, min_size=1), plain, min_size=1, max_size=5
+)
 
 
 @given(documents)
@@ -268,10 +331,40 @@ def test_any_punctuation_gives_a_document_or_a_contract_error(text):
     only_typed_errors_and_fast(text.encode())
 
 
-@pytest.mark.parametrize("unit", [
-    "[", "{", "- ", "? ", "a: ", "[,", '"', "'", "! ", "&a ", "*a ", "::", "# \n", "a\n\n", "\t",
-    "a      b ", "a: b\n", " x\n", "{a: [", "%a\n", "\\u0041", "x" * 1500 + ": ", "\r\n", "0",
-    "\u202e", "\x01", "a: |\n\n", "&a [", "!<a"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "[",
+        "{",
+        "- ",
+        "? ",
+        "a: ",
+        "[,",
+        '"',
+        "'",
+        "! ",
+        "&a ",
+        "*a ",
+        "::",
+        "# \n",
+        "a\n\n",
+        "\t",
+        "a      b ",
+        "a: b\n",
+        " x\n",
+        "{a: [",
+        "%a\n",
+        "\\u0041",
+        "x" * 1500 + ": ",
+        "\r\n",
+        "0",
+        "\u202e",
+        "\x01",
+        "a: |\n\n",
+        "&a [",
+        "!<a",
+    ],
+)
 @pytest.mark.parametrize("before", ["", 'a: "', "a: |\n  ", "a: [\n"])
 def test_a_quarter_of_a_megabyte_of_anything_is_answered_at_once(unit, before):
     data = (before + unit * (MAX_BYTES // len(unit))).encode()[:MAX_BYTES]

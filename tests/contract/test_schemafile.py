@@ -11,18 +11,38 @@ from statediff.contract.schemafile import load_schema_file, parse_schema_file, r
 from statediff.errors import ContractError, UsageError
 from statediff.model.schema import EntityType, Field, Kind, Schema
 
-CATALOGUE = Schema("shop-db", "0", (
-    EntityType("customers", ("id",), (
-        Field("id", Kind.INT, is_nullable=False), Field("email", Kind.TEXT, is_nullable=False))),
-    EntityType("log", (), (
-        Field("order_id", Kind.INT, reference="orders"), Field("at", Kind.LOCAL_TIMESTAMP))),
-    EntityType("orders", ("id",), (
-        Field("id", Kind.INT, is_nullable=False),
-        Field("customer_id", Kind.INT, reference="customers"),
-        Field("placed_at", Kind.TEXT), Field("archived_at", Kind.TEXT),
-        Field("payment_id", Kind.INT))),
-    EntityType("payment", ("id",), (Field("id", Kind.INT, is_nullable=False),)),
-), (("shop-db", ("customers", "log", "orders", "payment")),))
+CATALOGUE = Schema(
+    "shop-db",
+    "0",
+    (
+        EntityType(
+            "customers",
+            ("id",),
+            (
+                Field("id", Kind.INT, is_nullable=False),
+                Field("email", Kind.TEXT, is_nullable=False),
+            ),
+        ),
+        EntityType(
+            "log",
+            (),
+            (Field("order_id", Kind.INT, reference="orders"), Field("at", Kind.LOCAL_TIMESTAMP)),
+        ),
+        EntityType(
+            "orders",
+            ("id",),
+            (
+                Field("id", Kind.INT, is_nullable=False),
+                Field("customer_id", Kind.INT, reference="customers"),
+                Field("placed_at", Kind.TEXT),
+                Field("archived_at", Kind.TEXT),
+                Field("payment_id", Kind.INT),
+            ),
+        ),
+        EntityType("payment", ("id",), (Field("id", Kind.INT, is_nullable=False),)),
+    ),
+    (("shop-db", ("customers", "log", "orders", "payment")),),
+)
 
 FILE = """\
 schema: shop
@@ -67,13 +87,20 @@ def test_tables_and_fields_get_logical_names_and_keep_the_sources_own():
     assert (order.table, order.key, order.deleted_when) == ("orders", ("id",), "archived_at")
     assert (order.keys_are_reused, order.is_association, order.made_by) == (True, False, "system")
     assert [(f.name, f.source_column) for f in order.fields] == [
-        ("id", "id"), ("customer", "customer_id"), ("placed_at", "placed_at"),
-        ("archived_at", "archived_at"), ("paid_with", "payment_id")]
+        ("id", "id"),
+        ("customer", "customer_id"),
+        ("placed_at", "placed_at"),
+        ("archived_at", "archived_at"),
+        ("paid_with", "payment_id"),
+    ]
     assert order.by_name["placed_at"].kind is Kind.TIMESTAMP
     assert order.by_name["placed_at"].zone == "UTC"
     paid_with = order.by_name["paid_with"]
     assert (paid_with.reference, paid_with.is_immutable, paid_with.is_nullable) == (
-        "payment", True, False)
+        "payment",
+        True,
+        False,
+    )
 
 
 def test_references_are_rewritten_everywhere_and_unlisted_things_stay():
@@ -92,16 +119,20 @@ def test_a_declared_zone_makes_a_local_timestamp_an_instant():
 
 
 def test_keys_can_be_set_renamed_and_taken_away():
-    schema = refined(HEAD + "  log: {key: [order_id, at]}\n  payment: {key: none}\n"
-                     "  orders: {fields: {number: {column: id}}}\n")
+    schema = refined(
+        HEAD + "  log: {key: [order_id, at]}\n  payment: {key: none}\n"
+        "  orders: {fields: {number: {column: id}}}\n"
+    )
     assert schema.by_name["log"].key == ("order_id", "at")
     assert schema.by_name["payment"].is_keyless
     assert schema.by_name["orders"].key == ("number",)
 
 
 def test_names_can_be_exchanged():
-    schema = refined(HEAD + "  customers: {fields: {id: {column: email}, email: {column: id}}}\n"
-                     "  log: {table: payment}\n  payment: {table: log}\n")
+    schema = refined(
+        HEAD + "  customers: {fields: {id: {column: email}, email: {column: id}}}\n"
+        "  log: {table: payment}\n  payment: {table: log}\n"
+    )
     assert schema.by_name["customers"].key == ("email",)
     assert schema.by_name["payment"].is_keyless
     assert schema.by_name["payment"].by_name["order_id"].reference == "orders"
@@ -111,43 +142,54 @@ def test_entities_of_another_source_are_skipped_but_can_be_referred_to():
     text = HEAD + "  orders: {fields: {payment_id: {to: message}}}\n  message: {source: outbox}\n"
     assert refined(text).by_name["orders"].by_name["payment_id"].reference == "message"
     with pytest.raises(ContractError, match="table of outbox, found none named `message`"):
-        refined(text.replace("  orders", "  orders_: {optional: true}\n  o2").replace(
-            "o2: {", "o2: {optional: true, "), "outbox")
+        refined(
+            text.replace("  orders", "  orders_: {optional: true}\n  o2").replace(
+                "o2: {", "o2: {optional: true, "
+            ),
+            "outbox",
+        )
 
 
-@pytest.mark.parametrize(("entities", "expected"), [
-    ("  order: {table: orderz}\n", [("unknown-table", 4, 18)]),
-    ("  order:\n    key: [id]\n", [("unknown-table", 4, 3)]),
-    ("  a: {table: log}\n  b: {table: log}\n", [("table-twice", 5, 14)]),
-    ("  payment: {table: log}\n", [("name-clash", 4, 3)]),
-    ("  log: {fields: {x: {column: att}}}\n", [("unknown-column", 4, 30)]),
-    ("  log:\n    fields:\n      att: {type: date}\n", [("unknown-column", 6, 7)]),
-    ("  log: {fields: {x: {column: at}, y: {column: at}}}\n", [("column-twice", 4, 47)]),
-    ("  log: {fields: {order_id: {column: at}}}\n", [("name-clash", 4, 18)]),
-    ("  log: {fields: {order_id: {to: nowhere}}}\n", [("unknown-type", 4, 33)]),
-    ("  o: {table: orders}\n  log: {fields: {order_id: {to: orders}}}\n", [
-        ("unknown-type", 5, 33)]),
-    ("  log: {key: [order_id, moment]}\n", [("unknown-field", 4, 25)]),
-    ("  log: {key: [at, at]}\n", [("duplicate-field", 4, 14)]),
-    ("  log: {key: []}\n", [("invalid", 4, 14)]),
-    ("  log:\n    key:\n", [("invalid", 5, 5)]),
-    ("  log: {fields: {at: {zone: Mars/Olympus}}}\n", [("unknown-zone", 4, 29)]),
-    ("  log: {fields: {at: {zone: America}}}\n", [("unknown-zone", 4, 29)]),
-    ("  log: {fields: {at: {zone: ../../etc/passwd}}}\n", [("unknown-zone", 4, 29)]),
-    ("  log: {fields: {order_id: {zone: UTC}}}\n", [("wrong-field", 4, 35)]),
-    ("  log: {fields: {at: {type: time}}}\n", [("invalid", 4, 29)]),
-    ("  log: {fields: {at: {tpye: date}}}\n", [("unknown-key", 4, 23)]),
-    ("  log: {deleted_when: gone}\n", [("unknown-field", 4, 23)]),
-    ("  customers: {deleted_when: email}\n", [("wrong-field", 4, 29)]),
-    ("  log: {made_by: agent}\n", [("invalid", 4, 18)]),
-    ("  log: {association: 'true'}\n", [("invalid", 4, 22)]),
-    ("  db.role: {table: log}\n", [("reserved-name", 4, 3)]),
-    ("  a b: {table: log}\n", [("invalid", 4, 3)]),
-    ("  payment: {key: none}\n  orders: {fields: {payment_id: {to: payment}}}\n", [
-        ("wrong-key", 5, 38)]),
-    ("  customers: {key: [id, email]}\n", [("wrong-key", 4, 20)]),
-    ("  log: {table: log}\n  log: {table: orders}\n", [("duplicate-key", 5, 3)]),
-])
+@pytest.mark.parametrize(
+    ("entities", "expected"),
+    [
+        ("  order: {table: orderz}\n", [("unknown-table", 4, 18)]),
+        ("  order:\n    key: [id]\n", [("unknown-table", 4, 3)]),
+        ("  a: {table: log}\n  b: {table: log}\n", [("table-twice", 5, 14)]),
+        ("  payment: {table: log}\n", [("name-clash", 4, 3)]),
+        ("  log: {fields: {x: {column: att}}}\n", [("unknown-column", 4, 30)]),
+        ("  log:\n    fields:\n      att: {type: date}\n", [("unknown-column", 6, 7)]),
+        ("  log: {fields: {x: {column: at}, y: {column: at}}}\n", [("column-twice", 4, 47)]),
+        ("  log: {fields: {order_id: {column: at}}}\n", [("name-clash", 4, 18)]),
+        ("  log: {fields: {order_id: {to: nowhere}}}\n", [("unknown-type", 4, 33)]),
+        (
+            "  o: {table: orders}\n  log: {fields: {order_id: {to: orders}}}\n",
+            [("unknown-type", 5, 33)],
+        ),
+        ("  log: {key: [order_id, moment]}\n", [("unknown-field", 4, 25)]),
+        ("  log: {key: [at, at]}\n", [("duplicate-field", 4, 14)]),
+        ("  log: {key: []}\n", [("invalid", 4, 14)]),
+        ("  log:\n    key:\n", [("invalid", 5, 5)]),
+        ("  log: {fields: {at: {zone: Mars/Olympus}}}\n", [("unknown-zone", 4, 29)]),
+        ("  log: {fields: {at: {zone: America}}}\n", [("unknown-zone", 4, 29)]),
+        ("  log: {fields: {at: {zone: ../../etc/passwd}}}\n", [("unknown-zone", 4, 29)]),
+        ("  log: {fields: {order_id: {zone: UTC}}}\n", [("wrong-field", 4, 35)]),
+        ("  log: {fields: {at: {type: time}}}\n", [("invalid", 4, 29)]),
+        ("  log: {fields: {at: {tpye: date}}}\n", [("unknown-key", 4, 23)]),
+        ("  log: {deleted_when: gone}\n", [("unknown-field", 4, 23)]),
+        ("  customers: {deleted_when: email}\n", [("wrong-field", 4, 29)]),
+        ("  log: {made_by: agent}\n", [("invalid", 4, 18)]),
+        ("  log: {association: 'true'}\n", [("invalid", 4, 22)]),
+        ("  db.role: {table: log}\n", [("reserved-name", 4, 3)]),
+        ("  a b: {table: log}\n", [("invalid", 4, 3)]),
+        (
+            "  payment: {key: none}\n  orders: {fields: {payment_id: {to: payment}}}\n",
+            [("wrong-key", 5, 38)],
+        ),
+        ("  customers: {key: [id, email]}\n", [("wrong-key", 4, 20)]),
+        ("  log: {table: log}\n  log: {table: orders}\n", [("duplicate-key", 5, 3)]),
+    ],
+)
 def test_what_contradicts_the_catalogue_or_itself_is_refused_where_it_stands(entities, expected):
     assert problems(entities) == expected
 
@@ -165,10 +207,31 @@ def test_a_mutated_schema_file_gives_a_schema_or_a_typed_error(data):
     text = FILE
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))
-        added = data.draw(st.sampled_from(
-            ["", " ", "\n", ": ", "- ", "[", "}", "#", "'", "&a ", "~", "5", "true", "id", "log",
-             "order", "customers", "\n  x: {table: log}\n"]))
-        text = text[:at] + added + text[at + data.draw(st.integers(0, 6)):]
+        added = data.draw(
+            st.sampled_from(
+                [
+                    "",
+                    " ",
+                    "\n",
+                    ": ",
+                    "- ",
+                    "[",
+                    "}",
+                    "#",
+                    "'",
+                    "&a ",
+                    "~",
+                    "5",
+                    "true",
+                    "id",
+                    "log",
+                    "order",
+                    "customers",
+                    "\n  x: {table: log}\n",
+                ]
+            )
+        )
+        text = text[:at] + added + text[at + data.draw(st.integers(0, 6)) :]
     started = time.perf_counter()
     with contextlib.suppress(ContractError):
         schema = refined(text)

@@ -1,0 +1,9 @@
+"""Every benchmark, one after the other: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+from benchmarks import diff, trial
+
+if __name__ == "__main__":
+    trial.main()
+    diff.main()

@@ -1,0 +1,48 @@
+"""The published JSON Schema: current, valid, and true of every contract of the packs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from statediff.contract.jsonschema import contract_schema, state_schema_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACTS = sorted((ROOT / "contracts").glob("*/*/contract.yaml"))
+SCHEMAS = sorted((ROOT / "sandboxes").glob("*/schema.yaml"))
+
+
+def read(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("contract.schema.json", contract_schema), ("state.schema.json", state_schema_schema)],
+)
+def test_the_published_schema_is_the_one_of_the_code(name: str, make: Any) -> None:
+    published = json.loads((ROOT / "docs" / name).read_text())
+    assert published == make(), f"write it again: statediff schema … > docs/{name}"
+    jsonschema.Draft202012Validator.check_schema(published)
+
+
+@pytest.mark.parametrize("path", CONTRACTS, ids=lambda p: p.parent.name)
+def test_every_contract_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
+    jsonschema.validate(read(path), contract_schema())
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda p: p.parent.name)
+def test_every_state_schema_of_the_packs_is_valid_by_the_published_schema(path: Path) -> None:
+    jsonschema.validate(read(path), state_schema_schema())
+
+
+def test_a_misspelt_key_is_invalid_by_the_published_schema() -> None:
+    contract = read(CONTRACTS[0])
+    contract["forbidd"] = contract.pop("forbid")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(contract, contract_schema())

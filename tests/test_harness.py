@@ -1,0 +1,264 @@
+import json
+import sqlite3
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.function import FunctionAgent
+from statediff.agents.trial import Trial
+from statediff.errors import ContractError, SandboxError, StorageError
+from statediff.evaluate import load_contract, parse_contract, replay
+from statediff.harness import (
+    NO_HOOKS,
+    Hooks,
+    Task,
+    TrialPlan,
+    observe_trial,
+    run_trial,
+    write_run,
+)
+from statediff.model.state import MemoryChunks
+from statediff.model.trace import NoAnswer
+from statediff.model.verdict import Truth, Verdict
+from statediff.packs import contract_folder, contract_folders, sandbox_pack
+from statediff.sandbox.embedded import EmbeddedSandbox
+
+CASES = [
+    pytest.param(
+        folder, case, id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}"
+    )
+    for folder in contract_folders()
+    for case in YAML(typ="safe").load(folder.cases)["cases"]
+]
+
+
+def clock() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory):
+    work = tmp_path_factory.mktemp("shop") / "work"
+    with EmbeddedSandbox(sandbox_pack("shop"), work) as running:
+        yield running
+
+
+def observe(sandbox, agent, tmp_path, hooks=NO_HOOKS):
+    return observe_trial(
+        sandbox,
+        FunctionAgent(agent, "test"),
+        Task("do it", {"order": 1009}),
+        TrialPlan("trial-1", tmp_path / "trial"),
+        clock=clock,
+        store=MemoryChunks(),
+        hooks=hooks,
+    )
+
+
+@pytest.mark.parametrize(("folder", "case"), CASES)
+def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(sandbox, tmp_path, folder, case):
+    hooks = Hooks()
+    if "unplug" in case:
+        hooks = Hooks(before_capture_after=lambda running: running.unplug(case["unplug"]))
+    agent = CommandAgent((sys.executable, str(folder.agent(case["agent"]))), 30.0)
+    trial = run_trial(
+        sandbox,
+        load_contract(folder.contract),
+        agent,
+        TrialPlan("t", tmp_path / "t"),
+        clock=clock,
+        store=MemoryChunks(),
+        hooks=hooks,
+    )
+    judgement = trial.evaluated.judgement
+    assert trial.observed.run.error is None, trial.observed.run.stderr.text
+    assert judgement.verdict.value == case["verdict"]
+    wrong = [f for f in judgement.findings if f.truth is not Truth.HOLDS]
+    if judgement.verdict is Verdict.MATCH:
+        assert wrong == []
+        return
+    if judgement.verdict is Verdict.DIVERGE:
+        wrong = [f for f in wrong if f.truth is Truth.FAILS][:1]
+    found = [(f.stage.value, f.clause, f.code) for f in wrong]
+    assert (case["stage"], case["clause"], case["code"]) in found
+
+
+def test_every_task_has_two_references_and_four_faulty_agents():
+    for folder in contract_folders():
+        cases = YAML(typ="safe").load(folder.cases)["cases"]
+        agents = {case["agent"] for case in cases}
+        assert agents == {path.stem for path in (folder.folder / "agents").glob("*.py")}
+        assert sum(case["verdict"] == "MATCH" for case in cases) == 2
+        assert sum(case["verdict"] == "DIVERGE" for case in cases) >= 4
+
+
+def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(sandbox, tmp_path):
+    folder = contract_folder("shop/refund-returned-order")
+    trial = run_trial(
+        sandbox,
+        load_contract(folder.contract),
+        CommandAgent((sys.executable, str(folder.agent("careful")))),
+        TrialPlan("trial-7", tmp_path / "trial-7", seed=7),
+        clock=clock,
+        store=MemoryChunks(),
+    )
+    written = sorted(path.name for path in (tmp_path / "trial-7").iterdir())
+    assert written == [
+        "agent.json",
+        "answer.json",
+        "bundle",
+        "captures.json",
+        "receipt.json",
+        "timeline.json",
+        "trace.jsonl",
+    ]
+    assert replay(trial.evaluated.bundle).verdict is Verdict.MATCH
+    lines = (tmp_path / "trial-7" / "trace.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["is_complete"] is False
+    assert [json.loads(line)["tool"] for line in lines[1:]] == ["refund", "set_status", "send"]
+
+
+def test_an_observed_trial_holds_both_captures_and_an_ordered_timeline(sandbox, tmp_path):
+    seen: list[Trial] = []
+
+    def agent(trial: Trial) -> object:
+        seen.append(trial)
+        with sqlite3.connect(trial.urls["shop-db"].removeprefix("sqlite:///")) as connection:
+            connection.execute("DELETE FROM notes WHERE id = 901")
+        connection.close()
+        return {"ok": True}
+
+    observed = observe(sandbox, agent, tmp_path)
+    before, after = (
+        {p.reading.source: p.state for p in c.parts}["shop-db"]
+        for c in (observed.before, observed.after)
+    )
+    assert (before.tables["note"].row_count, after.tables["note"].row_count) == (9, 8)
+    assert before.tables["order"].chunks == after.tables["order"].chunks
+    line = observed.timeline
+    moments = [
+        line.reset_verified_at,
+        line.agent_started_at,
+        line.agent_finished_at,
+        line.settled_at,
+    ]
+    assert moments == sorted(moments)
+    assert all(reading.as_of >= line.settled_at for reading in observed.after.readings)
+    assert seen[0].inputs == {"order": 1009}
+
+
+def test_nothing_runs_without_a_proven_reset(tmp_path):
+    class Leaky(EmbeddedSandbox):
+        def reset(self) -> None:
+            super().reset()
+            (self.agent_folder / "left").touch()
+
+    ran: list[Trial] = []
+    with (
+        Leaky(sandbox_pack("shop"), tmp_path / "work") as leaky,
+        pytest.raises(SandboxError, match="agent/left"),
+    ):
+        observe(leaky, ran.append, tmp_path)
+    assert ran == []
+    assert json.loads((tmp_path / "trial" / "receipt.json").read_text())["ok"] is False
+
+
+def test_a_source_that_dies_is_a_reading_with_a_cause(sandbox, tmp_path):
+    hooks = Hooks(before_capture_after=lambda running: running.unplug("outbox"))
+    observed = observe(sandbox, lambda _: 1, tmp_path, hooks)
+    readings = {reading.source: reading for reading in observed.after.readings}
+    assert readings["outbox"].cause == "connection refused"
+    assert readings["shop-db"].is_complete
+
+
+def test_a_write_still_open_at_the_end_is_in_the_timeline(sandbox, tmp_path, monkeypatch):
+    monkeypatch.setattr("statediff.harness.SETTLE_SECONDS", 0.05)
+    held: list[sqlite3.Connection] = []
+
+    def agent(trial: Trial) -> object:
+        path = trial.urls["shop-db"].removeprefix("sqlite:///")
+        held.append(sqlite3.connect(path, isolation_level=None))
+        held[0].execute("BEGIN IMMEDIATE")
+        return 1
+
+    observed = observe(sandbox, agent, tmp_path)
+    held[0].close()
+    assert observed.timeline.unsettled == (("shop-db", "a write transaction is still open"),)
+
+
+def test_an_agent_that_raises_is_recorded_not_a_harness_fault(sandbox, tmp_path):
+    def agent(_: Trial) -> object:
+        raise RuntimeError("out of tokens")
+
+    observed = observe(sandbox, agent, tmp_path)
+    assert observed.run.answer == NoAnswer("the agent raised RuntimeError: out of tokens")
+    record = json.loads((tmp_path / "trial" / "agent.json").read_text())
+    assert record["error"] == "the agent raised RuntimeError: out of tokens"
+
+
+def test_a_trial_folder_is_never_overwritten(sandbox, tmp_path):
+    observe(sandbox, lambda _: 1, tmp_path)
+    with pytest.raises(StorageError, match="nothing in it is overwritten"):
+        observe(sandbox, lambda _: 2, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_a_storage_error_and_what_was_written_stays(sandbox, tmp_path):
+    def agent(_: Trial) -> object:
+        (tmp_path / "trial" / ".answer.json.part").symlink_to("/dev/full")
+        return 1
+
+    with pytest.raises(StorageError, match=r"answer\.json cannot be written: No space left"):
+        observe(sandbox, agent, tmp_path)
+    assert (tmp_path / "trial" / "receipt.json").exists()
+    assert (tmp_path / "trial" / "trace.jsonl").exists()
+
+
+def test_a_contract_that_does_not_fit_is_refused_before_the_agent_runs(sandbox, tmp_path):
+    ran: list[Trial] = []
+    contract = parse_contract(
+        b"contract: shop/bad\nversion: 1.0.0\nowner: me\nintent: delete nothing at all\n"
+        b"forbid:\n  - {id: a, delete: custmer}\n",
+        "bad.yaml",
+    )
+    with pytest.raises(ContractError, match="custmer"):
+        run_trial(
+            sandbox,
+            contract,
+            FunctionAgent(ran.append, "test"),
+            TrialPlan("t", tmp_path / "t"),
+            clock=clock,
+            store=MemoryChunks(),
+        )
+    assert ran == []
+
+
+def test_an_agent_is_told_only_the_inputs_its_prompt_names():
+    content = load_contract(contract_folder("shop/refund-returned-order").contract).content
+    task = Task.of(content)
+    assert task.inputs == {"order": 1009}
+    assert "order 1009 came back" in task.prompt
+    assert '{"refunded_cents": …}' in task.prompt
+    assert "3900" not in task.prompt
+
+
+def test_a_run_says_by_which_versions_it_was_made(tmp_path):
+    write_run(tmp_path / "run", "run-1", {"shop/a@1.0.0": "abc"}, {"trials": 4})
+    document = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (document["run"], document["contracts"]) == ("run-1", {"shop/a@1.0.0": "abc"})
+    with pytest.raises(StorageError):
+        write_run(tmp_path / "run", "run-1", {}, {})
+
+
+def test_an_agent_whose_clock_is_wrong_cannot_move_the_timeline(sandbox, tmp_path):
+    def agent(trial: Trial) -> object:
+        early = (clock() - timedelta(days=1)).isoformat()
+        trial.trace_path.write_text(json.dumps({"tool": "x", "started_at": early}) + "\n")
+        return 1
+
+    timeline = observe(sandbox, agent, tmp_path).timeline
+    assert timeline.first_action_at == timeline.agent_started_at > timeline.reset_verified_at
