@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from statediff.agents.handover import MAX_ANSWER_BYTES, read_answer, read_trace
+from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH, read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError, UsageError
@@ -65,7 +65,7 @@ def as_answer(returned: object) -> Value | NoAnswer:
     """What a function returned, read as if it had been written to the answer file."""
     try:
         raw = json.dumps(returned, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES)
+        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
     except (TypeError, ValueError, RecursionError) as error:
         return NoAnswer(f"the answer is not JSON: {error}")
     except InputError as error:

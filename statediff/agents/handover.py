@@ -19,6 +19,8 @@ from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
 from statediff.model.values import Map, Value
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
+MAX_HANDED_DEPTH: Final = 32
+"""Each level of a value takes two in a bundle, which allows 100."""
 MAX_TRACE_BYTES: Final = 16 * 1024 * 1024
 MAX_TRACE_LINE_BYTES: Final = 1024 * 1024
 SELF_RECORDED: Final = "recorded by the agent itself"
@@ -36,7 +38,7 @@ def read_answer(path: Path) -> Value | NoAnswer:
         raw = read_handed_file(path, MAX_ANSWER_BYTES)
         if raw is None:
             return NoAnswer("the agent wrote no answer file")
-        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES)
+        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
     except InputError as error:
         return NoAnswer(str(error))
 
@@ -72,11 +74,16 @@ def read_handed_file(path: Path, max_bytes: int) -> bytes | None:
     except OSError as error:
         kind = "a symbolic link" if path.is_symlink() else f"unreadable: {error.strerror}"
         raise InputError(f"{path.name} is {kind}; expected a regular file") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{path.name} is {_kind(status.st_mode)}; expected a regular file")
-        raw = file.read(max_bytes + 1)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise InputError(f"{path.name} is {_kind(mode)}; expected a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            raw = file.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path.name} is unreadable: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
     if len(raw) > max_bytes:
         raise InputError(f"{path.name} has more than the {max_bytes} bytes that are read")
     return raw
@@ -90,7 +97,7 @@ def _kind(mode: int) -> str:
 
 def _action(line: bytes, number: int, position: int) -> Action:
     what = f"trace line {number}"
-    entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES)
+    entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES, max_depth=MAX_HANDED_DEPTH)
     if not isinstance(entry, Map):
         raise InputError(f"{what}: expected an object")
     members = dict(entry.items)

@@ -13,7 +13,7 @@ import rfc8785
 from statediff.errors import BundleError
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 200  # a value nested 64 deep, tagged, is nested 128 deep
 _SAFE: Final = 2**53 - 1
 
 

@@ -14,35 +14,33 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from statediff.model.cells import (
+    Indexes,
+    Layouts,
+    Mask,
+    Matched,
+    as_mask,
+    bits,
+    comparable,
+    match_keys,
+    unequal,
+)
 from statediff.model.schema import EntityType
 from statediff.model.state import (
-    KEYLESS_KEY,
     ChunkRef,
     Row,
     Table,
-    batch_columns,
     batch_keys,
     batch_rows,
-    form_of,
-    tagged_column,
     unobserved_cells,
 )
 from statediff.model.values import Key, key_order
 
-_Mask = npt.NDArray[np.bool_]
-_Indexes = npt.NDArray[np.int64]
-
-
-_FLOAT: Final = pa.float64()
-_BITS: Final = pa.int64()
 MAX_RUNS: Final = 16
 """Rows or runs of rows of one chunk up to which slices beat a copy."""
 
@@ -85,7 +83,7 @@ def batch_changes(
     is_equal = batches_equal(before, after, layouts)
     if is_equal and not layouts.of(before).tagged:
         return []
-    matched = None if is_equal else _match_keys(before_type, before, after, layouts)
+    matched = None if is_equal else match_keys(before_type, before, after, layouts)
     if matched is None:
         from_before = from_after = np.flatnonzero(_candidates(before, after, layouts))
     else:
@@ -119,44 +117,9 @@ def batches_equal(
     if not before.select(rest).equals(after.select(rest)):
         return False
     for index in layout.floats:
-        if not before.column(index).view(_BITS).equals(after.column(index).view(_BITS)):
+        if not bits(before.column(index)).equals(bits(after.column(index))):
             return False
     return True
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What the columns of a batch are, by index: floats and the others, and tagged ones."""
-
-    exact: tuple[int, ...]
-    floats: tuple[int, ...]
-    tagged: tuple[int, ...]
-    forms: tuple[tuple[str, str], ...]
-    """(name, form) of every column, in order."""
-
-
-class Layouts:
-    """Layouts of batches; the last ones are kept, since the chunks of a table mostly share them."""
-
-    def __init__(self) -> None:
-        self._known: list[tuple[pa.Schema, Layout]] = []
-
-    def of(self, batch: pa.RecordBatch) -> Layout:
-        """The layout of one batch."""
-        schema = batch.schema
-        for known, layout in self._known:
-            if schema.equals(known, check_metadata=True):
-                return layout
-        columns = range(batch.num_columns)
-        floats = tuple(i for i in columns if schema.field(i).type == _FLOAT)
-        layout = Layout(
-            tuple(i for i in columns if i not in floats),
-            floats,
-            tuple(i for i in columns if unobserved_cells(batch, i) is not None),
-            tuple((schema.field(i).name, form_of(batch, i)) for i in columns),
-        )
-        self._known = [(schema, layout), *self._known[:3]]
-        return layout
 
 
 # --- which parts of two tables belong together -------------------------------------------------
@@ -270,69 +233,19 @@ def _empty(table: Table) -> pa.RecordBatch:
     return table.store.get(table.chunks[0]).slice(0, 0)
 
 
-# --- which rows of two batches belong together -------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Matched:
-    """Row numbers of the pairs (`before[i]` with `after[i]`) and of the rows without a partner."""
-
-    before: _Indexes
-    after: _Indexes
-    only_before: _Indexes
-    only_after: _Indexes
-
-
-def _match_keys(
-    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts
-) -> _Matched | None:
-    """How the rows pair up by key; None when row i pairs with row i throughout."""
-    names = entity_type.key or (KEYLESS_KEY,)
-    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
-    columns = [_comparable(before, after, name, forms) for name in names]
-    if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
-        return None
-    codes = _codes(*columns[0])
-    for left, right in columns[1:]:
-        more = _codes(left, right)
-        # Both factors are below the number of rows, so the product stays far below 2**63.
-        combined = codes * (int(more.max(initial=0)) + 1) + more
-        codes = np.unique(combined, return_inverse=True)[1].astype(np.int64)
-    first, second = codes[: before.num_rows], codes[before.num_rows :]
-    where = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
-    where[first] = np.arange(len(first))
-    partner = where[second]
-    has_partner = partner >= 0
-    only_before = np.ones(len(first), dtype=np.bool_)
-    only_before[partner[has_partner]] = False
-    return _Matched(
-        partner[has_partner],
-        np.flatnonzero(has_partner),
-        np.flatnonzero(only_before),
-        np.flatnonzero(~has_partner),
-    )
-
-
-def _codes(left: pa.Array, right: pa.Array) -> _Indexes:
-    """One number a row, equal exactly where the cells are, over both arrays one after the other."""
-    both = pa.concat_arrays([left, right]).dictionary_encode(null_encoding="encode")
-    codes: _Indexes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
-
-
 # --- which cells of two columns differ ---------------------------------------------------------
 
 
 def _candidates_of_pairs(
-    before: pa.RecordBatch, after: pa.RecordBatch, matched: _Matched, layouts: Layouts
-) -> _Mask:
+    before: pa.RecordBatch, after: pa.RecordBatch, matched: Matched, layouts: Layouts
+) -> Mask:
     """The pairs that may differ. Runs of neighbours are compared in place, others copied."""
     is_break = (np.diff(matched.before) != 1) | (np.diff(matched.after) != 1)
     starts = [0, *(np.flatnonzero(is_break) + 1).tolist()]
     if len(starts) > MAX_RUNS:
         left, right = before.take(pa.array(matched.before)), after.take(pa.array(matched.after))
         return _candidates(left, right, layouts)
-    masks: list[_Mask] = []
+    masks: list[Mask] = []
     for start, end in itertools.pairwise([*starts, len(matched.before)]):
         if start < end:
             left = before.slice(int(matched.before[start]), end - start)
@@ -341,7 +254,7 @@ def _candidates_of_pairs(
     return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
 
-def _rows_at(batch: pa.RecordBatch, indexes: _Indexes) -> Iterator[pa.RecordBatch]:
+def _rows_at(batch: pa.RecordBatch, indexes: Indexes) -> Iterator[pa.RecordBatch]:
     """The rows at `indexes`, in one batch, or in small ones without copying if they are few."""
     if len(indexes) > MAX_RUNS:
         yield batch.take(pa.array(indexes))
@@ -350,51 +263,17 @@ def _rows_at(batch: pa.RecordBatch, indexes: _Indexes) -> Iterator[pa.RecordBatc
             yield batch.slice(index, 1)
 
 
-def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> _Mask:
+def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:
     """The rows of two aligned batches that may differ or hold an `Unobserved` cell."""
     rows = np.zeros(before.num_rows, dtype=np.bool_)
     forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
     if forms[0].keys() != forms[1].keys():
         rows |= True
     for name in forms[0].keys() & forms[1].keys():
-        left, right = _comparable(before, after, name, forms)
+        left, right = comparable(before, after, name, forms)
         if not left.equals(right):
-            rows |= _unequal(left, right)
+            rows |= unequal(left, right)
     for batch in (before, after):
         for index in layouts.of(batch).tagged:
-            rows |= _as_mask(unobserved_cells(batch, index))
+            rows |= as_mask(unobserved_cells(batch, index))
     return rows
-
-
-def _comparable(
-    before: pa.RecordBatch,
-    after: pa.RecordBatch,
-    name: str,
-    forms: tuple[dict[str, str], dict[str, str]],
-) -> tuple[pa.Array, pa.Array]:
-    """The column on both sides in one form in which equal cells, and only they, are equal."""
-    left, right = before.column(name), after.column(name)
-    if forms[0][name] == forms[1][name] and left.type == right.type:
-        return _bits(left), _bits(right)
-    return _tagged(before, name), _tagged(after, name)
-
-
-def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return tagged_column(batch_columns(batch, (name,))[0])
-
-
-def _bits(array: pa.Array) -> pa.Array:
-    """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
-    return array.view(_BITS) if array.type == _FLOAT else array
-
-
-def _unequal(left: pa.Array, right: pa.Array) -> _Mask:
-    differs = _as_mask(pc.fill_null(pc.not_equal(left, right), False))
-    if left.null_count or right.null_count:
-        differs = differs | (_as_mask(left.is_null()) != _as_mask(right.is_null()))
-    return differs
-
-
-def _as_mask(array: pa.Array) -> _Mask:
-    mask: _Mask = array.to_numpy(zero_copy_only=False)
-    return mask

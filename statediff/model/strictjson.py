@@ -19,7 +19,9 @@ MAX_DIGITS: Final = 1000
 """Digits and decimal exponent allowed in a number; arithmetic on more would not be bounded."""
 
 
-def read_json(raw: bytes, what: str, *, max_bytes: int = MAX_BYTES) -> Value:
+def read_json(
+    raw: bytes, what: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+) -> Value:
     """The one value that `raw` holds. `InputError`, naming `what` and the reason, otherwise."""
     if len(raw) > max_bytes:
         raise InputError(f"{what}: {len(raw)} bytes; at most {max_bytes} are read")
@@ -32,14 +34,14 @@ def read_json(raw: bytes, what: str, *, max_bytes: int = MAX_BYTES) -> Value:
             parse_float=_decimal,
             parse_constant=_constant,
         )
-        return _value(parsed, 0)
+        return _value(parsed, max_depth, max_depth)
     except UnicodeDecodeError as error:
         raise InputError(f"{what}: not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"{what}: not JSON: {error.msg} at {where}") from error
     except RecursionError as error:
-        raise InputError(f"{what}: nested deeper than {MAX_DEPTH} levels") from error
+        raise InputError(f"{what}: nested deeper than {max_depth} levels") from error
     except _Refused as error:
         raise InputError(f"{what}: {error}") from error
 
@@ -52,18 +54,18 @@ class _Pairs(list[tuple[str, Any]]):
     """The members of an object as written; a type of its own, to tell it from an array."""
 
 
-def _value(parsed: Any, depth: int) -> Value:
-    if depth > MAX_DEPTH:
-        raise _Refused(f"nested deeper than {MAX_DEPTH} levels")
+def _value(parsed: Any, left: int, max_depth: int) -> Value:
+    if isinstance(parsed, list) and not left:
+        raise _Refused(f"nested deeper than {max_depth} levels")
     if isinstance(parsed, _Pairs):
         members: dict[str, Value] = {}
         for name, item in parsed:
             if name in members:
                 raise _Refused(f"the key {name[:60]!r} stands twice in one object")
-            members[_text(name)] = _value(item, depth + 1)
+            members[_text(name)] = _value(item, left - 1, max_depth)
         return Map.of(members)
     if isinstance(parsed, list):
-        return tuple(_value(item, depth + 1) for item in parsed)
+        return tuple(_value(item, left - 1, max_depth) for item in parsed)
     if isinstance(parsed, str):
         return _text(parsed)
     known: Value = parsed  # None, bool, int or Decimal

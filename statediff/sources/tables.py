@@ -27,9 +27,9 @@ Refine = Callable[[Schema], Schema]
 class TablesSource:
     """One JSON tables file, or its bytes, as a source.
 
-    `companion` is the other side's bytes: types, fields and keys are inferred from both, so that
-    before and after have one schema. Every fault of the file is an `InputError`: whoever asks can
-    mend it.
+    `companion` is the other side's bytes (`companion_file` is how messages name it): types, fields
+    and keys are inferred from both, so that before and after have one schema. Every fault of the
+    file is an `InputError`: whoever asks can mend it.
     """
 
     def __init__(
@@ -38,11 +38,13 @@ class TablesSource:
         content: Path | str | bytes,
         refine: Refine | None = None,
         companion: bytes | None = None,
+        companion_file: str = "",
     ) -> None:
         self._name = name
         self._content = content
         self._refine = refine
         self._companion = companion
+        self._companion_file = companion_file
         self._loaded: tuple[Document, Schema] | None = None
 
     @property
@@ -80,7 +82,8 @@ class TablesSource:
             document = parse_tables(raw, self.file)
             sides = [document]
             if self._companion is not None:
-                sides.append(parse_tables(self._companion, f"the other side of {self.file}"))
+                other = self._companion_file or f"the other side of {self.file}"
+                sides.append(parse_tables(self._companion, other))
             schema = infer_schema(self._name, *sides)
             self._loaded = (document, schema if self._refine is None else self._refine(schema))
         return self._loaded

@@ -1,0 +1,176 @@
+"""Columns of two batches beside each other: their forms, which rows pair up, which cells differ.
+
+Everything here works on whole columns; nothing is decoded, except where the two sides store a
+column in different forms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statediff.model.schema import EntityType
+from statediff.model.state import (
+    KEYLESS_KEY,
+    batch_columns,
+    form_of,
+    tagged_column,
+    unobserved_cells,
+)
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Indexes: TypeAlias = npt.NDArray[np.int64]
+
+_FLOAT: Final = pa.float64()
+_BITS: Final = pa.int64()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a batch are, by index: floats and the others, and tagged ones."""
+
+    exact: tuple[int, ...]
+    floats: tuple[int, ...]
+    tagged: tuple[int, ...]
+    forms: tuple[tuple[str, str], ...]
+    """(name, form) of every column, in order."""
+
+
+class Layouts:
+    """Layouts of batches; the last ones are kept, since the chunks of a table mostly share them."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[pa.Schema, Layout]] = []
+
+    def of(self, batch: pa.RecordBatch) -> Layout:
+        """The layout of one batch."""
+        schema = batch.schema
+        for known, layout in self._known:
+            if schema.equals(known, check_metadata=True):
+                return layout
+        columns = range(batch.num_columns)
+        floats = tuple(i for i in columns if schema.field(i).type == _FLOAT)
+        layout = Layout(
+            tuple(i for i in columns if i not in floats),
+            floats,
+            tuple(i for i in columns if unobserved_cells(batch, i) is not None),
+            tuple((schema.field(i).name, form_of(batch, i)) for i in columns),
+        )
+        self._known = [(schema, layout), *self._known[:3]]
+        return layout
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Row numbers of the pairs (`before[i]` with `after[i]`) and of the rows without a partner."""
+
+    before: Indexes
+    after: Indexes
+    only_before: Indexes
+    only_after: Indexes
+
+
+def match_keys(
+    entity_type: EntityType, before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts
+) -> Matched | None:
+    """How the rows pair up by key; None when row i pairs with row i throughout."""
+    names = entity_type.key or (KEYLESS_KEY,)
+    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
+    columns = [comparable(before, after, name, forms) for name in names]
+    if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
+        return None
+    same_start, same_end = _shared_ends(columns, before.num_rows, after.num_rows)
+    middle = [
+        (
+            left.slice(same_start, len(left) - same_start - same_end),
+            right.slice(same_start, len(right) - same_start - same_end),
+        )
+        for left, right in columns
+    ]
+    codes = _codes(*middle[0])
+    for left, right in middle[1:]:
+        more = _codes(left, right)
+        # Both factors are below the number of rows, so the product stays far below 2**63.
+        combined = codes * (int(more.max(initial=0)) + 1) + more
+        codes = np.unique(combined, return_inverse=True)[1].astype(np.int64)
+    size = len(middle[0][0])
+    first, second = codes[:size], codes[size:]
+    where = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    where[first] = np.arange(size)
+    partner = where[second]
+    has_partner = partner >= 0
+    only_before = np.ones(size, dtype=np.bool_)
+    only_before[partner[has_partner]] = False
+    start = np.arange(same_start)
+    end = np.arange(-same_end, 0)
+    return Matched(
+        np.concatenate([start, partner[has_partner] + same_start, end + before.num_rows]),
+        np.concatenate([start, np.flatnonzero(has_partner) + same_start, end + after.num_rows]),
+        np.flatnonzero(only_before) + same_start,
+        np.flatnonzero(~has_partner) + same_start,
+    )
+
+
+def _shared_ends(
+    columns: list[tuple[pa.Array, pa.Array]], rows_before: int, rows_after: int
+) -> tuple[int, int]:
+    """How many rows have the same keys in the same order at the start, and then at the end."""
+    shorter = min(rows_before, rows_after)
+    differs = np.zeros(shorter, dtype=np.bool_)
+    for left, right in columns:
+        differs |= unequal(left.slice(0, shorter), right.slice(0, shorter))
+    start = int(differs.argmax()) if differs.any() else shorter
+    rest = shorter - start
+    differs = np.zeros(rest, dtype=np.bool_)
+    for left, right in columns:
+        differs |= unequal(left.slice(rows_before - rest), right.slice(rows_after - rest))
+    end = int(differs[::-1].argmax()) if differs.any() else rest
+    return start, end
+
+
+def _codes(left: pa.Array, right: pa.Array) -> Indexes:
+    """One number a row, equal exactly where the cells are, over both arrays one after the other."""
+    both = pa.concat_arrays([left, right]).dictionary_encode(null_encoding="encode")
+    codes: Indexes = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def comparable(
+    before: pa.RecordBatch,
+    after: pa.RecordBatch,
+    name: str,
+    forms: tuple[dict[str, str], dict[str, str]],
+) -> tuple[pa.Array, pa.Array]:
+    """The column on both sides in one form in which equal cells, and only they, are equal."""
+    left, right = before.column(name), after.column(name)
+    if forms[0][name] == forms[1][name] and left.type == right.type:
+        return bits(left), bits(right)
+    return _tagged(before, name), _tagged(after, name)
+
+
+def _tagged(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return tagged_column(batch_columns(batch, (name,))[0])
+
+
+def bits(array: pa.Array) -> pa.Array:
+    """Floats as integers, bit for bit, so that -0.0 is not 0.0 and NaN is itself."""
+    return array.view(_BITS) if array.type == _FLOAT else array
+
+
+def unequal(left: pa.Array, right: pa.Array) -> Mask:
+    """Where two columns of one form and length differ; null is equal to null only."""
+    differs = as_mask(pc.fill_null(pc.not_equal(left, right), False))
+    if left.null_count or right.null_count:
+        differs = differs | (as_mask(left.is_null()) != as_mask(right.is_null()))
+    return differs
+
+
+def as_mask(array: pa.Array) -> Mask:
+    """Arrow booleans without nulls as a numpy mask."""
+    mask: Mask = array.to_numpy(zero_copy_only=False)
+    return mask
