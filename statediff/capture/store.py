@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from statediff.errors import StorageError
-from statediff.model.state import ChunkRef, batch_digest
+from statediff.model.state import ChunkRef, batch_digest, is_fully_observed
 
 CACHE_BYTES: Final = 64 * 1024 * 1024
 """Chunks kept in memory by one store, by the size of their buffers."""
@@ -56,7 +56,7 @@ class DiskChunks:
                 self._write(digest, path, batch)
             self._stored.add(digest)
             self._keep(digest, batch)
-        return ChunkRef(digest, batch.num_rows)
+        return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         batch = self._cached.get(ref.digest)

@@ -33,6 +33,7 @@ from statediff.model.cells import (
 from statediff.model.schema import EntityType
 from statediff.model.state import (
     ChunkRef,
+    MemoryChunks,
     Row,
     Table,
     batch_keys,
@@ -143,8 +144,22 @@ def _chunk_pairs(
     before: Table, after: Table, trust_digests: bool
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     for left, right in zip(before.chunks, after.chunks, strict=True):
-        if not _is_known_equal(left, right, trust_digests):
+        if not _is_known_equal(left, right, trust_digests) and not _is_one_piece_equal(
+            before, left, after, right
+        ):
             yield before.store.get(left), after.store.get(right)
+
+
+def _is_one_piece_equal(before: Table, left: ChunkRef, after: Table, right: ChunkRef) -> bool:
+    """Whether two chunks that lie in memory in one piece are equal there, byte by byte."""
+    if not (isinstance(before.store, MemoryChunks) and isinstance(after.store, MemoryChunks)):
+        return False
+    return (
+        left.rows == right.rows
+        and (left.is_fully_observed or right.is_fully_observed)
+        and bool(before.store.piece(left).equals(after.store.piece(right)))
+        and bool(before.store.get(left).schema.equals(after.store.get(right).schema, True))
+    )
 
 
 class _KeyOrders(Sequence[tuple[Any, ...]]):
