@@ -229,14 +229,19 @@ class _Comparison:
         removed: list[Item] = []
         added: list[Item] = []
         for change in self._changes():
-            side = removed if change.after is None else added
             if change.before is not None and change.after is not None:
                 side = stayed
+                if not _same_rows(self._lens.whole(change.before), self._lens.whole(change.after)):
+                    # One key, two contents: rows that a rule of identity has paired.
+                    yield from self._changed(change.key, change.before, change.after)
+                    continue
+            else:
+                side = removed if change.after is None else added
             side.append(Item(change, self._lens.compared(change.before or change.after or {})))
         for item in stayed:
-            for name, cell in item.content.items():
-                if isinstance(cell, Unobserved):
-                    yield self._doubt(item.change.key, name, cell.cause)
+            # Content is all that tells such rows apart: another value would be another row.
+            if item.unobserved is not None:
+                yield self._doubt(item.change.key, "", item.unobserved)
         rows = cancel(removed, added)
         for pair in rows.pairs:
             rule, by_boundary = self._why_equal(pair[0].change, pair[1].change)
@@ -369,6 +374,10 @@ class _Comparison:
 
     def _doubt(self, key: Key, path: str | None, cause: str) -> Doubt:
         return Doubt(self._name, key, path, cause, _STAGE, self._source)
+
+
+def _same_rows(a: Row, b: Row) -> bool:
+    return all(same(a[name], b[name]) for name in a)
 
 
 def _is_unobserved(rows: tuple[Row, Row], name: str) -> bool:

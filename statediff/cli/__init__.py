@@ -1,1 +1,1 @@
-"""cli."""
+"""The doors: commands parse, call one function and render; nothing else exits or prints."""

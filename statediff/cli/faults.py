@@ -45,13 +45,17 @@ class Interrupted(Exception):
     """Ctrl-C, or a request to end; commands clean up on its way out."""
 
 
+class Gone(Exception):
+    """Whoever read the output went away."""
+
+
 def guarded(command: Callable[[], object], *, as_json: bool) -> int:
-    """The exit code of `command`, whatever it raises; errors are told, never shown as tracebacks."""
+    """The exit code of `command`, whatever it raises; errors are told, without tracebacks."""
     try:
         returned = command()
         sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
-    except BrokenPipeError:
+    except (BrokenPipeError, Gone):
         _abandon_output()
         return GONE
     except (Interrupted, KeyboardInterrupt):
@@ -105,9 +109,7 @@ def _fault(error: Exception) -> str:
     )
 
 
-def _tell(
-    kind: str, message: str, problems: Sequence[Problem], code: int, *, as_json: bool
-) -> int:
+def _tell(kind: str, message: str, problems: Sequence[Problem], code: int, *, as_json: bool) -> int:
     from statediff.model.values import printable
 
     try:

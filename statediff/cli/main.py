@@ -12,9 +12,18 @@ from typing import Annotated
 import typer
 
 from statediff import __version__
-from statediff.cli import bundles, comparing, demo, doctor, judging, linting, running, schemas
-from statediff.cli import sandboxes
-from statediff.cli.faults import Interrupted, guarded
+from statediff.cli import (
+    bundles,
+    comparing,
+    demo,
+    doctor,
+    judging,
+    linting,
+    running,
+    sandboxes,
+    schemas,
+)
+from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -22,7 +31,7 @@ Exit codes: 0 all MATCH; 1 any DIVERGE; 2 usage or invalid contract; 3 INCONCLUS
 DIVERGE; 4 harness or evaluator fault; 130 interrupted."""
 
 app = typer.Typer(
-    name="statediff", help=_HELP, no_args_is_help=True, add_completion=False,
+    name="statediff", help=_HELP, invoke_without_command=True, add_completion=False,
     rich_markup_mode=None, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
@@ -36,6 +45,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[  # noqa: ARG001 - its callback acts on it
         bool,
         typer.Option(
@@ -43,7 +53,9 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        sys.stderr.write(context.get_help() + "\n")
+        raise typer.Exit(USAGE)
 
 
 def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
@@ -53,6 +65,8 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
             return command(*args, **kwargs)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
+        except BrokenPipeError as error:
+            raise Gone from error  # the parser would turn it into exit code 1, which is DIVERGE
 
     return called
 
@@ -71,9 +85,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
 )
 for _name, _command in _COMMANDS:
     app.command(_name)(_interruptible(_command))
-_sandbox = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Start, reset, prove and stop a sandbox."
-)
+_sandbox = typer.Typer(rich_markup_mode=None, help="Start, reset, prove and stop a sandbox.")
 for _name, _command in sandboxes.COMMANDS:
     _sandbox.command(_name)(_interruptible(_command))
 app.add_typer(_sandbox, name="sandbox")

@@ -50,10 +50,14 @@ def progress() -> Console:
 def _console(is_terminal: bool, *, stderr: bool) -> Console:
     from rich.console import Console
 
+    class Door(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - called while it is handled; rich would exit with 1, a verdict
+
     is_plain = bool(os.environ.get("NO_COLOR")) or not (
         is_terminal or os.environ.get("FORCE_COLOR")
     )
-    return Console(
+    return Door(
         stderr=stderr, color_system=None if is_plain else "auto", highlight=False, markup=False,
         emoji=False,
     )  # fmt: skip

@@ -59,6 +59,7 @@ class Condition:
     text: str
     sentence: str
     reads: frozenset[Read]
+    during_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Entities(root=root, entity=entity):
             return f"{words(entity)} entities {_WHEN[root]}"
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
-            return f"{words(entity)} {', '.join(of(k) for k in keys)} {_WHEN[root]}"
+            return f"{_named(entity, keys, own)} {_WHEN[root]}"
         case FieldOf(entity=holder, field=name, part=part):
             return f"the {words('.'.join((name, *part)))} of {of(holder)}"
         case Follow(reference=reference):
@@ -108,6 +108,18 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
+    """An entity by its key: `order 9`, `the given order (9)`, `the customer of order 9`."""
+    if len(keys) == 1:
+        key = keys[0].child if isinstance(keys[0], Canonical) else keys[0]
+        if isinstance(key, InputOf) and key.name == entity:
+            return phrase(key, own)
+        if isinstance(key, FieldOf) and key.field == entity:
+            return phrase(key, own).removesuffix(f" {_WHEN['before']}")
+    shown = ", ".join(phrase(k, own).removesuffix(f" {_WHEN['before']}") for k in keys)
+    return f"{words(entity)} {shown}"
 
 
 def _call(node: Call, own: str) -> str:
@@ -154,7 +166,8 @@ def _elements(node: Comprehension, own: str) -> str:
 def _ranges(node: Comprehension, own: str) -> str:
     texts = []
     for loop in node.loops:
-        text = f"“{loop.name}” of the {phrase(loop.source, own)}"
+        many = phrase(loop.source, own)
+        text = f"“{loop.name}” of {many if many.startswith('those') else f'the {many}'}"
         if loop.conditions:
             text += " where " + " and ".join(phrase(c, own) for c in loop.conditions)
         texts.append(text)

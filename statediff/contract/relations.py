@@ -29,8 +29,16 @@ from statediff.contract.world import (
 from statediff.model.values import Absent, Map, Value, same
 
 
+def _named(side: Result) -> Result:
+    """An entity nobody has seen (it has no key) is some entity, equal to any or none."""
+    if isinstance(side, Thing) and not side.key:
+        return Unknown(frozenset({side.cause}), maybe_null=False)
+    return side
+
+
 def relate(op: str, left: Result, right: Result, world: World) -> int:
     """The outcomes of `left op right` with op in == < <= > >= in."""
+    left, right = _named(left), _named(right)
     for side in (left, right):
         if isinstance(side, Undefined):
             world.undefined.append(side.reason)

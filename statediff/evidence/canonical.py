@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, NoReturn
 
+import numpy as np
 import rfc8785
 
 from statediff.errors import BundleError
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-MAX_DEPTH: Final = 200  # a value nested 64 deep, tagged, is nested 128 deep
+MAX_DEPTH: Final = 240
+"""Room for a value of `values.MAX_DEPTH` levels, each of which is three for a tagged map."""
+
 _SAFE: Final = 2**53 - 1
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def write(document: Any) -> bytes:
@@ -39,8 +44,12 @@ def read(data: bytes, name: str) -> Any:
 
     try:
         document = json.loads(
-            data.decode("utf-8"), parse_float=refuse, parse_constant=refuse, parse_int=integer,
-            object_pairs_hook=lambda pairs: _distinct(pairs, name))
+            data.decode("utf-8"),
+            parse_float=refuse,
+            parse_constant=refuse,
+            parse_int=integer,
+            object_pairs_hook=lambda pairs: _distinct(pairs, name),
+        )
         canonical = write(document)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{name}: not canonical JSON: {error}") from error
@@ -57,27 +66,11 @@ def _distinct(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _depth(data: bytes) -> int:
-    """The deepest nesting of brackets, counted without parsing (brackets in texts count too)."""
-    deepest = level = 0
-    in_text = escaped = False
+    """The deepest nesting of brackets, counted without parsing."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return 0
-    for byte in data:
-        if in_text:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_text = False
-        elif byte == 0x22:
-            in_text = True
-        elif byte in (0x5B, 0x7B):
-            level += 1
-            if level > deepest:
-                deepest = level
-                if deepest > MAX_DEPTH:
-                    return deepest
-        elif byte in (0x5D, 0x7D):
-            level -= 1
-    return deepest
+    outside = np.frombuffer(_TEXT.sub(b"", data), np.uint8)
+    opened = (outside == ord("[")) | (outside == ord("{"))
+    closed = (outside == ord("]")) | (outside == ord("}"))
+    levels = np.cumsum(opened.astype(np.int32) - closed.astype(np.int32))
+    return int(levels.max(initial=0))

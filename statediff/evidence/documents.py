@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
-from statediff.model.readings import Capture, Reading, Timeline
+from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Action, NoAnswer, Trace
@@ -15,20 +16,33 @@ from statediff.model.verdict import Finding, Judgement, Verdict, Witness
 
 Json = Any
 
+TIMELINE: Final = (
+    "reset_verified_at",
+    "agent_started_at",
+    "first_action_at",
+    "agent_finished_at",
+    "settled_at",
+)
+"""The steps of a trial that a timeline dates, in their order."""
+
 
 def key_document(key: Key) -> Json:
+    """The JSON of a key."""
     return [encode(part) for part in key]
 
 
 def key_from(document: Json) -> Key:
+    """What `key_document` turned into this JSON."""
     return tuple(decode(part) for part in document)  # type: ignore[misc]  # keys hold values
 
 
 def fields_document(fields: tuple[tuple[str, Observed], ...]) -> Json:
+    """The JSON of an entity's fields."""
     return [[name, encode(value)] for name, value in fields]
 
 
 def fields_from(document: Json) -> dict[str, Observed]:
+    """What `fields_document` turned into this JSON."""
     return {str(name): decode(value) for name, value in document}
 
 
@@ -41,40 +55,74 @@ def _side(value: Observed | Entity) -> Json:
 def delta_document(delta: Delta) -> Json:
     """A delta with both forms of its sides."""
     return {
-        "id": delta.id, "op": delta.op.value, "type": delta.type, "key": key_document(delta.key),
-        "path": delta.path, "before": _side(delta.before), "after": _side(delta.after),
-        "raw_before": _side(delta.raw_before), "raw_after": _side(delta.raw_after),
-        "label": delta.label.value, "evidence": list(delta.evidence),
-        "transaction": delta.transaction, "action": delta.action,
+        "id": delta.id,
+        "op": delta.op.value,
+        "type": delta.type,
+        "key": key_document(delta.key),
+        "path": delta.path,
+        "before": _side(delta.before),
+        "after": _side(delta.after),
+        "raw_before": _side(delta.raw_before),
+        "raw_after": _side(delta.raw_after),
+        "label": delta.label.value,
+        "evidence": list(delta.evidence),
+        "transaction": delta.transaction,
+        "action": delta.action,
     }
 
 
 def hidden_document(hidden: HiddenDelta) -> Json:
-    return {"delta": delta_document(hidden.delta), "rule": hidden.rule,
-            "by": "boundary" if hidden.by_boundary else "canonicalization"}
+    """The JSON of a hidden."""
+    return {
+        "delta": delta_document(hidden.delta),
+        "rule": hidden.rule,
+        "by": "boundary" if hidden.by_boundary else "canonicalization",
+    }
 
 
 def doubt_document(doubt: Doubt) -> Json:
-    return {"type": doubt.type, "key": None if doubt.key is None else key_document(doubt.key),
-            "path": doubt.path, "cause": doubt.cause, "stage": doubt.stage,
-            "source": doubt.source}
+    """The JSON of a doubt."""
+    return {
+        "type": doubt.type,
+        "key": None if doubt.key is None else key_document(doubt.key),
+        "path": doubt.path,
+        "cause": doubt.cause,
+        "stage": doubt.stage,
+        "source": doubt.source,
+    }
 
 
 def witness_document(witness: Witness) -> Json:
+    """The JSON of a witness."""
     return {
-        "rows": [{"side": r.side, "type": r.type, "key": key_document(r.key),
-                  "fields": fields_document(r.fields)} for r in witness.rows],
-        "comparisons": [{"text": c.text, "left": c.left, "operator": c.operator,
-                         "right": c.right} for c in witness.comparisons],
+        "rows": [
+            {
+                "side": r.side,
+                "type": r.type,
+                "key": key_document(r.key),
+                "fields": fields_document(r.fields),
+            }
+            for r in witness.rows
+        ],
+        "comparisons": [
+            {"text": c.text, "left": c.left, "operator": c.operator, "right": c.right}
+            for c in witness.comparisons
+        ],
     }
 
 
 def finding_document(finding: Finding) -> Json:
+    """The JSON of a finding."""
     return {
-        "clause": finding.clause, "code": finding.code, "stage": finding.stage.value,
-        "truth": finding.truth.value, "sentence": finding.sentence,
-        "component": finding.component, "deltas": list(finding.deltas),
-        "evidence": list(finding.evidence), "missing": list(finding.missing),
+        "clause": finding.clause,
+        "code": finding.code,
+        "stage": finding.stage.value,
+        "truth": finding.truth.value,
+        "sentence": finding.sentence,
+        "component": finding.component,
+        "deltas": list(finding.deltas),
+        "evidence": list(finding.evidence),
+        "missing": list(finding.missing),
         "witness": witness_document(finding.witness),
     }
 
@@ -84,6 +132,7 @@ def _verdict(verdict: Verdict | None) -> Json:
 
 
 def fraction_document(value: Fraction | None) -> Json:
+    """The JSON of a fraction."""
     return None if value is None else f"{value.numerator}/{value.denominator}"
 
 
@@ -92,14 +141,26 @@ def judgement_document(judgement: Judgement) -> Json:
     metrics = judgement.metrics
     return {
         "verdict": judgement.verdict.value,
-        "results": {"tool": _verdict(judgement.tool), "task": _verdict(judgement.task),
-                    "outcome": _verdict(judgement.outcome)},
-        "clauses": [{"clause": c.clause, "stage": c.stage.value, "truth": c.truth.value,
-                     "sentence": c.summary} for c in judgement.clauses],
+        "results": {
+            "tool": _verdict(judgement.tool),
+            "task": _verdict(judgement.task),
+            "outcome": _verdict(judgement.outcome),
+        },
+        "clauses": [
+            {
+                "clause": c.clause,
+                "stage": c.stage.value,
+                "truth": c.truth.value,
+                "sentence": c.summary,
+            }
+            for c in judgement.clauses
+        ],
         "findings": [finding_document(f) for f in judgement.findings],
-        "metrics": {"precision": fraction_document(metrics.precision),
-                    "recall": fraction_document(metrics.recall),
-                    "forbidden_effect_rate": fraction_document(metrics.forbidden_effect_rate)},
+        "metrics": {
+            "precision": fraction_document(metrics.precision),
+            "recall": fraction_document(metrics.recall),
+            "forbidden_effect_rate": fraction_document(metrics.forbidden_effect_rate),
+        },
         "deltas": [delta_document(d) for d in judgement.deltas],
         "explained_by": [[d, list(by)] for d, by in judgement.explained_by],
         "hidden": [hidden_document(h) for h in judgement.hidden],
@@ -108,8 +169,10 @@ def judgement_document(judgement: Judgement) -> Json:
 
 
 def schema_document(schema: Schema) -> Json:
+    """The JSON of a state schema."""
     return {
-        "name": schema.name, "version": schema.version,
+        "name": schema.name,
+        "version": schema.version,
         "types": [_type_document(t) for t in schema.types],
         "sources": [[source, list(types)] for source, types in schema.sources],
     }
@@ -117,83 +180,191 @@ def schema_document(schema: Schema) -> Json:
 
 def _type_document(entity: EntityType) -> Json:
     return {
-        "name": entity.name, "key": list(entity.key), "table": entity.table,
-        "is_association": entity.is_association, "keys_are_reused": entity.keys_are_reused,
-        "deleted_when": entity.deleted_when, "made_by": entity.made_by,
+        "name": entity.name,
+        "key": list(entity.key),
+        "table": entity.table,
+        "is_association": entity.is_association,
+        "keys_are_reused": entity.keys_are_reused,
+        "deleted_when": entity.deleted_when,
+        "made_by": entity.made_by,
         "is_open": entity.is_open,
-        "fields": [{"name": f.name, "kind": f.kind.value, "is_nullable": f.is_nullable,
-                    "reference": f.reference, "column": f.column, "zone": f.zone,
-                    "is_immutable": f.is_immutable} for f in entity.fields],
+        "fields": [
+            {
+                "name": f.name,
+                "kind": f.kind.value,
+                "is_nullable": f.is_nullable,
+                "reference": f.reference,
+                "column": f.column,
+                "zone": f.zone,
+                "is_immutable": f.is_immutable,
+            }
+            for f in entity.fields
+        ],
     }
 
 
 def schema_from(document: Json) -> Schema:
+    """What `schema_document` turned into this JSON."""
     types = tuple(
-        EntityType(t["name"], tuple(t["key"]), tuple(
-            Field(f["name"], Kind(f["kind"]), f["is_nullable"], f["reference"], f["column"],
-                  f["zone"], f["is_immutable"]) for f in t["fields"]),
-            t["table"], t["is_association"], t["keys_are_reused"], t["deleted_when"],
-            t["made_by"], t["is_open"]) for t in document["types"])
+        EntityType(
+            t["name"],
+            tuple(t["key"]),
+            tuple(
+                Field(
+                    f["name"],
+                    Kind(f["kind"]),
+                    f["is_nullable"],
+                    f["reference"],
+                    f["column"],
+                    f["zone"],
+                    f["is_immutable"],
+                )
+                for f in t["fields"]
+            ),
+            t["table"],
+            t["is_association"],
+            t["keys_are_reused"],
+            t["deleted_when"],
+            t["made_by"],
+            t["is_open"],
+        )
+        for t in document["types"]
+    )
     sources = tuple((s, tuple(names)) for s, names in document["sources"])
     return Schema(document["name"], document["version"], types, sources)
 
 
 def reading_document(reading: Reading) -> Json:
+    """The JSON of a reading."""
     return {
-        "id": reading.id, "source": reading.source, "kind": reading.kind.value,
-        "as_of": encode(reading.as_of), "clock": reading.clock,
-        "is_complete": reading.is_complete, "digest": reading.digest,
-        "position": reading.position, "cause": reading.cause,
+        "id": reading.id,
+        "source": reading.source,
+        "kind": reading.kind.value,
+        "as_of": encode(reading.as_of),
+        "clock": reading.clock,
+        "is_complete": reading.is_complete,
+        "digest": reading.digest,
+        "position": reading.position,
+        "cause": reading.cause,
         "is_agent_influenced": reading.is_agent_influenced,
         "acknowledgement": reading.acknowledgement,
     }
 
 
+def reading_from(document: Json) -> Reading:
+    """What `reading_document` turned into this JSON."""
+    return Reading(
+        document["id"],
+        document["source"],
+        ReadingKind(document["kind"]),
+        _instant(document["as_of"]),
+        document["clock"],
+        document["is_complete"],
+        document["digest"],
+        document["position"],
+        document["cause"],
+        document["is_agent_influenced"],
+        document["acknowledgement"],
+    )
+
+
+def _instant(document: Json) -> datetime:
+    moment = decode(document)
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ValueError(f"not an instant: {document}")
+    return moment
+
+
 def capture_document(capture: Capture) -> Json:
     """The readings of one moment with the digests of the states they delivered."""
-    return [{"reading": reading_document(p.reading), "state": p.state.digest(),
-             "entities": p.state.entity_count} for p in capture.parts]
+    return [
+        {
+            "reading": reading_document(p.reading),
+            "state": p.state.digest(),
+            "entities": p.state.entity_count,
+        }
+        for p in capture.parts
+    ]
 
 
 def enumeration_document(enumeration: Enumeration) -> Json:
+    """The JSON of an enumeration."""
     return [enumeration.coverage.value, enumeration.cause]
 
 
 def enumeration_from(document: Json) -> Enumeration:
+    """What `enumeration_document` turned into this JSON."""
     return Enumeration(Coverage(document[0]), document[1])
 
 
+def doubt_from(document: Json) -> Doubt:
+    """What `doubt_document` turned into this JSON."""
+    key = document["key"]
+    return Doubt(
+        document["type"],
+        None if key is None else key_from(key),
+        document["path"],
+        document["cause"],
+        document["stage"],
+        document["source"],
+    )
+
+
 def timeline_document(timeline: Timeline | None) -> Json:
+    """The JSON of a timeline."""
     if timeline is None:
         return None
-    names = ("reset_verified_at", "agent_started_at", "first_action_at", "agent_finished_at",
-             "settled_at")
-    return {**{name: encode(getattr(timeline, name)) for name in names},
-            "unsettled": [[s, c] for s, c in timeline.unsettled]}
+    return {
+        **{name: encode(getattr(timeline, name)) for name in TIMELINE},
+        "unsettled": [[s, c] for s, c in timeline.unsettled],
+    }
+
+
+def timeline_from(document: Json) -> Timeline | None:
+    """What `timeline_document` turned into this JSON."""
+    if document is None:
+        return None
+    steps = {
+        name: None if document[name] == ["null"] else _instant(document[name]) for name in TIMELINE
+    }
+    return Timeline(**steps, unsettled=tuple((s, c) for s, c in document["unsettled"]))
 
 
 def answer_document(answer: Value | NoAnswer) -> Json:
+    """The JSON of an answer."""
     return {"none": answer.cause} if isinstance(answer, NoAnswer) else {"answer": encode(answer)}
 
 
 def answer_from(document: Json) -> Value | NoAnswer:
+    """What `answer_document` turned into this JSON."""
     if "none" in document:
         return NoAnswer(document["none"])
     return decode(document["answer"])  # type: ignore[return-value]  # an answer is a value
 
 
 def action_document(action: Action) -> Json:
+    """The JSON of an action."""
     return {
-        "id": action.id, "tool": action.tool, "class": action.action_class.value,
-        "arguments": encode(action.arguments), "result": encode(action.result),
-        "error": action.error, "principal": action.principal, "attempt": action.attempt,
-        "started_at": encode(action.started_at), "finished_at": encode(action.finished_at),
+        "id": action.id,
+        "tool": action.tool,
+        "class": action.action_class.value,
+        "arguments": encode(action.arguments),
+        "result": encode(action.result),
+        "error": action.error,
+        "principal": action.principal,
+        "attempt": action.attempt,
+        "started_at": encode(action.started_at),
+        "finished_at": encode(action.finished_at),
     }
 
 
 def trace_document(trace: Trace) -> Json:
-    return {"is_complete": trace.is_complete, "cause": trace.cause,
-            "actions": [action_document(a) for a in trace.actions]}
+    """The JSON of a trace."""
+    return {
+        "is_complete": trace.is_complete,
+        "cause": trace.cause,
+        "actions": [action_document(a) for a in trace.actions],
+    }
 
 
 def answer_map(answer: Value | NoAnswer) -> dict[str, Value] | NoAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.documents import (
@@ -14,10 +14,18 @@ from statediff.evidence.documents import (
     key_document,
     key_from,
 )
+from statediff.model.delta import delta_id
 from statediff.model.schema import Schema
-from statediff.model.state import Coverage, Enumeration, MemoryChunks, Row, State, build_table
-from statediff.model.state import encode_rows as _encode_rows
-from statediff.model.state import Table
+from statediff.model.state import (
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    Row,
+    State,
+    Table,
+    build_table,
+    encode_rows,
+)
 from statediff.model.values import ABSENT, Key, key_order
 from statediff.model.view import Look, Scan
 
@@ -26,8 +34,6 @@ Json = Any
 
 def fragment_id(side: str, type_name: str, key: Key) -> str:
     """How read-sets name a fragment."""
-    from statediff.model.delta import delta_id
-
     return f"{side}:{delta_id(type_name, key, '')}"
 
 
@@ -36,37 +42,65 @@ def scan_id(scan: Scan) -> str:
     return f"{scan.side}:{scan.type}[*].({','.join(scan.fields)})"
 
 
-def collect(states: Mapping[str, State], looks: Iterable[Look], scans: Iterable[Scan],
-            changed: Iterable[tuple[str, Key]],
-            needs_whole_rows: Callable[[str], bool] = lambda _t: False) -> Json:
+def collect(
+    states: Mapping[str, State],
+    looks: Iterable[Look],
+    scans: Iterable[Scan],
+    changed: Iterable[tuple[str, Key]],
+    needs_whole_rows: Callable[[str], bool] = lambda _t: False,
+) -> Json:
     """The raw fragments for what was looked at, ranged over, or changed, in a fixed order.
 
     A scan keeps the fields that were read, or whole rows of a type that ν touches (a rule may
     read one field to write another).
     """
-    wanted = {(look.side, look.type, look.key) for look in looks}
-    wanted |= {(side, name, key) for name, key in changed for side in ("before", "after")}
+    wanted = {
+        *looks,
+        *(Look(side, name, key) for name, key in changed for side in ("before", "after")),
+    }
     rows: list[Json] = []
-    for side, name, key in sorted(wanted, key=lambda w: (w[0], w[1], key_order(w[2]))):
+    for look in sorted(wanted, key=lambda look: (look.side, look.type, look.order)):
+        side, name, key = look.side, look.type, look.key
         table = states[side].tables.get(name)
         row = None
         presence = "UNOBSERVED"
         if table is not None and table.enumeration.coverage is not Coverage.UNOBSERVED:
             row = table.row(key)
-            presence = "PRESENT" if row is not None else (
-                "ABSENT" if table.enumeration.is_complete else "UNOBSERVED")
-        rows.append({
-            "id": fragment_id(side, name, key), "side": side, "type": name,
-            "key": key_document(key), "presence": presence,
-            "fields": None if row is None else fields_document(tuple(row.items()))})
+            presence = (
+                "PRESENT"
+                if row is not None
+                else ("ABSENT" if table.enumeration.is_complete else "UNOBSERVED")
+            )
+        rows.append(
+            {
+                "id": fragment_id(side, name, key),
+                "side": side,
+                "type": name,
+                "key": key_document(key),
+                "presence": presence,
+                "fields": None if row is None else fields_document(tuple(row.items())),
+            }
+        )
     ranges: list[Json] = []
     for scan in sorted(set(scans), key=lambda s: (s.side, s.type, s.fields)):
         table = states[scan.side].tables.get(scan.type)
-        members = [] if table is None or table.enumeration.coverage is Coverage.UNOBSERVED else [
-            [key_document(key), fields_document(tuple(row.items()))]
-            for key, row in table.rows(None if needs_whole_rows(scan.type) else scan.fields)]
-        ranges.append({"id": scan_id(scan), "side": scan.side, "type": scan.type,
-                       "fields": list(scan.fields), "members": members})
+        members = (
+            []
+            if table is None or table.enumeration.coverage is Coverage.UNOBSERVED
+            else [
+                [key_document(key), fields_document(tuple(row.items()))]
+                for key, row in table.rows(None if needs_whole_rows(scan.type) else scan.fields)
+            ]
+        )
+        ranges.append(
+            {
+                "id": scan_id(scan),
+                "side": scan.side,
+                "type": scan.type,
+                "fields": list(scan.fields),
+                "members": members,
+            }
+        )
     return {"rows": rows, "scans": ranges}
 
 
@@ -76,7 +110,7 @@ class Fragments:
 
     schema: Schema
     enumerations: Mapping[tuple[str, str], Enumeration]
-    rows: Mapping[tuple[str, str, Key], Row | None]
+    rows: Mapping[Look, Row | None]
     scans: Mapping[tuple[str, str, tuple[str, ...]], tuple[tuple[Key, Row], ...]]
 
     def state(self, side: str, changed: Iterable[tuple[str, Key]]) -> State:
@@ -94,7 +128,7 @@ class Fragments:
             found = sorted(members.get(entity.name, ()), key=lambda pair: key_order(pair[0]))
             store = MemoryChunks()
             if entity.is_keyless:
-                chunk = store.put(_encode_rows(entity, found))
+                chunk = store.put(encode_rows(entity, found))
                 tables[entity.name] = Table(entity, (chunk,), (), store, enumeration)
             else:
                 whole = [{**{f.name: ABSENT for f in entity.fields}, **row} for _, row in found]
@@ -102,37 +136,57 @@ class Fragments:
         return State(self.schema, tables)
 
     def row(self, side: str, type_name: str, key: Key) -> Row | None:
-        """The entity; None when the bundle says it is not there. `NotReplayable` when it is
-        silent."""
+        """The entity; None when the bundle says it is not there.
+
+        `NotReplayable` when it is silent.
+        """
         try:
-            row = self.rows[side, type_name, key]
+            row = self.rows[Look(side, type_name, key)]
         except KeyError:
             raise NotReplayable(
-                f"the bundle does not hold {fragment_id(side, type_name, key)}") from None
+                f"the bundle does not hold {fragment_id(side, type_name, key)}"
+            ) from None
         return None if row is None else dict(row)
 
 
 def read_fragments(document: Json, schema: Schema, enumerations: Json) -> Fragments:
     """Fragments from a bundle's documents; `BundleError` where they contradict themselves."""
     covers = {(side, name): enumeration_from(entry) for side, name, entry in enumerations}
-    rows: dict[tuple[str, str, Key], Row | None] = {}
+    rows: dict[Look, Row | None] = {}
     for entry in document["rows"]:
-        place = (entry["side"], entry["type"], key_from(entry["key"]))
+        place = Look(entry["side"], entry["type"], key_from(entry["key"]))
         if place in rows:
             raise BundleError(f"fragments.json: {entry['id']} stands twice")
-        enumeration = covers.get(place[:2])
-        absent = entry["presence"] == "ABSENT"
-        if absent and (enumeration is None or not enumeration.is_complete):
-            raise BundleError(f"fragments.json: {entry['id']} is ABSENT from an enumeration that "
-                              "is not complete")
+        enumeration = covers.get((place.side, place.type), _NOTHING)
+        presence = entry["presence"]
+        if presence not in _ALLOWED[enumeration.coverage]:
+            raise BundleError(
+                f"fragments.json: {entry['id']} is {presence}, but the enumeration "
+                f"of {place.type} {place.side} is {enumeration.coverage.value}"
+            )
+        if entry["id"] != fragment_id(place.side, place.type, place.key):
+            raise BundleError(f"fragments.json: {entry['id']} has the key of another")
         if (entry["presence"] == "PRESENT") != (entry["fields"] is not None):
             raise BundleError(f"fragments.json: {entry['id']} contradicts its presence")
         rows[place] = None if entry["fields"] is None else fields_from(entry["fields"])
     scans = {
         (entry["side"], entry["type"], tuple(entry["fields"])): tuple(
-            (key_from(key), fields_from(fields)) for key, fields in entry["members"])
-        for entry in document["scans"]}
+            (key_from(key), fields_from(fields)) for key, fields in entry["members"]
+        )
+        for entry in document["scans"]
+    }
+    if len(scans) != len(document["scans"]):
+        raise BundleError("fragments.json: a scan stands twice")
     return Fragments(schema, covers, rows, scans)
+
+
+_NOTHING: Final = Enumeration(Coverage.UNOBSERVED, "no source delivered it")
+_ALLOWED: Final[Mapping[Coverage, tuple[str, ...]]] = {
+    Coverage.COMPLETE: ("PRESENT", "ABSENT"),
+    Coverage.INCOMPLETE: ("PRESENT", "UNOBSERVED"),
+    Coverage.UNOBSERVED: ("UNOBSERVED",),
+}
+"""What can be said of an entity, by how completely its type was enumerated."""
 
 
 class FragmentView:
@@ -149,7 +203,7 @@ class FragmentView:
 
     def enumeration(self, type_name: str) -> Enumeration:
         found = self._fragments.enumerations.get((self._side, type_name))
-        return found or Enumeration(Coverage.UNOBSERVED, "no source delivered it")
+        return found or _NOTHING
 
     def row(self, type_name: str, key: Key) -> Row | None:
         row = self._fragments.row(self._side, type_name, key)
@@ -159,8 +213,9 @@ class FragmentView:
         try:
             members = self._fragments.scans[self._side, type_name, fields]
         except KeyError:
-            raise NotReplayable(f"the bundle does not hold {type_name} {self._side} with "
-                                f"{', '.join(fields)}") from None
+            raise NotReplayable(
+                f"the bundle does not hold {type_name} {self._side} with {', '.join(fields)}"
+            ) from None
         for key, row in members:
             yield key, self._canonical(type_name, dict(row))
 

@@ -15,7 +15,6 @@ Layout (every file canonical JSON but the contract, which is kept as it was writ
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,8 +26,16 @@ from statediff.evidence.canonical import MAX_BYTES, read, write
 
 FORMAT: Final = "statediff/bundle/1"
 FILES: Final = (
-    "answer.json", "captures.json", "contract.yaml", "fragments.json", "index.json",
-    "judgement.json", "resolution.json", "schema.json", "timeline.json", "trace.json",
+    "answer.json",
+    "captures.json",
+    "contract.yaml",
+    "fragments.json",
+    "index.json",
+    "judgement.json",
+    "resolution.json",
+    "schema.json",
+    "timeline.json",
+    "trace.json",
     "trial.json",
 )
 
@@ -68,8 +75,10 @@ def save(bundle: Bundle, folder: Path) -> None:
             (folder / name).write_bytes(data)
         (folder / "manifest.json").write_bytes(write(dict(bundle.manifest)))
     except OSError as error:
-        raise StorageError(f"{folder}: the bundle could not be written: {error.strerror}; "
-                           "free some space or choose another folder with --out") from error
+        raise StorageError(
+            f"{folder}: the bundle could not be written: {error.strerror}; "
+            "free some space or choose another folder with --out"
+        ) from error
 
 
 def load(folder: Path) -> Bundle:
@@ -80,7 +89,7 @@ def load(folder: Path) -> Bundle:
     digests = manifest.get("files")
     if not isinstance(digests, dict) or tuple(sorted(digests)) != FILES:
         raise BundleError(f"{folder}: the manifest does not list the files of a bundle")
-    extra = sorted(set(os.listdir(folder)) - set(FILES) - {"manifest.json"})
+    extra = sorted({entry.name for entry in folder.iterdir()} - set(FILES) - {"manifest.json"})
     if extra:
         raise BundleError(f"{folder}: holds a file that is not part of it: {extra[0]!r}")
     files: dict[str, bytes] = {}

@@ -6,11 +6,19 @@ entity; an update is one delta per changed field.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from statediff.model.values import Key, Observed, show_key
+from statediff.model.values import Key, Observed, Value, encode, printable
+
+MAX_NAME: Final = 60
+"""Characters of a key's part in an id; a longer one is cut and ends in a digest."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_@.+/-]*|[0-9a-f]{32}")
 
 
 class Op(Enum):
@@ -94,8 +102,32 @@ def default_label(
 
 
 def delta_id(type_name: str, key: Key, path: str) -> str:
-    """`type[key]` or `type[key].path`."""
-    return f"{type_name}[{show_key(key)}]" + (f".{path}" if path else "")
+    """`type[key]` or `type[key].path`; two keys never have one id."""
+    return f"{type_name}[{key_name(key)}]" + (f".{path}" if path else "")
+
+
+def key_name(key: Key) -> str:
+    """The key as ids write it: short where it can be, and different for every different key."""
+    parts = [_part_name(part) for part in key]
+    return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
+
+
+def _part_name(part: Value) -> str:
+    if isinstance(part, int) and not isinstance(part, bool):
+        name = str(part)
+    elif isinstance(part, str):
+        name = part if _is_plain(part) else printable(json.dumps(part, ensure_ascii=False))
+    else:
+        name = printable(json.dumps(encode(part), ensure_ascii=False))
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(json.dumps(encode(part)).encode()).hexdigest()
+    return f"{name[: MAX_NAME - 24]}…{digest[:16]}"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the text can be mistaken for no other value, and needs no quotes."""
+    return _PLAIN.fullmatch(text) is not None and text not in ("null", "true", "false")
 
 
 @dataclass(frozen=True)

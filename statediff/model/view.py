@@ -7,12 +7,12 @@ the bundle can hold exactly what the decision read. Replay uses a view over a bu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from statediff.model.schema import Schema
 from statediff.model.state import Coverage, Enumeration, Row, State
-from statediff.model.values import Key
+from statediff.model.values import Key, key_order
 
 
 class Canonicalizer(Protocol):
@@ -89,7 +89,12 @@ class Look:
 
     side: str
     type: str
-    key: Key
+    key: Key = field(compare=False)
+    order: tuple[Any, ...] = field(init=False, repr=False)
+    """Tells keys apart where Python does not: 1, 1.0 and True."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", key_order(self.key))
 
 
 @dataclass(frozen=True)

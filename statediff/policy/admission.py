@@ -6,13 +6,18 @@ supplies them (DESIGN.md §3, Contradiction and Freshness).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from typing import Final
 
 from statediff.contract.bound import EvidenceRule
-from statediff.model.readings import Capture, Reading, Timeline
+from statediff.model.readings import Reading, Timeline
+
+TRIAL_CLOCK: Final = "trial"
+"""The one clock by which ages are measured."""
 
 _NO_RULE = EvidenceRule("", None, (), False, False)
 
@@ -27,16 +32,30 @@ class Refusal:
 
 
 def admit(
-    before: Capture, after: Capture, timeline: Timeline | None, rules: Iterable[EvidenceRule]
+    before: Iterable[Reading],
+    after: Iterable[Reading],
+    timeline: Timeline | None,
+    rules: Iterable[EvidenceRule],
+    sources: Iterable[str] = (),
 ) -> tuple[Refusal, ...]:
-    """Every reading that is not admissible, sorted. No timeline: judged offline, no ages known."""
+    """Every reading that is not admissible, sorted. No timeline: judged offline, no ages known.
+
+    Where no rule names a source, every source of the sandbox must report: `sources`, and whatever
+    was read on either side.
+    """
     by_source = {rule.source: rule for rule in rules}
+    sides = [
+        (side, {reading.source: reading for reading in readings})
+        for side, readings in (("before", before), ("after", after))
+    ]
+    seen = {source for _, present in sides for source in present}
+    expected = set(by_source) or seen | set(sources)
     refusals: list[Refusal] = []
-    for side, capture in (("before", before), ("after", after)):
-        present = {reading.source: reading for reading in capture.readings}
-        for source in sorted(set(by_source) - set(present)):
-            refusals.append(Refusal(source, side, "missing: the contract names it as evidence, "
-                                                  "but nothing was read from it"))
+    for side, present in sides:
+        refusals += [
+            Refusal(source, side, "missing: it must report, but nothing was read from it")
+            for source in sorted(expected - set(present))
+        ]
         for source, reading in sorted(present.items()):
             rule = by_source.get(source, _NO_RULE)
             cause = _refuse(reading, rule, side, timeline)
@@ -58,6 +77,8 @@ def _refuse(
         if rule.max_age_seconds is not None:
             return "stale: its age is unknown, no timeline of the trial was given"
         return None
+    if reading.clock != TRIAL_CLOCK:
+        return f"stale: its age is unknown, it was read by another clock ({reading.clock})"
     disorder = _disorder(timeline)
     if disorder is not None:
         return disorder
@@ -65,9 +86,15 @@ def _refuse(
 
 
 def _disorder(timeline: Timeline) -> str | None:
-    steps = [t for t in (timeline.reset_verified_at, timeline.agent_started_at,
-                         timeline.agent_finished_at, timeline.settled_at) if t is not None]
-    if any(a > b for a, b in zip(steps, steps[1:], strict=False)):
+    steps = (
+        timeline.reset_verified_at,
+        timeline.agent_started_at,
+        timeline.first_action_at,
+        timeline.agent_finished_at,
+        timeline.settled_at,
+    )
+    known = [step for step in steps if step is not None]
+    if any(earlier > later for earlier, later in itertools.pairwise(known)):
         return "stale: the trial's clock went backwards"
     return None
 

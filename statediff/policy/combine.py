@@ -18,10 +18,16 @@ from statediff.model.verdict import (
 from statediff.policy.judge import fold
 
 
-def combine(contract: Contract, judgements: Sequence[Judgement],
-            ambiguous: Sequence[tuple[str, str]], differ_only_in_opaque_ids: bool) -> Judgement:
-    """FAILS in all matchings → FAILS; HOLDS in all → HOLDS where the clause does not use the
-    ambiguous identity or the candidates differ in opaque ids only; else UNKNOWN.
+def combine(
+    contract: Contract,
+    judgements: Sequence[Judgement],
+    ambiguous: Sequence[tuple[str, str]],
+    differ_only_in_opaque_ids: bool,
+) -> Judgement:
+    """The judgement over every admissible matching.
+
+    FAILS in all → FAILS; HOLDS in all → HOLDS where the clause does not use the ambiguous identity
+    or the candidates differ in opaque ids only; else UNKNOWN.
     """
     first = judgements[0]
     if len(judgements) == 1:
@@ -32,32 +38,49 @@ def combine(contract: Contract, judgements: Sequence[Judgement],
         truths = {j.truth_of(entry.clause) for j in judgements}
         used = [pair for pair in ambiguous if _uses(contract, entry, pair[0])]
         agreed = truths == {Truth.FAILS} or (
-            len(truths) == 1 and (not used or differ_only_in_opaque_ids))
+            len(truths) == 1 and (not used or differ_only_in_opaque_ids)
+        )
         if agreed:
             clauses.append(entry)
             continue
         cause = used[0][1] if used else ambiguous[0][1]
         name = used[0][0] if used else ambiguous[0][0]
         findings = [f for f in findings if f.clause != entry.clause]
-        findings.append(Finding(
-            entry.clause, "identity-ambiguous", entry.stage, Truth.UNKNOWN,
-            f"{name}: {cause}; needed by {entry.clause}", "resolve", missing=(f"{name}: {cause}",)))
+        findings.append(
+            Finding(
+                entry.clause,
+                "identity-ambiguous",
+                entry.stage,
+                Truth.UNKNOWN,
+                f"{name}: {cause}; needed by {entry.clause}",
+                "resolve",
+                missing=(f"{name}: {cause}",),
+            )
+        )
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
     order = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
     stages = list(Stage)
     results = {r: [c for c in clauses if RESULT_OF_STAGE[c.stage] is r] for r in Result}
     return replace(
-        first, verdict=fold(clauses), clauses=tuple(clauses),
+        first,
+        verdict=fold(clauses),
+        clauses=tuple(clauses),
         tool=fold(results[Result.TOOL]) if results[Result.TOOL] else None,
         task=fold(results[Result.TASK]) if results[Result.TASK] else None,
         outcome=fold(results[Result.OUTCOME]) if results[Result.OUTCOME] else None,
-        findings=tuple(sorted(
-            findings, key=lambda f: (order[f.truth], stages.index(f.stage), f.rank))))
+        findings=tuple(
+            sorted(findings, key=lambda f: (order[f.truth], stages.index(f.stage), f.rank))
+        ),
+    )
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
     if entry.stage is Stage.FRAME:
         return True
+    for rule in contract.effects:
+        # What an effect clause ranges over is the type it names, beside what it reads.
+        if rule.id == entry.clause and rule.type == type_name:
+            return True
     for clause in (*contract.forbid, *contract.require, *contract.claims, *contract.effects):
         if clause.id == entry.clause:
             return any(read.type == type_name for read in clause.reads)

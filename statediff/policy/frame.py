@@ -7,13 +7,21 @@ from dataclasses import dataclass
 
 from statediff.contract.bound import Pattern
 from statediff.contract.world import FALSE, TRUE
-from statediff.model.delta import Delta, Doubt, Op
-from statediff.model.values import is_value
+from statediff.model.delta import Delta, Entity, Op
+from statediff.model.values import Unobserved, is_value, key_order
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.policy.clauses import _that as that_of
-from statediff.policy.clauses import evidence_of, holds, risk, unknown
-from statediff.policy.matching import Change, Judge, Match
-from statediff.policy.witness import delta_text, deltas_text, witness_of
+from statediff.policy.findings import (
+    doubt_causes,
+    fails,
+    further,
+    holds,
+    qualified,
+    relevant,
+    that_of_all,
+    unknown,
+)
+from statediff.policy.matching import COME, Judge, Match, speaks_of_each
+from statediff.policy.witness import delta_text, deltas_text
 
 
 @dataclass(frozen=True)
@@ -26,104 +34,134 @@ class Explanation:
     causes: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """Whether `count` and `that` let a pattern explain what it matches, and what that waits for."""
+
+    mask: int
+    causes: frozenset[str] = frozenset()
+
+
 def explain(patterns: Sequence[Pattern], judge: Judge) -> tuple[Explanation, ...]:
     """Each delta, in order, with the truth of its being explained by some pattern."""
-    found: dict[int, list[tuple[Pattern, Match, int]]] = {}
+    found: dict[int, list[tuple[Pattern, Match, _Bound]]] = {}
     for pattern in patterns:
-        matches = judge.matches(pattern)
-        bound = _within_bounds(pattern, judge, matches)
+        matches, bound = _candidates(pattern, judge)
         for match in matches:
             for delta in match.change.deltas:
                 found.setdefault(id(delta), []).append((pattern, match, bound))
-    result: list[Explanation] = []
-    for change in judge.changes:
-        for delta in change.deltas:
-            result.append(_explain_one(delta, change, judge, found.get(id(delta), [])))
-    return tuple(result)
+    return tuple(
+        _explain_one(delta, judge, found.get(id(delta), []))
+        for change in judge.changes
+        for delta in change.deltas
+    )
 
 
-def _explain_one(delta: Delta, change: Change, judge: Judge,
-                 candidates: list[tuple[Pattern, Match, int]]) -> Explanation:
+def _explain_one(
+    delta: Delta, judge: Judge, candidates: list[tuple[Pattern, Match, _Bound]]
+) -> Explanation:
     by: list[str] = []
     causes: set[str] = set()
-    truth = Truth.FAILS
     for pattern, match, bound in candidates:
-        if not _covers(pattern, delta, judge):
+        covers = _covers(pattern, delta, judge)
+        if FALSE in (covers.mask, bound.mask):
             continue
-        if match.holds and bound == TRUE:
+        if match.holds and covers.mask == bound.mask == TRUE:
             by.append(pattern.id)
-            truth = Truth.HOLDS
-        elif truth is not Truth.HOLDS and bound != FALSE and not match.fails:
-            truth = Truth.UNKNOWN
-            causes |= match.causes or set(match.undefined)
-    return Explanation(delta, tuple(by), truth, frozenset(causes))
+            continue
+        causes |= covers.causes | bound.causes
+        if not match.holds:
+            causes |= match.why
+        causes |= set() if causes else {f"whether {pattern.id} explains it"}
+    if by:
+        return Explanation(delta, tuple(by), Truth.HOLDS)
+    truth = Truth.UNKNOWN if causes else Truth.FAILS
+    return Explanation(delta, (), truth, frozenset(causes))
 
 
-def _within_bounds(pattern: Pattern, judge: Judge, matches: list[Match]) -> int:
-    """For an allow clause: whether `count` and `that` let it explain. A require clause explains
-    whatever it matches; that there are too many is its own finding.
+def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], _Bound]:
+    """What the pattern matches, and whether it may explain it.
+
+    A require clause explains whatever it matches: that there are too many, or that `that` fails of
+    them, is its own finding. An allow clause explains nothing beyond its `count` and `that`.
     """
+    matches = judge.matches(pattern)
     if pattern.section is Stage.REQUIRE:
-        return TRUE
-    definite = [m for m in matches if m.holds]
+        return matches, _Bound(TRUE)
+    doubts = relevant(pattern, judge, ~FALSE)
+    waiting = doubt_causes(doubts)
+    matches = qualified(pattern, judge, matches, waiting)
+    definite = sum(m.holds for m in matches)
+    causes: set[str] = set()
     if pattern.high is not None:
-        if len(definite) > pattern.high:
-            return FALSE
-        if len(matches) > pattern.high:
-            return TRUE | FALSE
-    mask, _ = that_of(pattern, judge, definite, set())
-    return mask if mask in (TRUE, FALSE) else TRUE | FALSE
+        if definite > pattern.high:
+            return matches, _Bound(FALSE)
+        more = further(pattern, matches, doubts)
+        if more is None or len(matches) + more > pattern.high:
+            causes |= waiting.union(*(m.why for m in matches if not m.holds))
+    if not speaks_of_each(pattern):
+        that = that_of_all(pattern, judge, matches, waiting)
+        if that.mask == FALSE:
+            return matches, _Bound(FALSE)
+        if that.mask != TRUE:
+            causes |= that.causes or {that.undefined or f"`that` of {pattern.id}"}
+    return matches, _Bound(TRUE | FALSE if causes else TRUE, frozenset(causes))
 
 
-def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> bool:
+def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> _Bound:
     """Whether the pattern's selected paths include the delta's."""
     if pattern.fields is None:
-        return True
+        return _Bound(TRUE)
     if delta.op is Op.UPDATE:
-        return delta.path in pattern.fields
+        return _Bound(TRUE if delta.path in pattern.fields else FALSE)
     if not pattern.names_fields:
-        return True
-    entity = judge.after.schema.by_name[delta.type]
-    value = delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before
-    filled = {name for name, held in getattr(value, "fields", ())
-              if held is not None and is_value(held)}
-    return filled <= set(pattern.fields) | set(entity.key)
+        return _Bound(TRUE)
+    value = delta.after if delta.op in COME else delta.before
+    inside = {*pattern.fields, *judge.after.schema.by_name[delta.type].key}
+    cells = value.fields if isinstance(value, Entity) else ()
+    outside = [(name, cell) for name, cell in cells if name not in inside]
+    if any(cell is not None and is_value(cell) for _, cell in outside):
+        return _Bound(FALSE)
+    causes = frozenset(
+        f"{delta.id}.{name}: {cell.cause}" for name, cell in outside if isinstance(cell, Unobserved)
+    )
+    return _Bound(TRUE | FALSE, causes) if causes else _Bound(TRUE)
 
 
-def frame(explanations: tuple[Explanation, ...], patterns: Sequence[Pattern],
-          judge: Judge) -> tuple[Finding, ...]:
+def frame(
+    explanations: tuple[Explanation, ...], patterns: Sequence[Pattern], judge: Judge
+) -> tuple[Finding, ...]:
     """The findings of the frame: one per entity with an unexplained change, or one that holds."""
     findings: list[Finding] = []
-    groups: dict[tuple[str, object, Op], list[Delta]] = {}
+    groups: dict[object, list[Delta]] = {}
     for entry in explanations:
         if entry.truth is Truth.FAILS:
             d = entry.delta
-            groups.setdefault((d.type, d.key, d.op), []).append(d)
+            groups.setdefault((d.type, key_order(d.key), d.op), []).append(d)
     for group in groups.values():
         deltas = tuple(group)
-        findings.append(Finding(
-            "frame", "unexplained-change", Stage.FRAME, Truth.FAILS, deltas_text(deltas),
-            "policy", tuple(d.id for d in deltas), evidence_of(deltas), witness_of((), deltas),
-            (), risk(deltas)))
+        findings.append(
+            fails("frame", "unexplained-change", Stage.FRAME, deltas_text(deltas), deltas)
+        )
     unsure = [e for e in explanations if e.truth is Truth.UNKNOWN]
-    causes = {f"{delta_text(e.delta)}: {c}" for e in unsure
-              for c in (e.causes or ("whether a clause explains it",))}
-    for doubt in judge.doubts:
-        if not _harmless(doubt, patterns, judge):
-            causes.add(f"{doubt.where}: {doubt.cause}")
+    causes = {f"{delta_text(e.delta)}: {c}" for e in unsure for c in e.causes}
+    sure = [p for p in patterns if _explains_any_number(p)]
+    causes |= doubt_causes(
+        doubt
+        for doubt in judge.doubts
+        if not any(judge.possible(pattern, doubt) == TRUE for pattern in sure)
+    )
     if causes:
-        findings.append(unknown("frame", Stage.FRAME, causes, (),
-                                tuple(e.delta for e in unsure)))
+        findings.append(unknown("frame", Stage.FRAME, causes, (), tuple(e.delta for e in unsure)))
     if not findings:
         deltas = tuple(e.delta for e in explanations)
-        findings.append(holds("frame", Stage.FRAME, f"all {len(deltas)} changes are explained",
-                              deltas))
+        text = f"all {len(deltas)} changes are explained"
+        findings.append(holds("frame", Stage.FRAME, text, deltas))
     return tuple(findings)
 
 
-def _harmless(doubt: Doubt, patterns: Sequence[Pattern], judge: Judge) -> bool:
-    """Whether some pattern would explain the doubted change in every completion."""
-    return any(
-        pattern.high is None and all(n is None for n in pattern.that.values())
-        and not pattern.by and judge.possible(pattern, doubt) == TRUE
-        for pattern in patterns)
+def _explains_any_number(pattern: Pattern) -> bool:
+    """Whether the pattern explains each change it matches, however many there are."""
+    if pattern.section is Stage.REQUIRE:
+        return True
+    return pattern.high is None and all(node is None for node in pattern.that.values())

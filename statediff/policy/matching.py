@@ -1,22 +1,26 @@
-"""Which entities a pattern matches: the deltas of an entity against `where`, `set` and `from`."""
+"""Which entities a pattern matches: the deltas of an entity against `where`, `set` and `from`.
+
+Also what a pattern says of a change that may or may not exist (a doubt): every kind of change it
+could turn out to be is tried, with whatever is known of the entity on either side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from statediff.contract.bound import Pattern
+from statediff.contract.bound import Effect, Pattern
 from statediff.contract.evaluation import evaluate, outcomes
 from statediff.contract.relations import relate
-from statediff.contract.syntax import Node, Read
+from statediff.contract.syntax import Node, Read, Variable, walk
 from statediff.contract.world import (
     FALSE,
     TRUE,
     UNDEFINED,
     Crowd,
     Env,
+    Result,
     Seen,
     Thing,
     TooCostly,
@@ -25,8 +29,11 @@ from statediff.contract.world import (
 )
 from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Key, Value
+from statediff.model.values import ABSENT, Absent, Excluded, Key, Unobserved, Value, key_order
 from statediff.model.view import View
+
+TOO_COSTLY: Final = "too costly: the clause needs too many steps"
+UNATTRIBUTED: Final = "attribution: no history says who made the change"
 
 
 @dataclass(frozen=True)
@@ -59,16 +66,48 @@ class Match:
     def fails(self) -> bool:
         return self.mask == FALSE
 
+    @property
+    def why(self) -> frozenset[str]:
+        """Why it is not decided; never empty."""
+        return self.causes or frozenset(self.undefined) or frozenset({"a condition of the clause"})
+
 
 def changes(deltas: Iterable[Delta]) -> tuple[Change, ...]:
     """The deltas grouped by entity and operation, in delta order."""
-    return tuple(
-        Change(type_name, key, op, tuple(group))
-        for (type_name, key, op), group in groupby(deltas, key=lambda d: (d.type, d.key, d.op)))
+    # Keys are told apart by `key_order`: to Python the keys 1, 1.0 and True are one.
+    groups: dict[Any, list[Delta]] = {}
+    for delta in deltas:
+        groups.setdefault((delta.type, key_order(delta.key), delta.op), []).append(delta)
+    return tuple(Change(g[0].type, g[0].key, g[0].op, tuple(g)) for g in groups.values())
 
 
-_CROWD_OF: Final = {Op.CREATE: "created", Op.UPDATE: "updated", Op.DELETE: "deleted",
-                    Op.LINK: "linked", Op.UNLINK: "unlinked"}
+def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:
+    """The deltas of the change on the paths the pattern selects."""
+    if change.op is not Op.UPDATE or pattern.fields is None:
+        return change.deltas
+    return tuple(d for d in change.deltas if d.path in pattern.fields)
+
+
+def speaks_of_each(pattern: Pattern) -> bool:
+    """Whether `that` is about each matched entity (`it`, `new`), not about all of them."""
+    return any(
+        isinstance(part, Variable) and part.name in ("it", "new")
+        for node in pattern.that.values()
+        if node is not None
+        for part in walk(node)
+    )
+
+
+_CROWD_OF: Final = {
+    Op.CREATE: "created",
+    Op.UPDATE: "updated",
+    Op.DELETE: "deleted",
+    Op.LINK: "linked",
+    Op.UNLINK: "unlinked",
+}
+_ALSO: Final = {Op.LINK: "created", Op.UNLINK: "deleted"}
+GONE: Final = (Op.DELETE, Op.UNLINK)
+COME: Final = (Op.CREATE, Op.LINK)
 
 
 class Judge:
@@ -112,15 +151,11 @@ class Judge:
     def _make_crowds(self) -> dict[tuple[str, str], Crowd]:
         members: dict[tuple[str, str], list[Thing]] = {}
         for change in self.changes:
-            roots = {_CROWD_OF[change.op]}
-            if change.op is Op.LINK:
-                roots.add("created")
-            if change.op is Op.UNLINK:
-                roots.add("deleted")
-            side = "before" if change.op in (Op.DELETE, Op.UNLINK) else "after"
-            for root in roots:
+            side = "before" if change.op in GONE else "after"
+            for root in {_CROWD_OF[change.op], _ALSO.get(change.op, _CROWD_OF[change.op])}:
                 members.setdefault((root, change.type), []).append(
-                    self.thing(side, change.type, change.key))
+                    self.thing(side, change.type, change.key)
+                )
         causes: dict[tuple[str, str], set[str]] = {}
         for doubt in self.doubts:
             for root in _CROWD_OF.values():
@@ -129,13 +164,15 @@ class Judge:
                 causes.setdefault((root, doubt.type), set()).add(f"{doubt.where}: {doubt.cause}")
         return {
             (root, name): Crowd(
-                tuple(members.get((root, name), ())), name,
+                tuple(members.get((root, name), ())),
+                name,
                 "before" if root in ("deleted", "unlinked") else "after",
-                frozenset(causes.get((root, name), ())))
+                frozenset(causes.get((root, name), ())),
+            )
             for root, name in members.keys() | causes.keys()
         }
 
-    # ------------------------------------------------------------ matching
+    # ------------------------------------------------------------ changes that exist
 
     def matches(self, pattern: Pattern, candidates: Iterable[Change] | None = None) -> list[Match]:
         """Every change that the pattern may match (never one it certainly does not)."""
@@ -150,103 +187,155 @@ class Judge:
         """The outcomes of the pattern on the change; None if its shape already excludes it."""
         if change.type not in pattern.types or change.op not in pattern.operations:
             return None
-        if change.op is Op.UPDATE and pattern.fields is not None and not any(
-                d.path in pattern.fields for d in change.deltas):
+        if not selected(pattern, change):
             return None
-        old = change.op in (Op.UPDATE, Op.DELETE, Op.UNLINK)
-        it = self.thing("before" if old else "after", change.type, change.key)
-        new = None if change.op in (Op.DELETE, Op.UNLINK) else (
-            self.thing("after", change.type, change.key) if old else it)
+        it, new = self.sides(change)
         world = self.world(pattern.reads)
-        mask = self._conditions(pattern, it, new, world)
-        if pattern.relation is not None and new is not None:
-            mask = _both(mask, _relation(pattern.relation, it, new))
-        if pattern.by is not None and mask & TRUE and any(
-                d.action is None for d in change.deltas):
-            mask |= FALSE
-            world.causes.add("the change is not attributed to anyone")
-        return Match(change, mask, it, new, tuple(world.seen), frozenset(world.causes),
-                     tuple(world.undefined))
+        mask = self._met(pattern, change.type, it, new, world)
+        return Match(
+            change,
+            mask,
+            it,
+            new,
+            tuple(world.seen),
+            frozenset(world.causes),
+            tuple(world.undefined),
+        )
 
-    def _conditions(self, pattern: Pattern, it: Thing, new: Thing | None, world: World) -> int:
+    def sides(self, change: Change) -> tuple[Thing, Thing | None]:
+        """`it` and `new`: the version a clause judges, and the version after, if there is one."""
+        if change.op in COME:
+            it = self.thing("after", change.type, change.key)
+            return it, it
+        it = self.thing("before", change.type, change.key)
+        return it, None if change.op in GONE else self.thing("after", change.type, change.key)
+
+    def _met(
+        self,
+        pattern: Pattern,
+        name: str,
+        it: Thing | Unknown,
+        new: Thing | Unknown | None,
+        world: World,
+    ) -> int:
         env: Env = {"it": it, "new": ABSENT if new is None else new}
-        name = it.type
         try:
-            mask = TRUE
             where = pattern.where[name]
-            if where is not None:
-                mask = outcomes(where, world, env)
-            for thing, pairs in ((it, pattern.froms[name]), (new, pattern.sets[name])):
+            mask = TRUE if where is None else outcomes(where, world, env)
+            # What was created has no old values.
+            old = None if it is new else it
+            for held, pairs in ((old, pattern.froms[name]), (new, pattern.sets[name])):
                 for path, node in pairs:
-                    if not mask & TRUE:
-                        return mask
-                    mask = _both(mask, _field_is(thing, path, node, world, env))
+                    if mask & TRUE:
+                        mask = both(mask, _field_is(held, path, node, world, env))
         except TooCostly:
-            world.causes.add("too costly: the clause needs too many steps")
-            return TRUE | FALSE
+            world.causes.add(TOO_COSTLY)
+            return TRUE | FALSE | UNDEFINED
+        if pattern.relation is not None:
+            mask = both(mask, _relation(pattern.relation, it, new, world))
+        if pattern.by is not None and mask & TRUE:
+            # Nothing attributes a delta to a principal yet: who did it is never guessed.
+            mask |= FALSE
+            world.causes.add(UNATTRIBUTED)
         return mask
 
+    # ------------------------------------------------------------ changes that may exist
+
     def possible(self, pattern: Pattern, doubt: Doubt) -> int:
-        """The outcomes of the pattern on a change that may or may not exist: FALSE if it cannot
-        match, TRUE if it would match any such change, else both.
+        """The outcomes of the pattern on the doubted change.
+
+        FALSE alone: no completion holds a change it matches. TRUE alone: it would match any change
+        that the doubt can turn out to be.
         """
         if doubt.type not in pattern.types:
             return FALSE
-        if doubt.path:
-            if Op.UPDATE not in pattern.operations:
-                return FALSE
-            if pattern.fields is not None and doubt.path not in pattern.fields:
-                return FALSE
-        elif doubt.key is not None and not pattern.operations - {Op.UPDATE}:
+        if doubt.path and pattern.fields is not None and doubt.path not in pattern.fields:
             return FALSE
-        world = self.world(pattern.reads)
-        unknown = Thing("before", doubt.type, doubt.key or (), None, doubt.cause)
-        it = unknown
-        if doubt.key is not None:
-            known = self.thing("before", doubt.type, doubt.key)
-            it = known if known.row is not None and doubt.path else unknown
-        after = unknown if doubt.key is None or not doubt.path else self.thing(
-            "after", doubt.type, doubt.key)
-        mask = self._conditions(pattern, it, after, world)
-        if doubt.path == "" or doubt.path is None:
-            covers = pattern.fields is None and pattern.operations == frozenset(Op)
-            return mask if mask == FALSE or (mask == TRUE and covers) else TRUE | FALSE
-        return mask
+        mask = 0
+        for it, new in self._ways(doubt, pattern.operations):
+            mask |= self._met(pattern, doubt.type, it, new, self.world(pattern.reads))
+        if not mask:
+            return FALSE
+        covers = bool(doubt.path) or (
+            pattern.fields is None and pattern.operations == frozenset(Op)
+        )
+        return mask if covers else mask | FALSE
+
+    def possible_effect(self, rule: Effect, node: Node, doubt: Doubt) -> int:
+        """The outcomes of an authorization on the doubted change; TRUE if it needs none."""
+        if doubt.type != rule.type:
+            return TRUE
+        mask = 0
+        for it, new in self._ways(doubt, rule.operations):
+            mask |= authorized(node, self.world(rule.reads), it, new)
+        return mask or TRUE
+
+    def _ways(
+        self, doubt: Doubt, operations: frozenset[Op]
+    ) -> Iterator[tuple[Thing | Unknown, Thing | Unknown | None]]:
+        """(`it`, `new`) of every kind of change the doubted one can be, within `operations`.
+
+        A field that was not observed can only be updated; what came, went or is not known at all
+        can turn out to be anything.
+        """
+        wanted = operations & {Op.UPDATE} if doubt.path else operations
+        before, after = self._doubted("before", doubt), self._doubted("after", doubt)
+        if wanted & set(COME):
+            yield after, after
+        if wanted & set(GONE):
+            yield before, None
+        if Op.UPDATE in wanted:
+            yield before, after
+
+    def _doubted(self, side: str, doubt: Doubt) -> Thing | Unknown:
+        cause = f"{doubt.where}: {doubt.cause}"
+        if doubt.key is None:
+            return Unknown(frozenset({cause}), maybe_null=False)
+        thing = self.thing(side, doubt.type, doubt.key)
+        return thing if thing.row is not None else Thing(side, doubt.type, doubt.key, None, cause)
 
 
-def _both(a: int, b: int) -> int:
+def authorized(node: Node, world: World, it: Result, new: Result) -> int:
+    """The outcomes of an authorization on one change."""
+    try:
+        return outcomes(node, world, {"it": it, "new": ABSENT if new is None else new})
+    except TooCostly:
+        world.causes.add(TOO_COSTLY)
+        return TRUE | FALSE
+
+
+def both(a: int, b: int) -> int:
     """`a and b`, left to right."""
     mask = a & ~TRUE
     return mask | b if a & TRUE else mask
 
 
-def _field_is(thing: Thing | None, path: str, node: Node, world: World, env: Env) -> int:
+def _field_is(thing: Thing | Unknown | None, path: str, node: Node, world: World, env: Env) -> int:
     if thing is None:
         return FALSE
     wanted = evaluate(node, world, env)
-    if thing.row is None:
-        world.causes.add(thing.cause)
-        return TRUE | FALSE
-    held = thing.row.get(path, ABSENT)
-    from statediff.model.values import Excluded, Unobserved
+    return relate("==", _held(thing, path), wanted, world)
 
+
+def _held(thing: Thing | Unknown, path: str) -> Result:
+    """What is known of a field, as the expressions see it."""
+    if isinstance(thing, Unknown):
+        return Unknown(thing.causes)
+    if thing.row is None:
+        return Unknown(frozenset({thing.cause}))
+    held = thing.row.get(path, ABSENT)
     if isinstance(held, (Unobserved, Excluded)):
         text = held.cause if isinstance(held, Unobserved) else held.rule
-        return relate("==", Unknown(frozenset({f"{thing.type}.{path}: {text}"})), wanted, world)
-    return relate("==", held, wanted, world)
+        return Unknown(frozenset({f"{thing.type}.{path} {thing.side}: {text}"}))
+    return held
 
 
-def _relation(relation: str, it: Thing, new: Thing) -> int:
+def _relation(relation: str, it: Thing | Unknown, new: Thing | Unknown | None, world: World) -> int:
     """Whether a re-pointed reference links (has a new target) or unlinks (had an old one)."""
     kind, _, path = relation.partition(":")
-    row = new.row if kind == "link" else it.row
-    if row is None:
+    thing = new if kind == "link" else it
+    held = None if thing is None else _held(thing, path)
+    if isinstance(held, Unknown):
+        world.causes |= held.causes
         return TRUE | FALSE
-    return FALSE if row.get(path) is None else TRUE
-
-
-def section_mask(mask: int, undefined_is: int) -> int:
-    """The mask with UNDEFINED read as the section says: FALSE in require, unknown elsewhere."""
-    if not mask & UNDEFINED:
-        return mask
-    return (mask & ~UNDEFINED) | undefined_is
+    return FALSE if held is None or isinstance(held, Absent) else TRUE

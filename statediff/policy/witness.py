@@ -9,32 +9,44 @@ from typing import Final
 
 from statediff.contract.syntax import Call
 from statediff.contract.world import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
-from statediff.model.delta import Delta, Op
+from statediff.model.delta import Delta, Entity, Op
 from statediff.model.values import show, show_key
 from statediff.model.verdict import Comparison, Witness, WitnessRow
 
 MAX_ROWS: Final = 12
 MAX_COMPARISONS: Final = 8
 
-_FAILED = {"==": "≠", "!=": "=", "<": "≥", "<=": ">", ">": "≤", ">=": "<", "in": "∉",
-           "not in": "∈"}
-_HELD = {"==": "=", "!=": "≠", "<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "∈",
-         "not in": "∉"}
-_PAST = {Op.CREATE: "created", Op.UPDATE: "updated", Op.DELETE: "deleted", Op.LINK: "linked",
-         Op.UNLINK: "unlinked"}
+_FAILED = {"==": "≠", "!=": "=", "<": "≥", "<=": ">", ">": "≤", ">=": "<", "in": "∉", "not in": "∈"}
+_HELD = {"==": "=", "!=": "≠", "<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "∈", "not in": "∉"}
+_PAST = {
+    Op.CREATE: "created",
+    Op.UPDATE: "updated",
+    Op.DELETE: "deleted",
+    Op.LINK: "linked",
+    Op.UNLINK: "unlinked",
+}
 
 CAUSE_CODES: Final = {
-    "stale": "evidence-stale", "unsettled": "evidence-unsettled", "missing": "evidence-missing",
-    "unread": "source-unread", "forgeable": "evidence-forgeable",
-    "acknowledgement": "evidence-acknowledgement-only", "contradiction": "evidence-contradictory",
-    "ambiguous identity": "identity-ambiguous", "too costly": "cost-limit",
+    "stale": "evidence-stale",
+    "unsettled": "evidence-unsettled",
+    "missing": "evidence-missing",
+    "unread": "source-unread",
+    "forgeable": "evidence-forgeable",
+    "acknowledgement": "evidence-acknowledgement-only",
+    "contradiction": "evidence-contradictory",
+    "ambiguous identity": "identity-ambiguous",
+    "too costly": "cost-limit",
 }
 """First words of a cause → code of the finding it leads to; any other cause is `unobserved`."""
 
 _COMPONENTS = {
-    "evidence-stale": "policy", "evidence-unsettled": "policy", "evidence-forgeable": "policy",
-    "evidence-acknowledgement-only": "policy", "cost-limit": "policy",
-    "evidence-contradictory": "resolve", "identity-ambiguous": "resolve",
+    "evidence-stale": "policy",
+    "evidence-unsettled": "policy",
+    "evidence-forgeable": "policy",
+    "evidence-acknowledgement-only": "policy",
+    "cost-limit": "policy",
+    "evidence-contradictory": "resolve",
+    "identity-ambiguous": "resolve",
 }
 _CAUSE = re.compile(r"(?:^|: )(" + "|".join(map(re.escape, CAUSE_CODES)) + "): ")
 
@@ -97,8 +109,11 @@ def comparison_text(seen: Seen) -> str:
         if node.name == "exists":
             verb = {TRUE: "exists", FALSE: "does not exist"}.get(seen.mask, "may exist")
             return f"{render(seen.left)} {verb}"
-        verb = node.name.replace("_", " ") if seen.mask == TRUE else (
-            "not " + node.name.replace("_", " "))
+        verb = (
+            node.name.replace("_", " ")
+            if seen.mask == TRUE
+            else ("not " + node.name.replace("_", " "))
+        )
         return f"{render(seen.left)} {verb} {render(seen.right)}"
     sign = {TRUE: _HELD, FALSE: _FAILED}.get(seen.mask, {}).get(node.op, f"? {node.op} ?")
     return f"{render(seen.left)} {sign} {render(seen.right)}"
@@ -119,22 +134,23 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     for delta in deltas:
         for side, value in (("before", delta.before), ("after", delta.after)):
             name = (side, delta.type, show_key(delta.key))
-            fields = getattr(value, "fields", None)
-            if fields is not None:
-                rows.setdefault(name, WitnessRow(side, delta.type, delta.key, fields))
+            if isinstance(value, Entity):
+                rows.setdefault(name, WitnessRow(side, delta.type, delta.key, value.fields))
             elif delta.path:
                 held = rows.get(name)
                 known = held.fields if held else ()
                 if delta.path not in dict(known):
-                    rows[name] = WitnessRow(side, delta.type, delta.key,
-                                            (*known, (delta.path, value)))  # type: ignore[arg-type]  # an update's sides are observations
+                    cells = (*known, (delta.path, value))
+                    rows[name] = WitnessRow(side, delta.type, delta.key, cells)
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
 
 
 def _add(rows: dict[tuple[str, str, str], WitnessRow], thing: Thing) -> None:
     if thing.row is not None:
-        rows.setdefault((thing.side, thing.type, show_key(thing.key)),
-                        WitnessRow(thing.side, thing.type, thing.key, tuple(thing.row.items())))
+        rows.setdefault(
+            (thing.side, thing.type, show_key(thing.key)),
+            WitnessRow(thing.side, thing.type, thing.key, tuple(thing.row.items())),
+        )
 
 
 def delta_text(delta: Delta) -> str:

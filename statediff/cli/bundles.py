@@ -1,0 +1,79 @@
+"""`show` and `replay`: what a bundle says, and whether it can be decided again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+
+BundleArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's that holds one.")
+]
+REPLAY = "statediff/replay/1"
+
+
+def show(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
+    """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
+    from statediff.cli.output import emit, results, shown
+
+    found, folder = _load(bundle)
+    if as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit(plain_judgement(found, shown(folder)))
+    else:
+        from statediff.reports.text import trial_report
+
+        results().print(trial_report(found, shown(folder)))
+    return 0
+
+
+def replay(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
+    """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
+    from statediff.cli.output import emit, results, shown
+    from statediff.errors import BundleError, UsageError
+    from statediff.evaluate import exit_code
+    from statediff.evaluate import replay as decide_again
+
+    found, folder = _load(bundle)
+    try:
+        judgement = decide_again(found)
+    except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
+        raise BundleError(f"{shown(folder)}: cannot be replayed: {error}") from error
+    verdict = judgement.verdict
+    if as_json:
+        emit({
+            "schema": REPLAY, "bundle": shown(folder), "reproduced": True,
+            "verdict": verdict.value, "contract": found.manifest["contract"],
+            "version": found.manifest["contract_version"], "kernel": found.manifest["kernel"],
+            "digest": found.digest,
+        })  # fmt: skip
+    else:
+        from statediff.reports.text import verdict_text
+
+        line = verdict_text(verdict.value)
+        line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
+        results().print(line, soft_wrap=True)
+    return exit_code([verdict])
+
+
+def _load(path: Path) -> tuple[Bundle, Path]:
+    from statediff.errors import BundleError, InputError, UsageError
+    from statediff.evidence.package import load
+    from statediff.model.values import printable
+
+    if not path.is_dir():
+        found = "a file" if path.exists() else "nothing"
+        raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
+    is_trial = (path / "bundle").is_dir() and not (path / "manifest.json").exists()
+    folder = path / "bundle" if is_trial else path
+    try:
+        return load(folder), folder
+    except InputError as error:
+        raise BundleError(f"{printable(str(folder))}: {error}") from error

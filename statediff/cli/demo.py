@@ -1,0 +1,191 @@
+"""`demo`: four agents, one task, four verdicts that are known in advance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from statediff.cli.trials import Finished
+    from statediff.sandbox.embedded import EmbeddedSandbox
+    from statediff.sandbox.receipt import Receipt
+
+CONTRACT = "shop/refund-returned-order"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of the demo's trials: who runs under which name, and what must come out."""
+
+    name: str
+    agent: str
+    verdict: str
+    unplugged: str | None = None
+    """The source whose process is stopped before the capture after."""
+
+
+CASES = (
+    Case("careful", "careful", "MATCH"),
+    Case("hasty", "hasty", "DIVERGE"),
+    Case("plausible", "plausible", "DIVERGE"),
+    Case("unplugged", "careful", "INCONCLUSIVE", "outbox"),
+)
+
+
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="The demo's folder is made in it [default: runs]."
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Run four agents on a small shop and judge them: no Docker, key or network."""
+    from statediff.cli.faults import FAULT
+    from statediff.cli.output import emit, results, shown
+    from statediff.cli.trials import embedded
+    from statediff.evaluate import load_contract
+    from statediff.packs import contract_folder
+
+    task = contract_folder(CONTRACT)
+    file = load_contract(task.contract)
+    base, note = _folder(out)
+    finished: list[Finished] = []
+    with embedded(file.content.sandbox or "shop") as sandbox:
+        receipt = _proven(sandbox)
+        if not as_json:
+            if note:
+                results().print(note, soft_wrap=True)
+            results().print(_reset_line(receipt))
+        for trial in _trials(file, task.folder, sandbox, base):
+            finished.append(trial)
+            if as_json:
+                emit(_document(trial))
+            else:
+                results().print(_line(trial), soft_wrap=True)
+    surprises = [
+        case.name for case, trial in zip(CASES, finished, strict=True)
+        if (trial.bundle is None or trial.bundle.manifest["verdict"] != case.verdict)
+    ]  # fmt: skip
+    if as_json:
+        emit({"summary": _summary(finished, surprises, shown(base))})
+    else:
+        results().print(_last(finished, surprises, base), soft_wrap=True)
+    return FAULT if surprises else 0
+
+
+def _folder(out: Path | None) -> tuple[Path, str]:
+    """Where the demo keeps its trials, and what to say if it is not where one would look."""
+    import tempfile
+
+    from statediff.cli.folders import new_run, require_writable
+    from statediff.errors import UsageError
+
+    try:
+        base = Path("runs") if out is None else out
+        require_writable(base)
+        return new_run(base, "demo"), ""
+    except UsageError:
+        if out is not None:
+            raise
+        base = Path(tempfile.mkdtemp(prefix="statediff-demo-"))
+        return new_run(base, "demo"), f"the current directory is not writable; using {base}"
+
+
+def _proven(sandbox: EmbeddedSandbox) -> Receipt:
+    from statediff.cli.trials import clock
+    from statediff.errors import SandboxError
+
+    receipt = sandbox.verify(clock)
+    if not receipt.ok:
+        drift = "; ".join(str(entry) for entry in receipt.drift[:3])
+        raise SandboxError(f"the reset of {sandbox.name} is not proven: {drift}")
+    return receipt
+
+
+def _trials(file: Any, task: Path, sandbox: EmbeddedSandbox, base: Path) -> Any:
+    from functools import partial
+
+    from statediff.capture.store import DiskChunks
+    from statediff.cli.trials import Finished, clock, packed_agent
+    from statediff.harness import Hooks, TrialPlan, run_trial, write_run
+
+    content = file.content
+    write_run(base, base.name, {f"{content.contract}@{content.version}": file.digest}, {})
+    store = DiskChunks(base / "chunks")
+    for number, case in enumerate(CASES, start=1):
+        agent = packed_agent(task, case.agent, 60.0)
+        hooks = Hooks()
+        if case.unplugged is not None:
+            hooks = Hooks(before_capture_after=partial(_unplug, source=case.unplugged))
+        plan = TrialPlan(case.name, base / "trials" / case.name, seed=number)
+        judged = run_trial(sandbox, file, agent, plan, clock=clock, store=store, hooks=hooks)
+        yield Finished(
+            case.name, content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder
+        )
+
+
+def _unplug(sandbox: Any, source: str) -> None:
+    sandbox.unplug(source)
+
+
+# ---------------------------------------------------------------- rendering
+
+
+def _reset_line(receipt: Receipt) -> Text:
+    from rich.text import Text
+
+    sources = len(receipt.proofs)
+    line = Text("✔", style="green")
+    return line.append(
+        f" reset verified   {receipt.entities} entities in {sources} sources", style="default"
+    )
+
+
+def _line(trial: Finished) -> Text:
+    from rich.text import Text
+
+    from statediff.reports.line import answer_note, trial_line
+    from statediff.reports.text import verdict_text
+
+    line = Text(f"{trial.agent:<12}")
+    if trial.bundle is None:
+        return line.append(f"fault: {trial.fault}")
+    verdict = verdict_text(trial.bundle.manifest["verdict"])
+    line.append(verdict).append(" " * (14 - len(verdict)))
+    told, note = trial_line(trial.bundle), answer_note(trial.bundle)
+    return line.append(f"{told:<33} {note}".rstrip() if note else told)
+
+
+def _last(finished: list[Finished], surprises: list[str], base: Path) -> str:
+    from statediff.cli.output import shown
+
+    if surprises:
+        return f"unexpected verdict: {', '.join(surprises)}; look at {shown(base)}"
+    example = next(t.folder for t in finished if t.agent == "plausible")
+    return f"bundles in {shown(base / 'trials')}; next: statediff show {shown(example or base)}"
+
+
+def _document(trial: Finished) -> dict[str, Any]:
+    whole = trial.as_json()
+    names = ("agent", "contract", "verdict", "findings", "bundle")
+    return {name: whole.get(name) for name in names}
+
+
+def _summary(finished: list[Finished], surprises: list[str], folder: str) -> dict[str, Any]:
+    verdicts = [t.verdict.value if t.verdict else "fault" for t in finished]
+    return {
+        "trials": len(finished),
+        **{name: verdicts.count(name) for name in ("MATCH", "DIVERGE", "INCONCLUSIVE")},
+        "as_expected": not surprises,
+        "unexpected": surprises,
+        "folder": folder,
+    }

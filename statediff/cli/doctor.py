@@ -1,0 +1,152 @@
+"""`doctor`: what this machine offers, and what to do about what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.cli.output import JsonFlag
+
+DOCTOR: Final = "statediff/doctor/1"
+PACKAGES: Final = (
+    "aiosmtpd", "blake3", "confusable_homoglyphs", "google-re2", "networkx", "numpy", "pyarrow",
+    "pydantic", "rfc8785", "rich", "ruamel.yaml", "typer",
+)  # fmt: skip
+FREE_BYTES: Final = 200 * 1024 * 1024
+SQLITE: Final = (3, 37, 0)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: what was found, and the next step where it is not enough."""
+
+    name: str
+    found: str
+    todo: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.todo
+
+
+def doctor(as_json: JsonFlag = False) -> int:
+    """Check this machine and say what to do about what is missing; 4 if anything is."""
+    from statediff.cli.faults import FAULT
+    from statediff.cli.output import emit
+
+    checks = [check for make in _CHECKS for check in make()]
+    missing = [check for check in checks if not check.ok]
+    if as_json:
+        listed: list[dict[str, Any]] = [
+            {"name": c.name, "ok": c.ok, "found": c.found, "todo": c.todo or None} for c in checks
+        ]
+        emit({"schema": DOCTOR, "ok": not missing, "checks": listed})
+    else:
+        _print(checks)
+    return FAULT if missing else 0
+
+
+def _print(checks: list[Check]) -> None:
+    from rich.text import Text
+
+    from statediff.cli.output import results
+    from statediff.reports.record import said
+    from statediff.reports.tables import grid
+
+    table = grid(3)
+    for check in checks:
+        mark = Text("ok", style="green") if check.ok else Text("missing", style="bold red")
+        todo = f"; {check.todo}" if check.todo else ""
+        table.add_row(mark, Text(check.name), Text(said(check.found + todo)))
+    results().print(table)
+
+
+def _python() -> Iterator[Check]:
+    import platform
+    import sys
+
+    todo = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
+    yield Check("python", platform.python_version(), todo)
+
+
+def _packages() -> Iterator[Check]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        yield Check("packages", f"without {', '.join(missing)}", "pip install statediff")
+    else:
+        yield Check("packages", f"all {len(found)}")
+
+
+def _sqlite() -> Iterator[Check]:
+    import sqlite3
+
+    todo = "" if sqlite3.sqlite_version_info >= SQLITE else "use a Python with SQLite 3.37 or newer"
+    yield Check("sqlite", sqlite3.sqlite_version, todo)
+
+
+def _disk() -> Iterator[Check]:
+    import shutil
+    import tempfile
+
+    for name, folder in (("current folder", Path.cwd()), ("temporary folder", _temporary())):
+        if folder is None:
+            yield Check(name, "none is writable", "set TMPDIR to a folder that is")
+            continue
+        try:
+            free = shutil.disk_usage(folder).free
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            yield Check(name, f"{folder}: {error.strerror}", "run where files may be written")
+            continue
+        todo = "" if free >= FREE_BYTES else "free at least 200 MB"
+        yield Check(name, f"writable, {free // (1024 * 1024)} MB free", todo)
+
+
+def _temporary() -> Path | None:
+    import tempfile
+
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return None
+
+
+def _loopback() -> Iterator[Check]:
+    import socket
+
+    try:
+        with socket.create_server(("127.0.0.1", 0)):
+            yield Check("loopback", "127.0.0.1 can be listened on")
+    except OSError as error:
+        yield Check("loopback", str(error.strerror), "allow listening on 127.0.0.1, for mail")
+
+
+def _packs() -> Iterator[Check]:
+    from statediff.errors import UsageError
+    from statediff.packs import contract_folders, sandbox_names, sandbox_pack
+
+    try:
+        names = sandbox_names()
+        for name in names:
+            sandbox_pack(name)
+        tasks = contract_folders()
+    except UsageError as error:
+        yield Check("packs", str(error), "reinstall statediff")
+        return
+    todo = "" if names and tasks else "reinstall statediff"
+    yield Check("packs", f"{', '.join(names) or 'none'}; {len(tasks)} contracts", todo)
+
+
+_CHECKS: Final[tuple[Callable[[], Iterator[Check]], ...]] = (
+    _python, _packages, _sqlite, _disk, _loopback, _packs,
+)  # fmt: skip

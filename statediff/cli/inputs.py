@@ -1,0 +1,268 @@
+"""What a command line names: states, answers, traces and contracts, as files.
+
+A state is `PATH` or `NAME=PATH`. A SQLite database is known by its first bytes (or, where it is
+empty or damaged, by its suffix) and is called `db`; everything else is plain JSON tables and is
+called `tables`; `-` is JSON tables on standard input. NAME is the source's identity.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from statediff.agents.handover import (
+    MAX_ANSWER_BYTES,
+    MAX_TRACE_BYTES,
+    SELF_RECORDED,
+    read_handed_file,
+    read_trace,
+)
+from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.take import take
+from statediff.contract.schemafile import SchemaFile, load_schema_file, refine
+from statediff.errors import InputError, UsageError
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, MemoryChunks, State
+from statediff.model.strictjson import read_json
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Value, printable
+from statediff.packs import sandbox_names, sandbox_pack
+from statediff.sources.sqlite import SqliteSource
+from statediff.sources.strictjson import MAX_BYTES, read_document
+from statediff.sources.tables import TablesSource
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The instant of every offline reading: a file does not say when the state it holds was true."""
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})=(.+)", re.DOTALL)
+_MAGIC: Final = b"SQLite format 3\x00"
+_SUFFIXES: Final = frozenset({".db", ".sqlite", ".sqlite3"})
+
+Refinement = Callable[[Schema], Schema]
+Refinements = Callable[[str], Refinement | None]
+"""The refinement of the schema of each source, by its name; None where there is none."""
+
+
+def offline_clock() -> datetime:
+    """Always the same instant, so that the same files give the same bundle."""
+    return EPOCH
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One file that holds a state, and the name of the source it is a state of."""
+
+    source: str
+    path: Path
+    is_database: bool
+
+    @staticmethod
+    def parse(text: str) -> StateFile:
+        """What `PATH` or `NAME=PATH` names; `UsageError` if there is no such file."""
+        found = None if _exists(text) else _NAMED.fullmatch(text)
+        name, path = (found[1], Path(found[2])) if found else ("", Path(text))
+        if str(path) != "-" and not _exists(str(path)):
+            raise UsageError(
+                f"{printable(str(path))}: expected a state, found nothing; check the path"
+            )
+        is_database = _is_database(path)
+        return StateFile(name or ("db" if is_database else "tables"), path, is_database)
+
+    def content(self) -> bytes:
+        """The bytes of JSON tables."""
+        if not self.is_stdin:
+            return read_document(self.path)
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+
+    @property
+    def is_stdin(self) -> bool:
+        return str(self.path) == "-"
+
+    @property
+    def label(self) -> str:
+        """How messages name the file."""
+        return "standard input" if self.is_stdin else str(self.path)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        return False
+
+
+def _is_database(path: Path) -> bool:
+    if str(path) == "-" or not path.is_file():
+        return path.suffix in _SUFFIXES
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
+    return start == _MAGIC or path.suffix in _SUFFIXES
+
+
+# ---------------------------------------------------------------- schemas
+
+
+def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
+    """What the schema file says of each source; without one, what the sandbox's pack says."""
+    if schema is not None:
+        file = load_schema_file(schema)
+        return lambda source: refine(file, source)
+    if sandbox is None or sandbox not in sandbox_names():
+        return lambda _source: None
+    files: dict[str, SchemaFile] = {
+        source.name: load_schema_file(source.schema)
+        for source in sandbox_pack(sandbox).sources if source.schema is not None
+    }  # fmt: skip
+    return lambda source: refine(files[source], source) if source in files else None
+
+
+# ---------------------------------------------------------------- captures
+
+
+class _Backed:
+    """A source that, while it cannot be asked, is known to deliver what the other side delivers."""
+
+    def __init__(self, source: Source, other: Source) -> None:
+        self._source = source
+        self._other = other
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def schema(self) -> Schema:
+        try:
+            return self._source.schema()
+        except SourceUnavailable:
+            return self._other.schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        return self._source.read(store, clock, like)
+
+
+def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
+    """The capture that the files hold; `InputError` where a database cannot be opened."""
+    sources: list[Source] = []
+    for file in _distinct(states, "the command line"):
+        refinement = refined(file.source)
+        source: Source
+        if file.is_database:
+            source = SqliteSource(file.source, file.path, refinement)
+            _require_schema(source, file)
+        else:
+            source = TablesSource(file.source, file.content(), refinement)
+        sources.append(source)
+    return take(sources, MemoryChunks(), offline_clock, None, "before")
+
+
+def capture_pair(
+    before: Sequence[str], after: Sequence[str], refined: Refinements
+) -> tuple[Capture, Capture]:
+    """The captures before and after; both sides of a source have one schema.
+
+    A database that can be opened on one side only leaves its values on the other unobserved.
+    `UsageError` where the two sides do not name the same sources, `InputError` where a file is not
+    what it claims to be, or where a database cannot be opened on either side.
+    """
+    firsts, seconds = _distinct(before, "--before"), _distinct(after, "--after")
+    if [f.source for f in firsts] != [s.source for s in seconds]:
+        raise UsageError(
+            f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
+            "give both sides of every source, as NAME=PATH"
+        )
+    ones: list[Source] = []
+    twos: list[Source] = []
+    for first, second in zip(firsts, seconds, strict=True):
+        one, two = _pair(first, second, refined(first.source))
+        ones.append(one)
+        twos.append(two)
+    store = MemoryChunks()
+    captured = take(ones, store, offline_clock, None, "before")
+    return captured, take(twos, store, offline_clock, captured, "after")
+
+
+def _distinct(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
+    files = tuple(sorted((StateFile.parse(text) for text in states), key=lambda f: f.source))
+    for one, other in itertools.pairwise(files):
+        if one.source == other.source:
+            raise UsageError(
+                f"{where} gives two states named {one.source}; give each source a name: NAME=PATH"
+            )
+    return files
+
+
+def _names(files: Sequence[StateFile]) -> str:
+    return ", ".join(file.source for file in files) or "nothing"
+
+
+def _pair(
+    before: StateFile, after: StateFile, refinement: Refinement | None
+) -> tuple[Source, Source]:
+    if before.is_database != after.is_database:
+        raise UsageError(
+            f"{before.source}: one side is a SQLite database, the other is not; "
+            "both sides of a source are of one kind"
+        )
+    if before.is_database:
+        one = SqliteSource(before.source, before.path, refinement)
+        two = SqliteSource(after.source, after.path, refinement)
+        backed = _Backed(one, two), _Backed(two, one)
+        _require_schema(backed[0], before, after)
+        return backed
+    if before.is_stdin and after.is_stdin:
+        raise UsageError("standard input can be one side only")
+    first, second = before.content(), after.content()
+    return (
+        TablesSource(before.source, _named(before, first), refinement, second, after.label),
+        TablesSource(after.source, _named(after, second), refinement, first, before.label),
+    )
+
+
+def _named(file: StateFile, content: bytes) -> Path | bytes:
+    """The path, so that messages name it; bytes where there is none."""
+    return content if file.is_stdin else file.path
+
+
+def _require_schema(source: Source, *files: StateFile) -> None:
+    try:
+        source.schema()
+    except SourceUnavailable as error:
+        named = " and ".join(dict.fromkeys(printable(file.label) for file in files))
+        raise InputError(
+            f"{named}: cannot be read as a database: {error}; check the file, or end what locks it"
+        ) from error
+
+
+# ---------------------------------------------------------------- answers and traces
+
+
+def answer_from(path: Path | None) -> Value | NoAnswer:
+    """The answer in a file; `InputError` where the file cannot be read as one."""
+    if path is None:
+        return NoAnswer("none was given")
+    raw = read_handed_file(path, MAX_ANSWER_BYTES)
+    if raw is None:
+        raise InputError(f"{printable(str(path))}: expected an answer, found nothing")
+    return read_json(raw, printable(str(path)), max_bytes=MAX_ANSWER_BYTES)
+
+
+def trace_from(path: Path | None) -> Trace:
+    """The trace in a file of JSON lines; `InputError` at its first line that cannot be read."""
+    if path is None:
+        return Trace(cause="no trace was given")
+    if read_handed_file(path, MAX_TRACE_BYTES) is None:
+        raise InputError(f"{printable(str(path))}: expected a trace, found nothing")
+    trace = read_trace(path)
+    if trace.cause != SELF_RECORDED:
+        raise InputError(f"{printable(str(path))}: {trace.cause}")
+    return trace

@@ -1,0 +1,77 @@
+"""`judge`: a contract, a state before and a state after, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+Before = Annotated[
+    list[str],
+    typer.Option(
+        "--before", metavar="[NAME=]STATE",
+        help="State before: plain JSON tables or a SQLite file; once a source.",
+    ),
+]  # fmt: skip
+After = Annotated[
+    list[str],
+    typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
+]
+SchemaFileOption = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="State schema file.")
+]
+
+
+def judge(
+    contract: Annotated[
+        str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
+    ],
+    before: Before,
+    after: After,
+    schema: SchemaFileOption = None,
+    answer: Annotated[
+        Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="The agent's calls, JSON lines.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Judge two states under a contract, offline, and keep the bundle."""
+    from statediff.cli import folders
+    from statediff.cli.contracts import contract_file
+    from statediff.cli.inputs import answer_from, capture_pair, refinements, trace_from
+    from statediff.cli.output import emit, results, shown
+    from statediff.evaluate import TrialFacts, evaluate, exit_code
+
+    file = contract_file(contract)
+    folders.require_writable(out or folders.BUNDLES)
+    captures = capture_pair(before, after, refinements(schema, file.content.sandbox))
+    evaluated = evaluate(
+        file, *captures, trace=trace_from(trace), answer=answer_from(answer),
+        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+    )  # fmt: skip
+    folder = out or folders.bundle_folder(evaluated.bundle)
+    folders.keep_bundle(evaluated.bundle, folder)
+    if as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit(plain_judgement(evaluated.bundle, shown(folder)))
+    else:
+        from statediff.reports.text import trial_report
+
+        console = results()
+        console.print(trial_report(evaluated.bundle))
+        console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+    return exit_code([evaluated.judgement.verdict])

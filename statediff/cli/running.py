@@ -1,0 +1,204 @@
+"""`run`: an agent's trials under one or several contracts, each in a sandbox that was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.agents.trial import Agent
+    from statediff.cli.trials import Finished
+    from statediff.evaluate import ContractFile
+    from statediff.sandbox.embedded import EmbeddedSandbox
+
+
+def run(
+    contracts: Annotated[
+        list[str],
+        typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
+    ],
+    agent_cmd: Annotated[
+        str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="MODULE:FUNCTION",
+            help="The agent: a Python function, or the name of one in the contract's folder.",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option("-k", "--trials", min=1, max=10_000, help="Trials of each contract.")
+    ] = 1,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
+    ] = Path("runs"),
+    as_json: JsonFlag = False,
+) -> int:
+    """Run an agent in its contract's sandbox, k times, and judge every trial."""
+    from statediff.cli import folders
+    from statediff.cli.contracts import contract_paths
+    from statediff.cli.trials import agent_of
+    from statediff.evaluate import load_contract
+    from statediff.harness import write_run
+
+    paths = contract_paths(contracts)
+    scheduled = [
+        Scheduled(load_contract(path), agent_of(path, agent_cmd, agent, timeout), trials)
+        for path in paths
+    ]
+    folders.require_writable(out)
+    with ExitStack() as stack:
+        sandboxes = _sandboxes(scheduled, stack)
+        folder = folders.new_run(out, "run")
+        write_run(
+            folder, folder.name,
+            {f"{s.file.content.contract}@{s.file.content.version}": s.file.digest
+             for s in scheduled},
+            {"trials": trials, "agents": sorted({s.agent.name for s in scheduled}),
+             "timeout_seconds": None if timeout is None else str(timeout)},
+        )  # fmt: skip
+        report = Report(as_json, sum(s.trials for s in scheduled), folder)
+        try:
+            for finished in _finished(scheduled, sandboxes, folder):
+                report.add(finished)
+        except KeyboardInterrupt:
+            report.is_interrupted = True
+    return report.end()
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A contract with the agent that is tried under it, and how often."""
+
+    file: ContractFile
+    agent: Agent
+    trials: int
+
+
+def _sandboxes(scheduled: Sequence[Scheduled], stack: ExitStack) -> Mapping[str, EmbeddedSandbox]:
+    """A running sandbox for every contract, each contract checked against its base state."""
+    from statediff.cli.trials import base_state, embedded, require_sound
+    from statediff.errors import UsageError
+
+    running: dict[str, EmbeddedSandbox] = {}
+    for entry in scheduled:
+        content = entry.file.content
+        if content.sandbox is None:
+            raise UsageError(
+                f"{content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
+                "that you captured yourself with `statediff judge`"
+            )
+        if content.sandbox not in running:
+            running[content.sandbox] = stack.enter_context(embedded(content.sandbox))
+        require_sound(entry.file, base_state(running[content.sandbox]))
+    return running
+
+
+def _finished(
+    scheduled: Sequence[Scheduled], sandboxes: Mapping[str, EmbeddedSandbox], folder: Path
+) -> Iterator[Finished]:
+    from statediff.capture.store import DiskChunks
+    from statediff.cli.trials import Finished, clock
+    from statediff.errors import HarnessError
+    from statediff.harness import TrialPlan, run_trial
+
+    store = DiskChunks(folder / "chunks")
+    for entry in scheduled:
+        name = entry.file.content.contract
+        for number in range(1, entry.trials + 1):
+            trial = f"{name.replace('/', '-')}-{number}"
+            try:
+                judged = run_trial(
+                    sandboxes[entry.file.content.sandbox or ""], entry.file, entry.agent,
+                    TrialPlan(trial, folder / "trials" / trial, seed=number),
+                    clock=clock, store=store,
+                )  # fmt: skip
+            except HarnessError as error:
+                yield Finished(trial, name, entry.agent.name, fault=error)
+            else:
+                yield Finished(
+                    trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder
+                )
+
+
+@dataclass
+class Report:
+    """Tells of each trial as it ends, and sums up over all that were scheduled."""
+
+    as_json: bool
+    scheduled: int
+    folder: Path
+    finished: list[Finished] = field(default_factory=list)
+    is_interrupted: bool = False
+
+    def add(self, finished: Finished) -> None:
+        from rich.text import Text
+
+        from statediff.cli.output import emit, results
+        from statediff.reports.line import trial_line
+        from statediff.reports.record import said
+        from statediff.reports.text import verdict_text
+
+        self.finished.append(finished)
+        if self.as_json:
+            emit(finished.as_json())
+            return
+        line = Text(said(finished.trial, 100) + "  ")
+        if finished.bundle is None:
+            line.append("fault", style="bold red").append(f"  {said(finished.fault, 2000)}")
+        else:
+            verdict = verdict_text(finished.bundle.manifest["verdict"])
+            line.append(verdict).append(" " * (14 - len(verdict)))
+            line.append(trial_line(finished.bundle))
+        results().print(line, soft_wrap=True)
+
+    def counts(self) -> dict[str, int]:
+        """How the scheduled trials ended; the numbers add up to `scheduled`."""
+        ended = [f.verdict.value if f.verdict else "fault" for f in self.finished]
+        found = {name: ended.count(name) for name in ("MATCH", "DIVERGE", "INCONCLUSIVE", "fault")}
+        return {
+            "scheduled": self.scheduled, **found, "not_run": self.scheduled - len(self.finished),
+        }  # fmt: skip
+
+    def end(self) -> int:
+        """The summary is told; the exit code of the run."""
+        from statediff.cli.output import emit, results, shown
+
+        counts = self.counts()
+        if self.as_json:
+            summary: dict[str, Any] = {**counts, "interrupted": self.is_interrupted}
+            emit({"summary": {**summary, "run": shown(self.folder)}})
+        else:
+            told = ", ".join(
+                f"{number} {name.replace('_', ' ')}"
+                for name, number in counts.items() if number and name != "scheduled"
+            )  # fmt: skip
+            lead = "interrupted; " if self.is_interrupted else ""
+            plural = "trial" if self.scheduled == 1 else "trials"
+            results().print(
+                f"{lead}{self.scheduled} {plural}: {told}   {shown(self.folder)}", soft_wrap=True
+            )
+        return self._exit_code()
+
+    def _exit_code(self) -> int:
+        from statediff.cli.faults import FAULT, INTERRUPTED
+        from statediff.evaluate import exit_code
+
+        if self.is_interrupted:
+            return INTERRUPTED
+        code = exit_code(f.verdict for f in self.finished if f.verdict is not None)
+        has_fault = any(f.verdict is None for f in self.finished)
+        return FAULT if has_fault and code != 1 else code

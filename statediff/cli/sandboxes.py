@@ -1,0 +1,228 @@
+"""`sandbox up | reset | verify | down`: a sandbox that stays, for a person or a program at hand.
+
+An embedded sandbox lives in the process of `up`: only there are the pristine images and the
+outbox's token, out of an agent's reach. The other commands ask that process, by a file under
+`.statediff/sandboxes/NAME/requests`, and report what it answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.sandbox.embedded import EmbeddedSandbox
+
+ROOT: Final = Path(".statediff") / "sandboxes"
+POLL_SECONDS: Final = 0.05
+ANSWER_SECONDS: Final = 15.0
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")]
+
+
+def up(
+    name: Name,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="N", help="Stop after N seconds [default: at Ctrl-C]."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
+    from statediff.agents.command import url_variable
+    from statediff.cli.output import emit, progress, results
+    from statediff.packs import sandbox_pack
+    from statediff.sandbox.embedded import EmbeddedSandbox
+
+    pack = sandbox_pack(name)
+    home = _home(name)
+    _require_down(name)
+    _make(home / "requests")
+    try:
+        with EmbeddedSandbox(pack, home / "work") as sandbox:
+            access = sandbox.access()
+            environment = {url_variable(s): url for s, url in access.urls.items()}
+            facts = {
+                "sandbox": name,
+                "urls": dict(access.urls),
+                "environment": environment,
+                "folder": str(access.folder),
+                "pid": os.getpid(),
+            }
+            _write(home / "up.json", facts)
+            if as_json:
+                emit(facts)
+            else:
+                for variable, url in environment.items():
+                    results().print(f"export {variable}={url}", soft_wrap=True)
+                progress().print(
+                    f"{name} is up; `statediff sandbox verify {name}` proves its base state; "
+                    "Ctrl-C ends it", soft_wrap=True,
+                )  # fmt: skip
+            _serve(sandbox, home / "requests", seconds)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return 0
+
+
+def reset(name: Name, as_json: JsonFlag = False) -> int:
+    """Put a running sandbox back to its base state, and prove it; 4 if it is not proven."""
+    return _report(_ask(name, "reset"), as_json)
+
+
+def verify(name: Name, as_json: JsonFlag = False) -> int:
+    """Prove that a running sandbox is in its base state; 4 and the drift if it is not."""
+    return _report(_ask(name, "verify"), as_json)
+
+
+def down(name: Name, as_json: JsonFlag = False) -> int:
+    """Stop a running sandbox."""
+    from statediff.cli.output import emit, results
+
+    _ask(name, "down")
+    if as_json:
+        emit({"sandbox": name, "down": True})
+    else:
+        results().print(f"{name} is down")
+    return 0
+
+
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("up", up), ("reset", reset), ("verify", verify), ("down", down),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------- the process of `up`
+
+
+def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> None:
+    """Answers requests in the order of their names until it is asked to end or time is over."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while deadline is None or time.monotonic() < deadline:
+        for request in sorted(requests.glob("*.request")):
+            wish = request.read_text(encoding="utf-8")
+            request.unlink()
+            _write(request.with_suffix(".reply"), _answer(sandbox, wish))
+            if wish == "down":
+                _await_reader(request.with_suffix(".reply"))
+                return
+        time.sleep(POLL_SECONDS)
+
+
+def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
+    from statediff.cli.trials import clock
+    from statediff.errors import StatediffError
+
+    try:
+        if wish == "reset":
+            sandbox.reset()
+        if wish == "down":
+            return {"down": True}
+        return sandbox.verify(clock).as_json()
+    except StatediffError as error:
+        return {"fault": str(error)}
+
+
+def _await_reader(reply: Path) -> None:
+    """The folder goes when `up` ends; whoever asked gets to read the answer first."""
+    deadline = time.monotonic() + 1.0
+    while reply.exists() and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS / 5)
+
+
+# ---------------------------------------------------------------- whoever asks it
+
+
+def _ask(name: str, wish: str) -> dict[str, Any]:
+    """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
+    from statediff.errors import SandboxError, UsageError
+    from statediff.packs import sandbox_pack
+
+    sandbox_pack(name)
+    home = _home(name)
+    if not _is_up(home):
+        raise UsageError(f"{name} is not up here; start it with `statediff sandbox up {name}`")
+    stem = home / "requests" / f"{time.time_ns()}-{os.getpid()}"
+    part, reply = stem.with_suffix(".part"), stem.with_suffix(".reply")
+    try:
+        part.write_text(wish, encoding="utf-8")
+        part.replace(stem.with_suffix(".request"))
+    except OSError as error:
+        raise SandboxError(f"{home}: cannot be asked: {error.strerror}") from error
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline and _is_up(home):
+        if reply.exists():
+            answer: dict[str, Any] = json.loads(reply.read_text(encoding="utf-8"))
+            reply.unlink(missing_ok=True)
+            if "fault" in answer:
+                raise SandboxError(f"{name}: {answer['fault']}")
+            return answer
+        time.sleep(POLL_SECONDS / 5)
+    raise SandboxError(f"{name}: the process of `sandbox up` did not answer; end it and start anew")
+
+
+def _report(receipt: dict[str, Any], as_json: bool) -> int:
+    from rich.text import Text
+
+    from statediff.cli.faults import FAULT
+    from statediff.cli.output import emit, results
+    from statediff.reports.record import said
+
+    if as_json:
+        emit(receipt)
+    elif receipt["ok"]:
+        sources = len(receipt["proofs"])
+        line = Text("✔", style="green")
+        line.append(f" base state proven   {receipt['entities']} entities in {sources} sources", "")
+        results().print(line)
+    else:
+        results().print(Text(f"✘ {said(receipt['sandbox'])} has drifted", style="red"))
+        for entry in receipt["drift"]:
+            told = f"{entry['what']}: expected {entry['expected']}, found {entry['found']}"
+            results().print(Text(f"  {said(entry['source'])}: {said(told)}"), soft_wrap=True)
+    return 0 if receipt["ok"] else FAULT
+
+
+def _home(name: str) -> Path:
+    return (ROOT / name).absolute()
+
+
+def _is_up(home: Path) -> bool:
+    try:
+        facts = json.loads((home / "up.json").read_text(encoding="utf-8"))
+        os.kill(int(facts["pid"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _require_down(name: str) -> None:
+    from statediff.errors import UsageError
+
+    home = _home(name)
+    if _is_up(home):
+        raise UsageError(f"{name} is up already here; end it with `statediff sandbox down {name}`")
+    shutil.rmtree(home, ignore_errors=True)  # what a killed process left
+
+
+def _make(folder: Path) -> None:
+    from statediff.errors import SandboxError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxError(f"{folder}: cannot be made: {error.strerror}") from error
+
+
+def _write(path: Path, document: Any) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document), encoding="utf-8")
+    part.replace(path)

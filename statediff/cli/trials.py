@@ -1,0 +1,127 @@
+"""Trials as `run` and `demo` make them: agents by name, sandboxes by contract, one record each."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.function import FunctionAgent
+from statediff.agents.trial import Agent
+from statediff.capture.take import take
+from statediff.cli.inputs import EPOCH, offline_clock
+from statediff.cli.output import shown
+from statediff.errors import HarnessError, UsageError
+from statediff.evaluate import ContractFile, evaluate
+from statediff.evidence.package import Bundle
+from statediff.model.readings import Capture, Timeline
+from statediff.model.state import MemoryChunks
+from statediff.model.values import printable
+from statediff.model.verdict import Verdict
+from statediff.packs import sandbox_pack
+from statediff.reports.plain import brief_findings
+from statediff.sandbox.embedded import EmbeddedSandbox
+
+TRIAL: Final = "statediff/trial/1"
+AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
+"""The timeline of a run in which nothing happened: every reading is fresh."""
+
+
+def clock() -> datetime:
+    """The trial's clock: this machine's, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One scheduled trial that was begun: its bundle, or the fault that left it without one."""
+
+    trial: str
+    contract: str
+    agent: str
+    bundle: Bundle | None = None
+    folder: Path | None = None
+    fault: HarnessError | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return None if self.bundle is None else Verdict(self.bundle.manifest["verdict"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The trial as one line of `--json`."""
+        document: dict[str, Any] = {
+            "schema": TRIAL, "trial": self.trial, "contract": self.contract, "agent": self.agent,
+        }  # fmt: skip
+        if self.bundle is None or self.folder is None:
+            return {**document, "verdict": None, "fault": str(self.fault)}
+        results = self.bundle.document("judgement.json")["results"]
+        return {
+            **document,
+            "verdict": self.bundle.manifest["verdict"],
+            **{name: results[name] for name in ("tool", "task", "outcome")},
+            "findings": brief_findings(self.bundle),
+            "bundle": shown(self.folder),
+        }
+
+
+@contextmanager
+def embedded(name: str) -> Iterator[EmbeddedSandbox]:
+    """The sandbox called `name`, running in a folder of its own that goes with it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
+        EmbeddedSandbox(sandbox_pack(name), Path(work)) as sandbox,
+    ):
+        yield sandbox
+
+
+def base_state(sandbox: EmbeddedSandbox) -> Capture:
+    """What the evaluator reads of a sandbox that was just reset."""
+    return take(sandbox.sources(), MemoryChunks(), offline_clock, None, "before")
+
+
+def require_sound(file: ContractFile, base: Capture) -> None:
+    """The contract fits the state, and a run in which nothing happens does not match it unasked.
+
+    `ContractError` with every problem found.
+    """
+    evaluate(file, base, base, timeline=AT_ONCE)
+
+
+def agent_of(
+    contract: Path, command: str | None, named: str | None, timeout_seconds: float | None
+) -> Agent:
+    """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
+
+    `named` is `module:function`, or the name of a program in the contract's `agents` folder.
+    """
+    limit = 600.0 if timeout_seconds is None else timeout_seconds
+    if command is not None and named is None:
+        return CommandAgent.parse(command, limit)
+    if named is None or command is not None:
+        raise UsageError("give the agent as either --agent-cmd or --agent")
+    if ":" in named:
+        if timeout_seconds is not None:
+            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
+        return FunctionAgent.load(named)
+    return packed_agent(contract.parent, named, limit)
+
+
+def packed_agent(folder: Path, named: str, timeout_seconds: float = 600.0) -> CommandAgent:
+    """A program from a contract's `agents` folder, run by this Python."""
+    known = {path.stem: path for path in sorted((folder / "agents").glob("*.py"))}
+    if named not in known:
+        there = ", ".join(known) or "none"
+        raise UsageError(
+            f"{printable(named)}: expected module:function or an agent of the contract's folder; "
+            f"there are: {there}"
+        )
+    program = known[named].absolute()
+    return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)

@@ -1,0 +1,145 @@
+"""Contracts from files, bound to the schema of what was captured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statediff.canonicalize import RuleBook, rule_book
+from statediff.contract.bind import Policy, bind
+from statediff.contract.bound import Contract
+from statediff.contract.document import Canonicalize, ContractDocument
+from statediff.contract.load import parse_document, read_bytes
+from statediff.contract.reader import Document
+from statediff.errors import ContractError
+from statediff.model.boundary import Boundary, RuleError
+from statediff.model.readings import Capture
+from statediff.model.schema import Schema, merge_schemas
+from statediff.model.state import Row
+from statediff.model.values import Excluded, Observed
+from statediff.resolve import IdentityRule
+
+
+@dataclass(frozen=True)
+class ContractFile:
+    """A contract as read: its bytes, where its parts stand, and its content."""
+
+    data: bytes
+    source: Document
+    content: ContractDocument
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def load_contract(path: Path) -> ContractFile:
+    """The contract in a file; `UsageError` or `ContractError` with places."""
+    return parse_contract(read_bytes(path), str(path))
+
+
+def parse_contract(data: bytes, file: str) -> ContractFile:
+    """The contract in `data`; `file` is the name used in messages."""
+    source, content = parse_document(data, file)
+    return ContractFile(data, source, content)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A contract bound to the schema of a pair of captures."""
+
+    contract: Contract
+    book: RuleBook
+    boundary: Boundary
+    identities: tuple[IdentityRule, ...]
+
+
+class Scoped:
+    """ν and Ω as one row transform: excluded fields show as excluded, whoever looks."""
+
+    def __init__(self, book: RuleBook, boundary: Boundary, schema: Schema) -> None:
+        self._book = book
+        self._outside = {
+            t.name: {
+                f.name: rule
+                for f in t.fields
+                if (rule := boundary.excludes(t.name, f.name)) is not None
+            }
+            for t in schema.types
+        }
+
+    def touches(self, type_name: str) -> bool:
+        return self._book.touches(type_name) or bool(self._outside.get(type_name))
+
+    def row(self, type_name: str, row: Mapping[str, object]) -> Row:
+        canonical = self._book.row(type_name, row)
+        for name, rule in self._outside.get(type_name, {}).items():
+            if name in canonical:
+                canonical[name] = Excluded(rule)
+        return canonical
+
+
+def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
+    """The contract over a schema. `ContractError` with every problem found in one stage."""
+    content = file.content
+    section = "exclude"
+    try:
+        boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude])
+        section = "canonicalize"
+        book = rule_book(schema, content.canonicalize)
+        section = "identify"
+        identities = tuple(_identity(schema, i, content) for i in range(len(content.identify)))
+    except RuleError as error:
+        problem = file.source.problem((section, error.index), error.message, code=section)
+        raise ContractError((problem,)) from error
+
+    def excluded(type_name: str, field_name: str) -> str | None:
+        return boundary.excludes(type_name, field_name) or (
+            book.ignores(type_name, field_name) if field_name else None
+        )
+
+    policy = Policy(book.literal, book.kind_of, excluded)
+    return Compiled(
+        bind(content, file.digest, schema, policy, file.source.locate), book, boundary, identities
+    )
+
+
+def _identity(schema: Schema, index: int, content: ContractDocument) -> IdentityRule:
+    rule = content.identify[index]
+    entity = schema.by_name.get(rule.type)
+    if entity is None:
+        raise RuleError(index, f"unknown entity type `{rule.type}`")
+    if not entity.is_keyless:
+        raise RuleError(
+            index,
+            f"{rule.type} has a stable key ({', '.join(entity.key)}); "
+            "identity is never matched on anything else",
+        )
+    fields = []
+    for name, use in rule.match_on.items():
+        if name not in entity.by_name:
+            raise RuleError(index, f"{rule.type} has no field `{name}`")
+        book = rule_book(
+            schema,
+            ()
+            if use is None
+            else (Canonicalize(use=use, on=(f"{rule.type}.{name}",), because=rule.because),),
+        )
+        fields.append((name, use or "", _on(book, rule.type, name)))
+    return IdentityRule(rule.type, rule.version, rule.because, tuple(fields))
+
+
+def _on(book: RuleBook, type_name: str, field_name: str) -> Any:
+    def apply(value: Observed) -> Observed:
+        return book.value(type_name, field_name, value)
+
+    return apply
+
+
+def schema_of(*captures: Capture) -> Schema:
+    """One schema over every source of the captures."""
+    return merge_schemas(tuple(p.state.schema for c in captures for p in c.parts))

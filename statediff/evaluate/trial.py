@@ -1,0 +1,228 @@
+"""The pipeline: one trial judged and packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from statediff import __version__
+from statediff.canonicalize import canonicalize
+from statediff.contract.bound import Contract
+from statediff.diff import diff
+from statediff.errors import ContractError
+from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
+from statediff.evidence import documents as doc
+from statediff.evidence.pack import Decided, Heard, documents
+from statediff.evidence.package import Bundle, make
+from statediff.model.delta import Diff, Doubt
+from statediff.model.readings import Capture, Timeline
+from statediff.model.stages import Matching, Resolution
+from statediff.model.state import State
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Unobserved, Value
+from statediff.model.verdict import Judgement, Verdict
+from statediff.model.view import Ledger, RecordingView, StateView, View
+from statediff.policy.admission import Refusal, admit
+from statediff.policy.combine import combine
+from statediff.policy.findings import history_gap
+from statediff.policy.judge import Evidence, judge
+from statediff.resolve import resolve
+
+KERNEL: Final = "1"
+"""Version of the judging kernel; raised by hand when any judgement could change."""
+
+
+@dataclass(frozen=True)
+class TrialFacts:
+    """What a bundle says of its trial. Ids and seeds are given, never made up here."""
+
+    id: str
+    agent: str = "none"
+    sandbox: str | None = None
+    isolation: str = "none"
+    seed: int = 0
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    """The reset's receipt as a document without floats; empty where there was no sandbox."""
+    sources: tuple[str, ...] = ()
+    """Every source of the sandbox; those in the captures where none are given."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "agent": self.agent,
+            "sandbox": self.sandbox,
+            "isolation": self.isolation,
+            "seed": str(self.seed),  # a seed may have 64 bits, a number in a bundle 53
+            "receipt": dict(self.receipt),
+            "sources": sorted(self.sources),
+        }
+
+
+NO_TRACE: Final = Trace()
+NO_ANSWER: Final = NoAnswer("none was given")
+NO_FACTS: Final = TrialFacts("trial")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A judged trial: the judgement and its bundle."""
+
+    judgement: Judgement
+    bundle: Bundle
+    contract: Contract
+
+
+def evaluate(
+    file: ContractFile,
+    before: Capture,
+    after: Capture,
+    *,
+    trace: Trace = NO_TRACE,
+    answer: Value | NoAnswer = NO_ANSWER,
+    timeline: Timeline | None = None,
+    facts: TrialFacts = NO_FACTS,
+) -> Evaluated:
+    """The judged trial.
+
+    `ContractError` if the contract does not fit, or would match a run in which nothing happened
+    without saying `noop: true`.
+    """
+    compiled = compile_contract(file, schema_of(before, after))
+    contract = compiled.contract
+    refusals = admit(before.readings, after.readings, timeline, contract.evidence, facts.sources)
+    resolution = resolve(
+        before,
+        after,
+        compiled.identities,
+        {name: r.source for r in contract.evidence for name in r.authority},
+        {(r.side, r.source): r.cause for r in refusals},
+        [r.source for r in contract.evidence] or None,
+    )
+    check_null_run(file, compiled, resolution, refusals)
+    history = Unobserved(history_gap(after.history))
+    heard = Heard(before, after, triples(refusals), history.cause, trace, answer, timeline)
+    rest = Rest(refusals, doc.answer_map(answer), history)
+    decided = [
+        _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
+    ]
+    judgement = combine(
+        contract,
+        [case.judgement for case in decided],
+        resolution.ambiguous,
+        resolution.differ_only_in_opaque_ids,
+    )
+    content = documents(
+        decided, resolution, heard, judgement, facts.as_json(), compiled.book.touches
+    )
+    manifest = facts_of(file, compiled, judgement, facts.id)
+    bundle = make(content, file.data, {**manifest, "statediff": __version__})
+    return Evaluated(judgement, bundle, contract)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a judgement rests on beside the states."""
+
+    refusals: tuple[Refusal, ...]
+    answer: Mapping[str, Value] | NoAnswer
+    history: Unobserved
+
+
+def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
+    """The refusals as plain texts."""
+    return tuple((r.side, r.source, r.cause) for r in refusals)
+
+
+def _judge_states(
+    compiled: Compiled, matching: Matching, resolution: Resolution, rest: Rest
+) -> Decided:
+    canonical = canonicalize(matching, compiled.book, resolution.doubts)
+    found = compared(
+        compiled, canonical.before, canonical.after, canonical.doubts, resolution.readings_of
+    )
+    scoped = Scoped(compiled.book, compiled.boundary, matching.before.schema)
+    views = StateView(matching.before, scoped), StateView(matching.after, scoped)
+    ledger = Ledger()
+    return Decided(matching, judged(compiled, views, found, rest, ledger), ledger)
+
+
+def compared(
+    compiled: Compiled,
+    before: State,
+    after: State,
+    doubts: Iterable[Doubt],
+    readings_of: Iterable[tuple[str, Iterable[str], Iterable[str]]],
+) -> Diff:
+    """The deltas, hidden deltas and doubts between two states under the contract's ν and Ω."""
+    return diff(
+        before,
+        after,
+        compiled.book,
+        compiled.boundary,
+        rule_names=compiled.book.rules_on,
+        doubts=doubts,
+        evidence={name: (tuple(b), tuple(a)) for name, b, a in readings_of},
+    )
+
+
+def judged(
+    compiled: Compiled, views: tuple[View, View], found: Diff, rest: Rest, ledger: Ledger
+) -> Judgement:
+    """The judgement over two views; what is read of them is noted in `ledger`."""
+    evidence = Evidence(
+        RecordingView(views[0], "before", ledger),
+        RecordingView(views[1], "after", ledger),
+        found,
+        rest.answer,
+        rest.history,
+        rest.refusals,
+        ledger.begin,
+    )
+    return judge(compiled.contract, evidence)
+
+
+def check_null_run(
+    file: ContractFile,
+    compiled: Compiled,
+    resolution: Resolution,
+    refusals: Iterable[Refusal] = (),
+) -> Judgement:
+    """The judgement of a run in which nothing happened and nothing was said.
+
+    `ContractError` if it would MATCH and the contract does not say `noop: true`.
+    """
+    state = resolution.matchings[0].before
+    still = Resolution((Matching(state, state),), readings_of=resolution.readings_of)
+    rest = Rest(
+        tuple(r for r in refusals if r.side == "before"),
+        NoAnswer("the null run says nothing"),
+        Unobserved("the null run has no history"),
+    )
+    null = _judge_states(compiled, still.matchings[0], still, rest).judgement
+    if null.verdict is Verdict.MATCH and not file.content.noop:
+        problem = file.source.problem(
+            ("contract",),
+            "a run in which nothing happens would MATCH this contract",
+            code="null-run",
+            hint="require what must change, or say `noop: true` if nothing must",
+        )
+        raise ContractError((problem,))
+    return null
+
+
+def facts_of(
+    file: ContractFile, compiled: Compiled, judgement: Judgement, trial: str
+) -> dict[str, Any]:
+    """What a manifest says of the bundle's content, beside the digests of its files."""
+    schema = compiled.contract.schema
+    return {
+        "kernel": KERNEL,
+        "trial": trial,
+        "contract": file.content.contract,
+        "contract_version": file.content.version,
+        "contract_digest": file.digest,
+        "schema": f"{schema.name}@{schema.version}",
+        "verdict": judgement.verdict.value,
+        "rules": sorted({use.rule.id for use in compiled.book.uses}),
+    }

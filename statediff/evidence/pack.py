@@ -1,0 +1,166 @@
+"""What one decision read, as the documents of a bundle, and the checks that tie them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from statediff.errors import BundleError
+from statediff.evidence import documents as doc
+from statediff.evidence.fragments import collect, fragment_id, scan_id
+from statediff.model.readings import Capture, Timeline
+from statediff.model.stages import Matching, Resolution
+from statediff.model.state import Coverage
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Key, Value, key_order
+from statediff.model.verdict import Judgement
+from statediff.model.view import Ledger
+
+Json: TypeAlias = Any
+Refused: TypeAlias = tuple[tuple[str, str, str], ...]
+"""((side, source, cause), …): readings that may not be used."""
+
+SIDES: Final = ("before", "after")
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One matching with its judgement and all that was read for it."""
+
+    matching: Matching
+    judgement: Judgement
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a trial brought in beside its states."""
+
+    before: Capture
+    after: Capture
+    refused: Refused
+    history_gap: str
+    trace: Trace
+    answer: Value | NoAnswer
+    timeline: Timeline | None
+
+
+def documents(
+    decided: Iterable[Decided],
+    resolution: Resolution,
+    heard: Heard,
+    judgement: Judgement,
+    trial: Mapping[str, Json],
+    needs_whole_rows: Callable[[str], bool],
+) -> dict[str, Json]:
+    """Every document of the bundle but the contract and the manifest."""
+    cases = tuple(decided)
+    return {
+        "schema.json": doc.schema_document(resolution.matchings[0].before.schema),
+        "captures.json": {
+            "before": doc.capture_document(heard.before),
+            "after": doc.capture_document(heard.after),
+            "enumerations": [_enumerations(case.matching) for case in cases],
+            "refusals": [list(refusal) for refusal in heard.refused],
+            "history": {"unobserved": heard.history_gap},
+        },
+        "resolution.json": {
+            "mappings": [_mappings(case.matching) for case in cases],
+            "ambiguous": [list(entry) for entry in resolution.ambiguous],
+            "differ_only_in_opaque_ids": resolution.differ_only_in_opaque_ids,
+            "doubts": [doc.doubt_document(d) for d in resolution.doubts],
+            "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
+        },
+        "fragments.json": [_fragments(case, needs_whole_rows) for case in cases],
+        "index.json": [index(case.judgement, case.ledger) for case in cases],
+        "trace.json": doc.trace_document(heard.trace),
+        "answer.json": doc.answer_document(heard.answer),
+        "timeline.json": doc.timeline_document(heard.timeline),
+        "trial.json": dict(trial),
+        "judgement.json": doc.judgement_document(judgement),
+    }
+
+
+def index(judgement: Judgement, ledger: Ledger) -> Json:
+    """What there is to be found: changed entities, deltas of each type, the read-set per clause."""
+    return {
+        "changed": [[name, doc.key_document(key)] for name, key in _changed(judgement)],
+        "deltas": _count(d.type for d in judgement.deltas),
+        "hidden": _count(h.delta.type for h in judgement.hidden),
+        "read_sets": _read_sets(ledger),
+    }
+
+
+def check_refusals(refused: Refused, captures: Json, schema: Json, must: Iterable[str]) -> None:
+    """`BundleError` unless the recorded refusals are those, and what they refuse is unobserved."""
+    if [list(entry) for entry in refused] != captures["refusals"]:
+        raise BundleError("captures.json: the readings are refused for other reasons than recorded")
+    delivered = dict(schema["sources"])
+    needed = set(must)
+    for side, source, _ in refused:
+        if needed and source not in needed:
+            continue
+        for enumerations in captures["enumerations"]:
+            for at, name, (coverage, _cause) in enumerations:
+                if (
+                    at == side
+                    and name in delivered.get(source, ())
+                    and (coverage != Coverage.UNOBSERVED.value)
+                ):
+                    raise BundleError(
+                        f"captures.json: {name} {side} is {coverage}, but {source} was refused"
+                    )
+
+
+def _fragments(case: Decided, needs_whole_rows: Callable[[str], bool]) -> Json:
+    looks = {look for looks in case.ledger.looks.values() for look in looks}
+    scans = {scan for scans in case.ledger.scans.values() for scan in scans}
+    states = dict(zip(SIDES, (case.matching.before, case.matching.after), strict=True))
+    return collect(states, looks, scans, _changed(case.judgement), needs_whole_rows)
+
+
+def _enumerations(matching: Matching) -> Json:
+    states = zip(SIDES, (matching.before, matching.after), strict=True)
+    return [
+        [side, name, doc.enumeration_document(table.enumeration)]
+        for side, state in states
+        for name, table in sorted(state.tables.items())
+    ]
+
+
+def _mappings(matching: Matching) -> Json:
+    return [
+        {
+            "type": pair.type,
+            "rule": pair.rule,
+            "before": doc.key_document(pair.before),
+            "after": doc.key_document(pair.after),
+        }
+        for pair in matching.pairs
+    ]
+
+
+def _changed(judgement: Judgement) -> tuple[tuple[str, Key], ...]:
+    """Every entity with a delta, a hidden delta or a doubt of its own."""
+    places = [(d.type, d.key) for d in judgement.deltas]
+    places += [(h.delta.type, h.delta.key) for h in judgement.hidden]
+    places += [(d.type, d.key) for d in judgement.doubts if d.key is not None]
+    distinct = {(name, key_order(key)): (name, key) for name, key in places}
+    return tuple(distinct[place] for place in sorted(distinct))
+
+
+def _count(types: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in types:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
+    sets: dict[str, set[str]] = {}
+    for clause, looks in ledger.looks.items():
+        sets.setdefault(clause, set()).update(fragment_id(k.side, k.type, k.key) for k in looks)
+    for clause, scans in ledger.scans.items():
+        sets.setdefault(clause, set()).update(scan_id(s) for s in scans)
+    return {clause: sorted(ids) for clause, ids in sorted(sets.items())}

@@ -1,0 +1,91 @@
+"""Clauses that are one expression, and the form of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+from statediff.contract.bound import Condition
+from statediff.contract.evaluation import outcomes
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, TooCostly
+from statediff.model.readings import History
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Map, Unobserved, Value
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.findings import (
+    fails,
+    holds,
+    last,
+    over_the_run,
+    truth_of_mask,
+    undecided,
+    unknown,
+)
+from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.witness import deciding
+
+
+def condition(clause: Condition, judge: Judge, history: History | Unobserved) -> Finding:
+    """An expression clause: must hold (require, claims) or must not (forbid)."""
+    world = judge.world(clause.reads)
+    stage = clause.section
+    answers = any(r.root == "answer" for r in clause.reads)
+    if stage is Stage.ANSWER and answers and isinstance(judge.answer, NoAnswer):
+        text = f"there is no answer: {judge.answer.cause}"
+        return fails(clause.id, "answer-missing", stage, text)
+    try:
+        mask = outcomes(clause.node, world, {})
+    except TooCostly:
+        return unknown(clause.id, stage, [TOO_COSTLY])
+    seen = tuple(world.seen)
+    if stage is Stage.FORBID:
+        if mask == UNDEFINED:
+            return undecided(clause.id, stage, last(world.undefined), seen)
+        truth = {TRUE: Truth.FAILS, FALSE: Truth.HOLDS}.get(mask, Truth.UNKNOWN)
+    elif mask == UNDEFINED:
+        return fails(clause.id, "undefined", stage, last(world.undefined), (), seen)
+    else:
+        # Undefined fails such a clause as false does.
+        truth = truth_of_mask(mask if mask & TRUE else FALSE)
+    if truth is Truth.UNKNOWN:
+        return unknown(clause.id, stage, world.causes or set(world.undefined), seen)
+    if truth is Truth.HOLDS:
+        return over_the_run(holds(clause.id, stage, clause.sentence), clause.during_run, history)
+    code = {Stage.FORBID: "forbidden-condition", Stage.ANSWER: "claim-refuted"}.get(
+        stage, "requirement-failed"
+    )
+    shown = deciding(seen, TRUE if stage is Stage.FORBID else FALSE) or clause.text
+    return fails(clause.id, code, stage, shown, (), seen)
+
+
+_ANSWER_KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "int": int,
+    "decimal": (int, Decimal),
+    "text": str,
+    "bool": bool,
+    "list": tuple,
+    "map": Map,
+    "any": object,
+}
+
+
+def answer_shape(schema: Mapping[str, str], answer: Mapping[str, Value] | NoAnswer) -> Finding:
+    """The answer has the names and types that the contract asks for."""
+    if isinstance(answer, NoAnswer):
+        text = f"there is no answer: {answer.cause}"
+        return fails("answer", "answer-missing", Stage.ANSWER, text)
+    for name, kind in schema.items():
+        if name not in answer:
+            text = f"the answer lacks `{name}`"
+            return fails("answer", "answer-invalid", Stage.ANSWER, text)
+        if not _is_kind(answer[name], kind):
+            text = f"`{name}` of the answer is not {kind}"
+            return fails("answer", "answer-invalid", Stage.ANSWER, text)
+    return holds("answer", Stage.ANSWER, "the answer has the form asked for")
+
+
+def _is_kind(value: Value, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind in ("bool", "any")
+    return isinstance(value, _ANSWER_KINDS[kind])

@@ -1,0 +1,307 @@
+"""Findings in the making: what clauses of every kind share, and `that` over what matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from statediff.contract.bound import Pattern
+from statediff.contract.evaluation import outcomes
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Crowd,
+    Env,
+    Seen,
+    TooCostly,
+    World,
+)
+from statediff.model.delta import Delta, Doubt, Label, Op
+from statediff.model.readings import History
+from statediff.model.values import ABSENT, Unobserved, key_order
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.matching import (
+    TOO_COSTLY,
+    Change,
+    Judge,
+    Match,
+    both,
+    selected,
+    speaks_of_each,
+)
+from statediff.policy.witness import cause_code, component_of, witness_of
+
+_RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
+
+
+def truth_of_mask(mask: int) -> Truth:
+    """A decided mask as HOLDS or FAILS, anything else as UNKNOWN."""
+    return {TRUE: Truth.HOLDS, FALSE: Truth.FAILS}.get(mask, Truth.UNKNOWN)
+
+
+def risk(deltas: Iterable[Delta]) -> int:
+    """Order of report: 0 if any delta is irreversible, 1 conditional, 2 reversible."""
+    return min((_RISK[d.label] for d in deltas), default=1)
+
+
+def evidence_of(deltas: Iterable[Delta]) -> tuple[str, ...]:
+    """The readings behind the deltas, sorted."""
+    return tuple(sorted({e for d in deltas for e in d.evidence}))
+
+
+def fails(
+    clause: str,
+    code: str,
+    stage: Stage,
+    sentence: str,
+    deltas: tuple[Delta, ...] = (),
+    seen: Iterable[Seen] = (),
+) -> Finding:
+    """The finding of a violated clause."""
+    return Finding(
+        clause,
+        code,
+        stage,
+        Truth.FAILS,
+        sentence,
+        "policy",
+        tuple(d.id for d in deltas),
+        evidence_of(deltas),
+        witness_of(seen, deltas),
+        (),
+        risk(deltas),
+    )
+
+
+def unknown(
+    clause: str,
+    stage: Stage,
+    causes: Iterable[str],
+    seen: Iterable[Seen] = (),
+    deltas: tuple[Delta, ...] = (),
+) -> Finding:
+    """The finding of a clause that cannot be decided: what is missing, and who owns the gap."""
+    missing = tuple(sorted(set(causes))) or ("a value the clause needs",)
+    code = cause_code(missing)
+    return Finding(
+        clause,
+        code,
+        stage,
+        Truth.UNKNOWN,
+        f"{missing[0]}; needed by {clause}",
+        component_of(code),
+        tuple(d.id for d in deltas),
+        evidence_of(deltas),
+        witness_of(seen, deltas),
+        missing,
+        risk(deltas),
+    )
+
+
+def undecided(
+    clause: str,
+    stage: Stage,
+    reason: str,
+    seen: Iterable[Seen] = (),
+    deltas: tuple[Delta, ...] = (),
+) -> Finding:
+    """The finding of a forbid or effect clause that is undefined, which decides nothing."""
+    found = unknown(clause, stage, [reason], seen, deltas)
+    return replace(found, code="undefined", component="policy", sentence=reason)
+
+
+def holds(clause: str, stage: Stage, sentence: str, deltas: tuple[Delta, ...] = ()) -> Finding:
+    """The finding of a clause with which nothing is wrong."""
+    return Finding(
+        clause,
+        "holds",
+        stage,
+        Truth.HOLDS,
+        sentence,
+        "policy",
+        tuple(d.id for d in deltas),
+        evidence_of(deltas),
+    )
+
+
+def over_the_run(finding: Finding, during_run: bool, history: History | Unobserved) -> Finding:
+    """The finding as it stands for the whole run: what holds at its ends may not hold within.
+
+    No stage reads the transactions of a history yet; until one does, a history decides nothing.
+    """
+    if not during_run or finding.truth is not Truth.HOLDS:
+        return finding
+    return no_history(finding.clause, finding.stage, history)
+
+
+def no_history(clause: str, stage: Stage, history: History | Unobserved, of: str = "") -> Finding:
+    """UNKNOWN, for want of what happened between the endpoints."""
+    cause = f"history{of}: {history_gap(history)}"
+    return Finding(
+        clause,
+        "history-unobserved",
+        stage,
+        Truth.UNKNOWN,
+        f"{cause}; needed by {clause}",
+        "capture",
+        missing=(cause,),
+    )
+
+
+def history_gap(history: History | Unobserved) -> str:
+    """Why nothing is known of what happened between the endpoints."""
+    if isinstance(history, Unobserved):
+        return history.cause
+    return "the transactions of a run are not judged by this kernel"
+
+
+def last(undefined: Sequence[str]) -> str:
+    """The reason of an undefined outcome."""
+    return undefined[-1] if undefined else "a condition of the clause is undefined"
+
+
+# ---------------------------------------------------------------- doubts
+
+
+def relevant(pattern: Pattern, judge: Judge, outcome: int) -> list[Doubt]:
+    """The doubts about changes on which the pattern can have one of the outcomes."""
+    return [d for d in judge.doubts if judge.possible(pattern, d) & outcome]
+
+
+def doubt_causes(doubts: Iterable[Doubt]) -> set[str]:
+    """What the doubts wait for, in words."""
+    return {f"{d.where}: {d.cause}" for d in doubts}
+
+
+def further(pattern: Pattern, matched: Iterable[Match], doubts: Iterable[Doubt]) -> int | None:
+    """At most how many entities more the doubts can add to those matched; None if any number."""
+    known = {_place(m.change.type, m.change) for m in matched}
+    places: dict[object, int] = {}
+    for doubt in doubts:
+        if doubt.key is None:
+            return None
+        # An entity of which nothing is known may have been replaced: a deletion and a creation.
+        twice = not doubt.path and pattern.operations >= {Op.DELETE, Op.CREATE}
+        place = (doubt.type, key_order(doubt.key))
+        number = 2 if twice else 1
+        if place in known and not twice:
+            continue
+        places[place] = max(places.get(place, 0), number)
+    return sum(places.values())
+
+
+def _place(type_name: str, change: Change) -> object:
+    return type_name, key_order(change.key)
+
+
+# ---------------------------------------------------------------- that
+
+
+@dataclass(frozen=True)
+class That:
+    """The outcomes of `that`, what was seen, and what they wait for."""
+
+    mask: int
+    seen: tuple[Seen, ...] = ()
+    causes: frozenset[str] = frozenset()
+    undefined: str = ""
+
+
+def that_of_all(pattern: Pattern, judge: Judge, matches: list[Match], causes: set[str]) -> That:
+    """`that` over the matched entities; TRUE where the clause has none.
+
+    `causes` say why further entities may match. Matches that are not certain count as such.
+    """
+    nodes = [node for node in pattern.that.values() if node is not None]
+    if not nodes:
+        return That(TRUE)
+    world = judge.world(pattern.reads)
+    crowd = _crowd(pattern, matches, causes)
+    try:
+        if speaks_of_each(pattern):
+            mask = _each(pattern, matches, world, crowd)
+        else:
+            mask = outcomes(nodes[0], world, {"them": crowd})
+    except TooCostly:
+        world.causes.add(TOO_COSTLY)
+        mask = TRUE | FALSE | UNDEFINED
+    return That(
+        mask,
+        tuple(world.seen),
+        frozenset(world.causes | crowd.incomplete),
+        last(world.undefined) if mask & UNDEFINED else "",
+    )
+
+
+def qualified(
+    pattern: Pattern, judge: Judge, matches: list[Match], causes: set[str]
+) -> list[Match]:
+    """The matches with a `that` about each entity as one more of their conditions.
+
+    For clauses that forbid or allow: there such a `that` qualifies each entity, as `where` does, so
+    that one more forbidden change can never make another one acceptable.
+    """
+    if not speaks_of_each(pattern):
+        return matches
+    crowd = _crowd(pattern, matches, causes)
+    found = []
+    for match in matches:
+        world = judge.world(pattern.reads)
+        try:
+            mask = both(match.mask, _one(pattern, match, world, crowd))
+        except TooCostly:
+            world.causes.add(TOO_COSTLY)
+            mask = match.mask | FALSE
+        if mask != FALSE:
+            found.append(
+                replace(
+                    match,
+                    mask=mask,
+                    seen=(*match.seen, *world.seen),
+                    causes=match.causes | world.causes,
+                    undefined=(*match.undefined, *world.undefined),
+                )
+            )
+    return found
+
+
+def _crowd(pattern: Pattern, matches: list[Match], causes: set[str]) -> Crowd:
+    certain = [m for m in matches if m.holds]
+    doubtful = causes.union(*(m.why for m in matches if not m.holds))
+    return Crowd(
+        tuple(m.it for m in certain),
+        pattern.types[0],
+        certain[0].it.side if certain else "after",
+        frozenset(doubtful),
+    )
+
+
+def _one(pattern: Pattern, match: Match, world: World, crowd: Crowd) -> int:
+    node = pattern.that[match.change.type]
+    if node is None:
+        return TRUE
+    new = ABSENT if match.new is None else match.new
+    env: Env = {"it": match.it, "new": new, "them": crowd}
+    return outcomes(node, world, env)
+
+
+def _each(pattern: Pattern, matches: list[Match], world: World, crowd: Crowd) -> int:
+    """Whether `that` holds of every matched entity."""
+    total = FALSE if crowd.incomplete else 0
+    passed = True
+    for match in matches:
+        if not match.holds:
+            continue
+        mask = _one(pattern, match, world, crowd)
+        if not mask & TRUE:
+            if mask == FALSE:
+                return FALSE
+            passed = False
+        total |= mask & ~TRUE
+    return total | TRUE if passed else total
+
+
+def named(pattern: Pattern, matches: Iterable[Match]) -> tuple[Delta, ...]:
+    """The deltas that the matches select."""
+    return tuple(d for m in matches for d in selected(pattern, m.change))

@@ -1,0 +1,112 @@
+"""Γ and Λ: what must not change, and what must not change without authorization."""
+
+from __future__ import annotations
+
+from statediff.contract.bound import Effect, Pattern
+from statediff.contract.world import FALSE, TRUE, UNDEFINED
+from statediff.model.delta import Delta
+from statediff.model.readings import History
+from statediff.model.values import Unobserved
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import (
+    That,
+    doubt_causes,
+    fails,
+    further,
+    holds,
+    last,
+    named,
+    over_the_run,
+    qualified,
+    relevant,
+    that_of_all,
+    undecided,
+    unknown,
+)
+from statediff.policy.matching import Change, Judge, authorized, speaks_of_each
+from statediff.policy.witness import deciding, deltas_text
+
+
+def forbid_pattern(
+    pattern: Pattern,
+    judge: Judge,
+    candidates: tuple[Change, ...],
+    history: History | Unobserved,
+) -> Finding:
+    """Γ: fires on as many matching entities as `count` says, whatever explains them.
+
+    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches.
+    """
+    doubts = relevant(pattern, judge, ~FALSE)
+    waiting = doubt_causes(doubts)
+    matches = qualified(pattern, judge, judge.matches(pattern, candidates), waiting)
+    definite = [m for m in matches if m.holds]
+    uncertain = [m for m in matches if not m.holds]
+    more = further(pattern, matches, doubts)
+    threshold = max(pattern.low, 1)
+    if more is not None and len(matches) + more < threshold:
+        return _quiet(pattern, history)
+    # A `that` about each entity has already decided which of them match.
+    each = speaks_of_each(pattern)
+    that = That(TRUE) if each else that_of_all(pattern, judge, matches, waiting)
+    if that.mask == FALSE:
+        return _quiet(pattern, history)
+    trail = (*(s for m in definite for s in m.seen), *that.seen)
+    if len(definite) >= threshold and that.mask == TRUE:
+        deltas = named(pattern, definite)
+        return fails(
+            pattern.id, "forbidden-change", Stage.FORBID, deltas_text(deltas), deltas, trail
+        )
+    deltas = named(pattern, matches)
+    causes = waiting.union(*(m.causes for m in uncertain))
+    if that.mask != TRUE:
+        causes |= that.causes
+    reasons = [last(m.undefined) for m in uncertain if m.mask & UNDEFINED]
+    if not causes and (reasons or that.undefined):
+        return undecided(pattern.id, Stage.FORBID, last([*reasons, that.undefined]), trail, deltas)
+    return unknown(pattern.id, Stage.FORBID, causes, trail, deltas)
+
+
+def _quiet(pattern: Pattern, history: History | Unobserved) -> Finding:
+    found = holds(pattern.id, Stage.FORBID, "no such change")
+    return over_the_run(found, pattern.during_run, history)
+
+
+def effect(rule: Effect, judge: Judge, candidates: tuple[Change, ...]) -> Finding | None:
+    """Λ: every matching effect is authorized. None where the rule asks for no authorization."""
+    node = rule.authorized_by
+    if node is None:
+        return None
+    refused: list[tuple[tuple[Delta, ...], str]] = []
+    causes: set[str] = set()
+    reasons: list[str] = []
+    unsure: list[Delta] = []
+    for change in candidates:
+        if change.type != rule.type or change.op not in rule.operations:
+            continue
+        world = judge.world(rule.reads)
+        mask = authorized(node, world, *judge.sides(change))
+        if mask == FALSE:
+            refused.append((change.deltas, deciding(tuple(world.seen), FALSE)))
+        elif mask != TRUE:
+            unsure += change.deltas
+            causes |= world.causes
+            if mask & UNDEFINED:
+                reasons.append(last(world.undefined))
+    if refused:
+        deltas = tuple(d for group, _ in refused for d in group)
+        shown = refused[0][1]
+        return fails(
+            rule.id,
+            "unauthorized-effect",
+            Stage.FORBID,
+            f"{deltas_text(deltas)} without authorization" + (f": {shown}" if shown else ""),
+            deltas,
+        )
+    doubts = [d for d in judge.doubts if judge.possible_effect(rule, node, d) != TRUE]
+    causes |= doubt_causes(doubts)
+    if unsure and not causes:
+        return undecided(rule.id, Stage.FORBID, last(reasons), (), tuple(unsure))
+    if unsure or doubts:
+        return unknown(rule.id, Stage.FORBID, causes, (), tuple(unsure))
+    return holds(rule.id, Stage.FORBID, "every such effect is authorized")

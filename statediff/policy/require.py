@@ -1,0 +1,254 @@
+"""Φ: what must change, in how many entities, and what must hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import networkx as nx
+
+from statediff.contract.bound import Pattern
+from statediff.contract.evaluation import outcomes
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, TooCostly
+from statediff.model.readings import History
+from statediff.model.values import ABSENT, Key, Unobserved, key_order, show_key
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import (
+    That,
+    doubt_causes,
+    fails,
+    further,
+    holds,
+    last,
+    named,
+    over_the_run,
+    relevant,
+    that_of_all,
+    unknown,
+)
+from statediff.policy.matching import TOO_COSTLY, Change, Judge, Match
+from statediff.policy.witness import deciding
+
+_STAGE = Stage.REQUIRE
+
+
+def require_pattern(
+    pattern: Pattern,
+    judge: Judge,
+    by_id: Mapping[str, Pattern],
+    history: History | Unobserved,
+) -> Finding:
+    """Φ: the number of matching entities and what must hold of them."""
+    matches = judge.matches(pattern)
+    broken = next((m for m in matches if m.mask == UNDEFINED), None)
+    if broken is not None:
+        return fails(
+            pattern.id,
+            "undefined",
+            _STAGE,
+            last(broken.undefined),
+            broken.change.deltas,
+            broken.seen,
+        )
+    counted = _every(pattern, judge) if pattern.is_every else _counted(pattern, judge, matches)
+    if isinstance(counted, Finding):
+        return counted
+    definite = [m for m in matches if m.holds]
+    deltas = named(pattern, definite)
+    doubts = relevant(pattern, judge, ~FALSE)
+    that = that_of_all(pattern, judge, matches, doubt_causes(doubts))
+    if not that.mask & TRUE:
+        return _that_fails(pattern, that, definite)
+    # An undefined condition fails the whole clause, so that it may not even be possible.
+    breakable = [m for m in matches if not m.holds and m.mask & UNDEFINED]
+    perhaps = [d for d in doubts if judge.possible(pattern, d) & UNDEFINED]
+    causes = counted | doubt_causes(perhaps)
+    causes = causes.union(*(m.why for m in breakable))
+    if that.mask != TRUE:
+        causes |= that.causes or {that.undefined or "whether it holds of all that match"}
+    if causes:
+        return unknown(pattern.id, _STAGE, causes, that.seen, deltas)
+    shared = _shares(pattern, judge, by_id)
+    if shared is not None:
+        return shared
+    found = holds(pattern.id, _STAGE, _names(definite) or "as required", deltas)
+    return over_the_run(found, pattern.during_run, history)
+
+
+def _counted(pattern: Pattern, judge: Judge, matches: list[Match]) -> Finding | set[str]:
+    """A finding if there are too few or too many; else what keeps the number from being known."""
+    definite = [m for m in matches if m.holds]
+    possible = [m for m in matches if not m.holds and m.mask & TRUE]
+    doubts = relevant(pattern, judge, TRUE)
+    number = len(definite)
+    more = further(pattern, matches, doubts)
+    most = None if more is None else number + len(possible) + more
+    if pattern.high is not None and number > pattern.high:
+        return fails(
+            pattern.id,
+            "too-many-changes",
+            _STAGE,
+            f"{number} {_noun(pattern)} match, at most {pattern.high} may: {_names(definite)}",
+            named(pattern, definite),
+        )
+    if most is not None and most < pattern.low:
+        return _missing(pattern, judge, number)
+    enough = number >= pattern.low
+    bounded = pattern.high is None or (most is not None and most <= pattern.high)
+    if enough and bounded:
+        return set()
+    return doubt_causes(doubts).union(*(m.why for m in possible))
+
+
+def _that_fails(pattern: Pattern, that: That, definite: list[Match]) -> Finding:
+    deltas = named(pattern, definite)
+    over = _names(definite) or "nothing"
+    if that.mask == UNDEFINED:
+        text = that.undefined or f"`that` is undefined over {over}"
+        return fails(pattern.id, "undefined", _STAGE, text, deltas, that.seen)
+    text = deciding(that.seen, FALSE) or f"`that` fails over {over}"
+    return fails(pattern.id, "requirement-failed", _STAGE, text, deltas, that.seen)
+
+
+# ---------------------------------------------------------------- every
+
+
+def _every(pattern: Pattern, judge: Judge) -> Finding | set[str]:
+    """`count: every`: each entity before that satisfies `where` has a selected change.
+
+    A finding if one has not; else what keeps that from being known.
+    """
+    by_entity = {(c.type, key_order(c.key)): c for c in judge.changes if c.op in pattern.operations}
+    causes: set[str] = set()
+    failing: list[str] = []
+    for name in pattern.types:
+        enumeration = judge.before.enumeration(name)
+        if not enumeration.is_complete:
+            causes.add(f"{name} before: {enumeration.cause}")
+        fields = judge.world(pattern.reads).fields_of(name)
+        for key, row in judge.before.rows(name, fields):
+            change = by_entity.get((name, key_order(key)))
+            mask, why = _performed(pattern, judge, Thing("before", name, key, row), change)
+            if mask == UNDEFINED:
+                return fails(pattern.id, "undefined", _STAGE, why[-1])
+            if mask == FALSE:
+                failing.append(f"{name} {show_key(key)}")
+            elif mask != TRUE:
+                causes.update(why)
+    if failing:
+        more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
+        return fails(
+            pattern.id,
+            "missing-change",
+            _STAGE,
+            f"{failing[0]}{more} not changed as required",
+        )
+    return causes
+
+
+def _performed(
+    pattern: Pattern, judge: Judge, it: Thing, change: Change | None
+) -> tuple[int, list[str]]:
+    """Whether one entity is changed as required, if it is one that has to be; and why not known."""
+    world = judge.world(pattern.reads)
+    where = pattern.where[it.type]
+    try:
+        meant = TRUE if where is None else outcomes(where, world, {"it": it, "new": ABSENT})
+    except TooCostly:
+        return TRUE | FALSE, [TOO_COSTLY]
+    if meant == FALSE:
+        return TRUE, []
+    if meant == UNDEFINED:
+        return UNDEFINED, [last(world.undefined)]
+    match = None if change is None else judge.match(pattern, change)
+    met = FALSE if match is None else match.mask
+    why = [*world.causes, *(() if match is None else match.why)]
+    if met != TRUE:
+        doubts = _about(pattern, judge, it.type, it.key)
+        if doubts:
+            met |= TRUE
+            why += doubts
+    if meant == TRUE:
+        return (FALSE if met == UNDEFINED else met), why or ["whether it is changed"]
+    undefined = meant & UNDEFINED
+    return (TRUE if met == TRUE else TRUE | met) | undefined, why or ["whether it has to change"]
+
+
+def _about(pattern: Pattern, judge: Judge, type_name: str, key: Key) -> set[str]:
+    return doubt_causes(
+        d
+        for d in judge.doubts
+        if d.type == type_name
+        and (d.key is None or key_order(d.key) == key_order(key))
+        and judge.possible(pattern, d) & TRUE
+    )
+
+
+# ---------------------------------------------------------------- distinct
+
+
+def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Finding | None:
+    """`distinct`: enough different entities exist for this clause and the ones it names."""
+    if not pattern.distinct:
+        return None
+    group = [pattern, *(by_id[name] for name in pattern.distinct if name != pattern.id)]
+    graph: nx.Graph[object] = nx.Graph()
+    slots: list[object] = [(member.id, slot) for member in group for slot in range(member.low)]
+    graph.add_nodes_from(slots)
+    causes: set[str] = set()
+    for member in group:
+        for match in judge.matches(member):
+            if match.holds:
+                place = (match.change.type, key_order(match.change.key), match.change.op)
+                graph.add_edges_from(((member.id, n), place) for n in range(member.low))
+            elif match.mask & TRUE:
+                causes |= match.why
+        causes |= doubt_causes(relevant(member, judge, TRUE))
+    pairs = nx.bipartite.hopcroft_karp_matching(graph, slots)
+    if all(slot in pairs for slot in slots):
+        return None
+    if causes:
+        return unknown(pattern.id, _STAGE, causes)
+    others = ", ".join(pattern.distinct)
+    return fails(
+        pattern.id,
+        "not-distinct",
+        _STAGE,
+        f"one change would have to count for both {pattern.id} and {others}",
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def _missing(pattern: Pattern, judge: Judge, number: int) -> Finding:
+    """Too few: shows the changes of the right type that came closest."""
+    near: list[Match] = []
+    for change in judge.changes:
+        match = judge.match(pattern, change)
+        if match is not None and match.fails:
+            near.append(match)
+    wanted = f"at least {pattern.low}" if pattern.high != pattern.low else f"{pattern.low}"
+    found = f"{number} {_noun(pattern)} match, {wanted} required"
+    if near:
+        reason = deciding(near[0].seen, FALSE)
+        found += f"; {near[0].change.type} {show_key(near[0].change.key)} does not" + (
+            f": {reason}" if reason else ""
+        )
+    return fails(
+        pattern.id,
+        "missing-change",
+        _STAGE,
+        found,
+        tuple(d for m in near for d in m.change.deltas),
+        (s for m in near for s in m.seen),
+    )
+
+
+def _noun(pattern: Pattern) -> str:
+    return " or ".join(pattern.types)
+
+
+def _names(matches: list[Match]) -> str:
+    shown = [f"{m.change.type} {show_key(m.change.key)}" for m in matches[:4]]
+    more = f" and {len(matches) - 4} more" if len(matches) > 4 else ""
+    return ", ".join(shown) + more

@@ -1,0 +1,44 @@
+"""One trial in one line: its verdict and the one thing about it worth knowing first."""
+
+from __future__ import annotations
+
+from statediff.evidence.package import Bundle
+from statediff.model.trace import NoAnswer
+from statediff.reports.record import Record, reading, said
+
+
+def trial_line(bundle: Bundle) -> str:
+    """`6 of 6 clauses`, or the first clause that fails, or what was not observed."""
+    with reading("the bundle"):
+        record = Record(bundle)
+        clauses = record.judgement["clauses"]
+        findings = record.judgement["findings"]
+        for finding in findings:
+            if finding["truth"] == "FAILS":
+                return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
+        unknown = [f for f in findings if f["truth"] == "UNKNOWN"]
+        # The frame needs everything; a clause that asks for less says more.
+        for finding in sorted(unknown, key=lambda f: f["clause"] == "frame"):
+            return f"{said(_cause(record, finding), 160)}; needed by {said(finding['clause'], 60)}"
+        return f"{len(clauses)} of {len(clauses)} clauses"
+
+
+def _cause(record: Record, finding: dict[str, list[str]]) -> str:
+    for entry in record.readings():
+        if entry.state.startswith("not used: unread: "):
+            cause = entry.state.removeprefix("not used: unread: ")
+            return f"{entry.source} not read: {cause}"
+    return finding["missing"][0] if finding["missing"] else str(finding["sentence"])
+
+
+def answer_note(bundle: Bundle) -> str:
+    """Says so when the answer claims what the state refutes; else empty."""
+    with reading("the bundle"):
+        record = Record(bundle)
+        refuted = any(
+            f["stage"] == "answer" and f["code"] == "claim-refuted"
+            for f in record.judgement["findings"]
+        )
+        if isinstance(record.answer, NoAnswer) or not refuted:
+            return ""
+        return "its answer claims success"

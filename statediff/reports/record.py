@@ -1,0 +1,162 @@
+"""What a bundle says of its trial, read for a report: decoded, and nothing of it trusted.
+
+Everything here was influenced by the run, so `said` is the only way into a report: it spells out
+control, bidirectional and zero-width characters and bounds the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final
+
+from statediff.errors import BundleError, InputError
+from statediff.evidence.documents import answer_from, fields_from, key_from
+from statediff.evidence.package import Bundle
+from statediff.model.delta import Entity
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Key, Observed, Value, decode, printable, show, show_key
+from statediff.reports.plain import side_of
+
+Json = Any
+TEXT_LIMIT: Final = 400
+VALUE_LIMIT: Final = 60
+
+
+def said(text: object, limit: int = TEXT_LIMIT) -> str:
+    """The text, safe to print: what steers a terminal is spelled out, what is long is cut."""
+    raw = str(text)
+    return printable(raw if len(raw) <= limit else raw[: limit - 1] + "…")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading as a report shows it."""
+
+    side: str
+    source: str
+    age: str
+    state: str
+
+
+class Record:
+    """A bundle, asked for what a report shows. Raises `BundleError` under `reading`."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.manifest = bundle.manifest
+        self._bundle = bundle
+
+    @cached_property
+    def judgement(self) -> Json:
+        return self._bundle.document("judgement.json")
+
+    @cached_property
+    def trial(self) -> Json:
+        return self._bundle.document("trial.json")
+
+    @cached_property
+    def answer(self) -> Value | NoAnswer:
+        return answer_from(self._bundle.document("answer.json"))
+
+    @cached_property
+    def explained(self) -> dict[str, list[str]]:
+        return {str(name): [str(b) for b in by] for name, by in self.judgement["explained_by"]}
+
+    @cached_property
+    def clause_truths(self) -> dict[str, str]:
+        return {c["clause"]: c["truth"] for c in self.judgement["clauses"]}
+
+    def readings(self) -> Iterator[Reading]:
+        """Every reading with its age: until the agent began, or since all had settled."""
+        captures = self._bundle.document("captures.json")
+        timeline = self._bundle.document("timeline.json")
+        refused = {(r[0], r[1]): r[2] for r in _refusals(captures)}
+        for side in ("before", "after"):
+            for entry in captures[side]:
+                reading = entry["reading"]
+                name = reading["source"]
+                cause = refused.get((side, name)) or reading["cause"]
+                state = f"{entry['entities']} entities" if cause is None else f"not used: {cause}"
+                yield Reading(side, name, _age(side, reading, timeline), state)
+
+
+def _refusals(captures: Json) -> Iterator[tuple[str, str, str]]:
+    yield from ((side, source, cause) for side, source, cause in captures["refusals"])
+
+
+def _age(side: str, reading: Json, timeline: Json) -> str:
+    if timeline is None:
+        return "age unknown: judged offline"
+    as_of = _instant(reading["as_of"])
+    other = _instant(timeline["agent_started_at" if side == "before" else "settled_at"])
+    if as_of is None or other is None:
+        return "age unknown"
+    apart = other - as_of if side == "before" else as_of - other
+    seconds = apart / timedelta(seconds=1)
+    what = "before the agent began" if side == "before" else "after all had settled"
+    return f"{seconds:.3f} s {what}"
+
+
+def _instant(tagged: Json) -> datetime | None:
+    value = None if tagged is None else decode(tagged)
+    return value if isinstance(value, datetime) else None
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Within it, documents that do not have the expected shape are a `BundleError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
+        raise BundleError(f"{where}: the bundle contradicts itself: {error!r}") from error
+
+
+def shown(value: Observed, limit: int = VALUE_LIMIT) -> str:
+    """A value, bounded and safe."""
+    return said(show(value, limit), limit * 10)
+
+
+def entity_name(type_name: str, key: Key) -> str:
+    """`order 1009`."""
+    return said(f"{type_name} {show_key(key)}")
+
+
+def delta_name(delta: Json) -> str:
+    """`order 1009 status`."""
+    name = entity_name(delta["type"], key_from(delta["key"]))
+    return f"{name} {said(delta['path'])}".rstrip()
+
+
+def delta_sides(delta: Json) -> tuple[str, str]:
+    """Both sides in words; the values as captured beside them where they differ."""
+    return _side(delta, "before"), _side(delta, "after")
+
+
+def _side(delta: Json, name: str) -> str:
+    canonical, raw = side_of(delta[name]), side_of(delta[f"raw_{name}"])
+    text = _words(canonical)
+    is_entity = isinstance(canonical, Entity) or isinstance(raw, Entity)
+    if is_entity or delta[name] == delta[f"raw_{name}"]:
+        return text
+    return f"{text} (captured as {_words(raw)})"
+
+
+def _words(side: Observed | Entity) -> str:
+    if isinstance(side, Entity):
+        filled = [(name, value) for name, value in side.fields if value is not None]
+        listed = ", ".join(f"{said(name)} {shown(value, 30)}" for name, value in filled[:6])
+        return listed + (", …" if len(filled) > 6 else "")
+    return shown(side)
+
+
+def fields_of(row: Json) -> dict[str, Observed]:
+    """The fields of a witness row."""
+    return fields_from(row["fields"])
+
+
+def key_of(row: Json) -> Key:
+    """The key of a witness row or delta."""
+    return key_from(row["key"])

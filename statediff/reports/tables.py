@@ -1,0 +1,91 @@
+"""Terminal reports that need no bundle: a capture's summary, a diff without a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from statediff.model.delta import Delta, Diff, Entity, Op
+from statediff.model.values import Observed
+from statediff.reports.record import entity_name, said, shown
+
+MAX_DELTAS = 200
+_SIGNS = {Op.CREATE: "+", Op.LINK: "+", Op.DELETE: "−", Op.UNLINK: "−", Op.UPDATE: "~"}
+_STYLES = {"+": "green", "−": "red", "~": "yellow"}
+
+
+def grid(columns: int) -> Table:
+    """A table without lines."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(columns):
+        table.add_column(overflow="fold")
+    return table
+
+
+def capture_report(summary: Any) -> Group:
+    """Each source with its types, keys and numbers of entities."""
+    parts: list[RenderableType] = []
+    for source in summary["sources"]:
+        head = Text(said(source["source"], 100), style="bold")
+        head.append(f"  {source['entities']} entities", style="not bold")
+        if source["cause"] is not None:
+            head.append(f"  incomplete: {said(source['cause'])}", style="yellow not bold")
+        parts.append(head)
+        table = grid(4)
+        for entry in source["types"]:
+            key = ", ".join(entry["key"]) or "no key"
+            note = "" if entry["cause"] is None else f"{entry['coverage']}: {entry['cause']}"
+            table.add_row(
+                Text(f"  {said(entry['type'], 100)}"), Text(str(entry["entities"])),
+                Text(said(key, 100), style="dim"), Text(said(note), style="yellow"),
+            )  # fmt: skip
+        parts.append(table)
+    return Group(*parts)
+
+
+def diff_report(diff: Diff) -> Group:
+    """Every delta on a line, then what cannot be known."""
+    parts: list[RenderableType] = [Text(_headline(diff))]
+    table = grid(3)
+    for delta in diff.deltas[:MAX_DELTAS]:
+        sign = _SIGNS[delta.op]
+        name = entity_name(delta.type, delta.key)
+        table.add_row(
+            Text(sign, style=_STYLES[sign]), Text(f"{name} {said(delta.path)}".rstrip()),
+            Text(_change(delta)),
+        )  # fmt: skip
+    if diff.deltas:
+        parts.append(table)
+    if len(diff.deltas) > MAX_DELTAS:
+        parts.append(Text(f"and {len(diff.deltas) - MAX_DELTAS} more; --json lists all"))
+    parts.extend(_unknown(diff))
+    return Group(*parts)
+
+
+def _headline(diff: Diff) -> str:
+    number = len(diff.deltas)
+    told = "no change" if not number else f"{number} change{'s' if number > 1 else ''}"
+    return told + (f", {len(diff.doubts)} places not known" if diff.doubts else "")
+
+
+def _change(delta: Delta) -> str:
+    if delta.op is Op.UPDATE:
+        return f"{_side(delta.before)} → {_side(delta.after)}"
+    return _side(delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before)
+
+
+def _side(side: Observed | Entity) -> str:
+    if isinstance(side, Entity):
+        filled = [(name, value) for name, value in side.fields if value is not None]
+        listed = ", ".join(f"{said(name)} {shown(value, 30)}" for name, value in filled[:6])
+        return listed + (", …" if len(filled) > 6 else "")
+    return shown(side)
+
+
+def _unknown(diff: Diff) -> Iterator[Text]:
+    for doubt in diff.doubts[:MAX_DELTAS]:
+        yield Text(f"? {said(doubt.where)}: {said(doubt.cause)}", style="yellow")

@@ -1,0 +1,298 @@
+"""The terminal report of one trial, from its bundle and nothing else.
+
+In order: the verdict in a sentence, the three results, every clause, each finding with its
+witness, the changes and what explains them, what was left out and why, the readings with their
+ages, the answer beside the state, the numbers. Nothing here interprets markup, and every text
+passes `record.said`: an agent's values cannot colour, move or hide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from statediff.evidence.package import Bundle
+from statediff.model.trace import NoAnswer
+from statediff.model.values import ABSENT, Map, Observed, same
+from statediff.reports.record import (
+    Record,
+    delta_name,
+    delta_sides,
+    entity_name,
+    fields_of,
+    key_of,
+    reading,
+    said,
+    shown,
+)
+
+Json = Any
+STYLES: Final = {"MATCH": "bold green", "DIVERGE": "bold red", "INCONCLUSIVE": "bold yellow"}
+MARKS: Final = {"HOLDS": ("✔", "green"), "FAILS": ("✘", "red"), "UNKNOWN": ("?", "yellow")}
+MAX_FINDINGS: Final = 20
+MAX_CHANGES: Final = 30
+MAX_FIELDS: Final = 12
+
+
+def trial_report(bundle: Bundle, where: str = "the bundle") -> Group:
+    """The report; `BundleError` if the bundle contradicts itself."""
+    with reading(where):
+        return Group(*_report(Record(bundle)))
+
+
+def verdict_text(verdict: str) -> Text:
+    """The verdict in its colour."""
+    return Text(said(verdict, 20), style=STYLES.get(verdict, ""))
+
+
+def verdict_sentence(record: Record) -> str:
+    """What the verdict says of this trial, in words."""
+    clauses = record.judgement["clauses"]
+    findings = record.judgement["findings"]
+    fails = [f for f in findings if f["truth"] == "FAILS"]
+    unknown = [f for f in findings if f["truth"] == "UNKNOWN"]
+    total = len(clauses)
+    if fails:
+        number = _count(clauses, "FAILS")
+        clause, sentence = said(fails[0]["clause"]), said(fails[0]["sentence"])
+        return f"{number} of {total} clauses {_fail(number)}. First, {clause}: {sentence}."
+    if unknown:
+        number = _count(clauses, "UNKNOWN")
+        first = min(unknown, key=lambda f: bool(f["clause"] == "frame"))  # the frame needs all
+        clause, sentence = said(first["clause"]), said(first["sentence"])
+        return (
+            f"No clause fails, but {number} of {total} cannot be decided. "
+            f"First, {clause}: {sentence}."
+        )
+    return f"All {total} clauses hold."
+
+
+def _fail(number: int) -> str:
+    return "fails" if number == 1 else "fail"
+
+
+def _count(clauses: Json, truth: str) -> int:
+    return sum(clause["truth"] == truth for clause in clauses)
+
+
+def _report(record: Record) -> Iterator[RenderableType]:
+    judged = record.judgement
+    manifest, trial = record.manifest, record.trial
+    head = verdict_text(judged["verdict"])
+    head.append(
+        f"  {said(manifest['contract'])} {said(manifest['contract_version'])}", style="bold"
+    )
+    head.append(f"  agent {said(trial['agent'], 80)}, trial {said(trial['id'], 80)}")
+    yield head
+    yield Text(verdict_sentence(record))
+    yield Text()
+    yield _results(judged["results"])
+    yield from _section("Clauses", [_clauses(judged["clauses"])])
+    problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
+    yield from _section("Findings", _findings(problems, judged["deltas"]))
+    yield from _section("Changes", _changes(record))
+    yield from _section("Left out of the comparison", _hidden(judged["hidden"]))
+    yield from _section("Not known", _doubts(judged["doubts"]))
+    yield from _section("Readings", [_readings(record)])
+    yield from _section("Answer", _answer(record))
+    yield from _section("Numbers", [_numbers(judged["metrics"])])
+
+
+def _section(title: str, body: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    parts = list(body)
+    if parts:
+        yield Text()
+        yield Text(title, style="bold")
+        for part in parts:
+            yield Padding(part, (0, 0, 0, 2), expand=False)
+
+
+def _grid(*columns: int | None) -> Table:
+    """A table without lines; a number is a column's least width, None a column that wraps."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for width in columns:
+        table.add_column(min_width=width, overflow="fold")
+    return table
+
+
+def _mark(truth: str) -> Text:
+    sign, style = MARKS.get(truth, ("?", ""))
+    return Text(sign, style=style)
+
+
+def _results(results: Json) -> Text:
+    line = Text()
+    for name in ("outcome", "task", "tool"):
+        found = results[name]
+        line.append(f"{name} ")
+        line.append("no clause" if found is None else said(found, 20), STYLES.get(found, "dim"))
+        line.append("   ")
+    line.rstrip()
+    return line
+
+
+def _clauses(clauses: Json) -> Table:
+    table = _grid(1, None, None, None)
+    for clause in clauses:
+        table.add_row(
+            _mark(clause["truth"]), Text(said(clause["clause"], 100)),
+            Text(said(clause["stage"], 20), style="dim"), Text(said(clause["sentence"])),
+        )  # fmt: skip
+    return table
+
+
+def _findings(findings: Json, deltas: Json) -> Iterator[RenderableType]:
+    by_id = {delta["id"]: delta for delta in deltas}
+    for finding in findings[:MAX_FINDINGS]:
+        head = _mark(finding["truth"])
+        head.append(f" {said(finding['clause'], 100)}", style="bold")
+        head.append(f"  {said(finding['code'], 60)}", style="dim")
+        yield head
+        body: list[RenderableType] = [Text(said(finding["sentence"]))]
+        missing = [cause for cause in finding["missing"] if cause not in finding["sentence"]]
+        body.extend(Text(f"missing: {said(cause)}") for cause in missing[:8])
+        body.extend(_comparisons(finding["witness"]["comparisons"]))
+        body.extend(_witness_rows(finding["witness"]["rows"]))
+        body.extend(_captured(by_id[name] for name in finding["deltas"][:8] if name in by_id))
+        if finding["evidence"]:
+            evidence = ", ".join(said(e, 60) for e in finding["evidence"][:8])
+            body.append(Text(f"evidence: {evidence}", style="dim"))
+        yield Padding(Group(*body), (0, 0, 0, 2), expand=False)
+    yield from _more(findings, MAX_FINDINGS)
+
+
+def _comparisons(comparisons: Json) -> Iterator[Text]:
+    for entry in comparisons[:8]:
+        line = Text(f"{said(entry['text'], 200)}", style="italic")
+        line.append(f": {said(entry['left'], 100)}", style="not italic bold")
+        line.append(f" against {said(entry['right'], 100)}", style="not italic bold")
+        yield line
+
+
+def _witness_rows(rows: Json) -> Iterator[RenderableType]:
+    """The entities of a witness, each with its values before and after side by side."""
+    entities: dict[str, dict[str, dict[str, Observed]]] = {}
+    for row in rows[:12]:
+        name = entity_name(row["type"], key_of(row))
+        entities.setdefault(name, {})[said(row["side"], 20)] = fields_of(row)
+    for name, sides in entities.items():
+        table = _grid(None, *(None for _ in sides))
+        table.add_row(Text(name), *(Text(side, style="dim") for side in sides))
+        for at, field in enumerate(_interesting(sides)):
+            if at == MAX_FIELDS:
+                table.add_row(Text("…", style="dim"))
+                break
+            values = [fields.get(field, ABSENT) for fields in sides.values()]
+            differs = len(values) > 1 and not same(values[0], values[1])
+            cells = (Text(shown(value), "bold" if differs else "") for value in values)
+            table.add_row(Text(f"  {said(field, 60)}", style="dim"), *cells)
+        yield table
+
+
+def _interesting(sides: dict[str, dict[str, Observed]]) -> list[str]:
+    """The fields to show: those that differ first, those that are null everywhere never."""
+    names = list(dict.fromkeys(name for fields in sides.values() for name in fields))
+    values = {name: [fields.get(name, ABSENT) for fields in sides.values()] for name in names}
+    differ = [n for n in names if any(not same(values[n][0], v) for v in values[n][1:])]
+    return differ + [n for n in names if n not in differ and any(v is not None for v in values[n])]
+
+
+def _captured(deltas: Iterable[Json]) -> Iterator[Text]:
+    """Where ν changed what was captured: both forms."""
+    for delta in deltas:
+        if delta["path"] and any(
+            delta[side] != delta[f"raw_{side}"] for side in ("before", "after")
+        ):
+            before, after = delta_sides(delta)
+            yield Text(f"{delta_name(delta)}: {before} → {after}")
+
+
+def _changes(record: Record) -> Iterator[RenderableType]:
+    deltas = record.judgement["deltas"]
+    if not deltas:
+        yield Text("nothing changed", style="dim")
+        return
+    table = _grid(1, None, None, None)
+    for delta in deltas[:MAX_CHANGES]:
+        by = record.explained.get(delta["id"], [])
+        before, after = delta_sides(delta)
+        if delta["path"]:
+            what = f"{before} → {after}"
+        else:
+            what = after if delta["op"] in ("create", "link") else before
+        why = Text(", ".join(said(b, 60) for b in by)) if by else Text("unexplained", style="red")
+        sign = {"create": "+", "link": "+", "delete": "−", "unlink": "−"}.get(delta["op"], "~")
+        table.add_row(Text(sign), Text(delta_name(delta)), Text(what), why)
+    yield table
+    yield from _more(deltas, MAX_CHANGES)
+
+
+def _hidden(hidden: Json) -> Iterator[RenderableType]:
+    table = _grid(None, None, None)
+    for entry in hidden[:MAX_CHANGES]:
+        before, after = delta_sides(entry["delta"])
+        what = f"{before} → {after}" if entry["delta"]["path"] else ""
+        table.add_row(Text(delta_name(entry["delta"])), Text(what), Text(said(entry["rule"])))
+    if hidden:
+        yield table
+    yield from _more(hidden, MAX_CHANGES)
+
+
+def _doubts(doubts: Json) -> Iterator[RenderableType]:
+    for doubt in doubts[:MAX_CHANGES]:
+        place = said(doubt["type"], 100)
+        if doubt["key"] is not None:
+            place = entity_name(doubt["type"], key_of(doubt))
+        path = "" if doubt["path"] is None else f" {said(doubt['path'], 60)}"
+        yield Text(f"{place}{path}: {said(doubt['cause'])}")
+    yield from _more(doubts, MAX_CHANGES)
+
+
+def _more(listed: Json, limit: int) -> Iterator[Text]:
+    if len(listed) > limit:
+        yield Text(f"and {len(listed) - limit} more; all are in the bundle", style="dim")
+
+
+def _readings(record: Record) -> Table:
+    table = _grid(None, None, None, None)
+    for entry in record.readings():
+        table.add_row(
+            Text(said(entry.side, 20)), Text(said(entry.source, 100)), Text(said(entry.age)),
+            Text(said(entry.state)),
+        )  # fmt: skip
+    return table
+
+
+def _answer(record: Record) -> Iterator[RenderableType]:
+    """What the agent said, and beside it what its claims were compared with."""
+    answer = record.answer
+    if isinstance(answer, NoAnswer):
+        yield Text(f"none: {said(answer.cause)}", style="dim")
+    elif isinstance(answer, Map):
+        table = _grid(None, None)
+        for name, value in answer.items[:MAX_FIELDS]:
+            table.add_row(Text(said(name, 60), style="dim"), Text(shown(value, 200)))
+        yield table
+    else:
+        yield Text(shown(answer, 200))
+    for finding in record.judgement["findings"]:
+        if finding["stage"] == "answer":
+            line = _mark(finding["truth"])
+            line.append(f" {said(finding['clause'], 100)}: {said(finding['sentence'])}")
+            yield line
+
+
+def _numbers(metrics: Json) -> Text:
+    def number(name: str) -> str:
+        found = metrics[name]
+        return "undefined" if found is None else said(found, 40).removesuffix("/1")
+
+    return Text(
+        f"precision {number('precision')}   recall {number('recall')}   "
+        f"forbidden effects {number('forbidden_effect_rate')}"
+    )

@@ -1,0 +1,255 @@
+"""Pairing entities that have no stable key by a declared natural key, and never by likeness."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import Final, TypeAlias
+
+from confusable_homoglyphs import confusables
+
+from statediff.model.stages import IdentityPair, Matching
+from statediff.model.state import (
+    CHUNK_KEYS,
+    ChunkRef,
+    MemoryChunks,
+    Row,
+    State,
+    Table,
+    encode_rows,
+)
+from statediff.model.values import (
+    ABSENT,
+    Key,
+    Observed,
+    Unobserved,
+    encode,
+    is_value,
+    key_order,
+)
+
+MAX_MATCHINGS: Final = 24
+"""Admissible matchings that are enumerated; beyond, nothing is known of the type."""
+
+MAX_ALIKE: Final = 4
+"""Entities of one natural key, or of look-alikes, that are told apart by trying every way."""
+
+FRESH: Final = 1_000_000
+"""Added to the occurrence in the key of a row without a key, where that key is another's."""
+
+
+@dataclass(frozen=True)
+class IdentityRule:
+    """A versioned natural key for a type without a stable one.
+
+    `fields` are (field, rule name, function): the function is the field's own canonicalization.
+    """
+
+    type: str
+    version: int
+    because: str
+    fields: tuple[tuple[str, str, Callable[[Observed], Observed]], ...]
+
+    @property
+    def name(self) -> str:
+        parts = ", ".join(f + (f":{rule}" if rule else "") for f, rule, _ in self.fields)
+        return f"{self.type} by {parts} v{self.version}"
+
+
+Pairs: TypeAlias = tuple[tuple[Key, Key], ...]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Every admissible pairing ((before key, after key), …), and why there is more than one.
+
+    `hopeless` says why nobody can pair the entities of the type at all.
+    """
+
+    options: tuple[Pairs, ...] = ((),)
+    cause: str = ""
+    hopeless: str = ""
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """Natural keys that read the same, with the keys of their entities on both sides."""
+
+    naturals: tuple[str, ...]
+    old: Mapping[str, list[Key]]
+    new: Mapping[str, list[Key]]
+
+    def keys(self, side: Mapping[str, list[Key]]) -> list[Key]:
+        return [key for natural in self.naturals for key in side.get(natural, ())]
+
+
+def pair(rule: IdentityRule, base: Matching) -> Pairing:
+    """Every admissible way to pair the entities of the rule's type."""
+    tables = base.before.tables.get(rule.type), base.after.tables.get(rule.type)
+    groups: list[dict[str, list[Key]]] = []
+    for table in tables:
+        if table is None or not table.enumeration.is_complete:
+            gap = "it was not read" if table is None else table.enumeration.cause
+            # An entity that was not seen might be the partner, or a second one of the same name.
+            return Pairing(hopeless=f"ambiguous identity: not all are known: {gap}")
+        grouped = _grouped(rule, table)
+        if isinstance(grouped, str):
+            return Pairing(hopeless=f"ambiguous identity: {grouped}")
+        groups.append(grouped)
+    fixed: list[tuple[Key, Key]] = []
+    choices: list[list[Pairs]] = []
+    causes: list[str] = []
+    for cluster in _clusters(groups[0], groups[1]):
+        ways, cause = _ways_of(cluster)
+        if not ways:
+            return Pairing(hopeless=cause)
+        if len(ways) == 1:
+            fixed += ways[0]
+            continue
+        choices.append(ways)
+        causes.append(cause)
+    number = math.prod(len(ways) for ways in choices)
+    if number > MAX_MATCHINGS:
+        return Pairing(hopeless=causes[0])
+    options = tuple(
+        (*fixed, *(pair for way in combination for pair in way))
+        for combination in product(*choices)
+    )
+    return Pairing(options, causes[0] if causes else "")
+
+
+def _clusters(old: dict[str, list[Key]], new: dict[str, list[Key]]) -> list[_Cluster]:
+    shapes: dict[str, list[str]] = {}
+    for natural in sorted(old.keys() | new.keys()):
+        shapes.setdefault(skeleton(natural), []).append(natural)
+    return [_Cluster(tuple(naturals), old, new) for _, naturals in sorted(shapes.items())]
+
+
+def _ways_of(cluster: _Cluster) -> tuple[list[Pairs], str]:
+    """Every way to pair within the cluster, and the cause where there is more than one or none."""
+    exact = [_exact(cluster.old.get(n, []), cluster.new.get(n, [])) for n in cluster.naturals]
+    old, new = cluster.keys(cluster.old), cluster.keys(cluster.new)
+    come = [n for n in cluster.naturals if n in cluster.new and n not in cluster.old]
+    if come and any(n in cluster.old for n in cluster.naturals):
+        cause = f"ambiguous identity: {come[0]} only looks like another entity"
+        apart = tuple(pair for pairs in exact for pair in pairs or ())
+        ways = [apart, *_ways(old, new)]
+    elif any(pairs is None for pairs in exact):
+        cause = (
+            f"ambiguous identity: {len(old)} before and {len(new)} after share "
+            f"{cluster.naturals[0]}"
+        )
+        ways = list(_ways(old, new)) if len(cluster.naturals) == 1 else []
+    else:
+        return [tuple(pair for pairs in exact for pair in pairs or ())], ""
+    if max(len(old), len(new)) > MAX_ALIKE:
+        return [], cause
+    return list(dict.fromkeys(ways)), cause
+
+
+def _exact(old: list[Key], new: list[Key]) -> Pairs | None:
+    """The pairs of entities with one natural key; None where several could be meant."""
+    if not old or not new:
+        return ()
+    if len(old) == len(new) == 1:
+        return ((old[0], new[0]),)
+    if sorted(old, key=key_order) == sorted(new, key=key_order):
+        return tuple((key, key) for key in old)
+    return None
+
+
+def _grouped(rule: IdentityRule, table: Table) -> dict[str, list[Key]] | str:
+    """Keys by natural key; a text where a part of a natural key was not observed."""
+    groups: dict[str, list[Key]] = {}
+    for key, row in table.rows():
+        parts = [function(row.get(name, ABSENT)) for name, _, function in rule.fields]
+        for (name, _, _), part in zip(rule.fields, parts, strict=True):
+            if isinstance(part, Unobserved):
+                return f"{rule.type}.{name} was not observed: {part.cause}"
+        if all(is_value(p) and p is not None for p in parts):
+            natural = json.dumps([encode(p) for p in parts], ensure_ascii=False)
+            groups.setdefault(natural, []).append(key)
+    return groups
+
+
+def _ways(old: list[Key], new: list[Key]) -> Iterator[Pairs]:
+    """Every way to pair as many as possible; nothing when there are too many."""
+    short, long = (old, new) if len(old) <= len(new) else (new, old)
+    if len(long) > MAX_ALIKE:
+        return
+    for arrangement in permutations(long, len(short)):
+        pairs = zip(short, arrangement, strict=True)
+        yield tuple((a, b) if short is old else (b, a) for a, b in pairs)
+
+
+def skeleton(text: str) -> str:
+    """The text as a reader sees it: no invisible characters, every look-alike a Latin letter."""
+    if text.isascii():
+        return text.casefold()
+    letters = []
+    for letter in unicodedata.normalize("NFKC", text):
+        if unicodedata.category(letter) in ("Cf", "Mn"):
+            continue
+        found = confusables.is_confusable(letter, greedy=True, preferred_aliases=["latin"])
+        shown = letter
+        if found:
+            likes = [h["c"] for h in found[0]["homoglyphs"] if h["c"].isascii()]
+            shown = min(likes) if likes else letter
+        letters.append(shown)
+    return "".join(letters).casefold()
+
+
+def withheld(matching: Matching, type_name: str, cause: str) -> Matching:
+    """The matching with nothing known of a type whose entities nobody can pair."""
+
+    def without(state: State) -> State:
+        table = state.tables.get(type_name)
+        if table is None:
+            return state
+        return State(state.schema, {**state.tables, type_name: table.unobserved(cause)})
+
+    return Matching(without(matching.before), without(matching.after), matching.pairs)
+
+
+def apply(matching: Matching, rule: IdentityRule, pairs: Pairs) -> Matching:
+    """The matching with the after entities of the type under the keys of their partners."""
+    if not pairs:
+        return matching
+    table = matching.after.tables[rule.type]
+    partner = {after: before for before, after in pairs}
+    paired = set(partner.values())
+    taken = paired | {key for key, _ in matching.before.tables[rule.type].rows(())}
+    keyed: list[tuple[Key, Row]] = []
+    for key, row in table.rows():
+        own = partner.get(key, key)
+        # A row without a partner whose key is another's is a new entity, however alike.
+        if key not in partner and own in paired:
+            own = _next(own, taken)
+        keyed.append((own, row))
+    keyed.sort(key=lambda pair: key_order(pair[0]))
+    tables = {**matching.after.tables, rule.type: _rekeyed(table, keyed)}
+    found = tuple(IdentityPair(rule.type, rule.name, b, a) for b, a in pairs)
+    return Matching(
+        matching.before, State(matching.after.schema, tables), (*matching.pairs, *found)
+    )
+
+
+def _next(key: Key, taken: set[Key]) -> Key:
+    """The next free key of a row with this content; it is taken from now on."""
+    free = key
+    while free in taken:
+        free = (free[0], int(str(free[1])) + FRESH)
+    taken.add(free)
+    return free
+
+
+def _rekeyed(table: Table, keyed: list[tuple[Key, Row]]) -> Table:
+    store = MemoryChunks()
+    groups = [keyed[i : i + CHUNK_KEYS] for i in range(0, len(keyed), CHUNK_KEYS)] or [[]]
+    chunks: tuple[ChunkRef, ...] = tuple(store.put(encode_rows(table.type, g)) for g in groups)
+    cuts = tuple(g[0][0] for g in groups[1:])
+    return Table(table.type, chunks, cuts, store, table.enumeration)

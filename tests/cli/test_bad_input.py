@@ -1,0 +1,229 @@
+"""What a person or a machine can get wrong: a clear error, the right exit code, no traceback."""
+
+import json
+import os
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CONTRACT, JUDGE, PROGRAM, Call, Files, environment
+from tests.cli.test_judge import database
+
+STATES = {
+    "not UTF-8": (b'{"ticket": [{"id": 7, "status": "\xff"}]}', "not UTF-8"),
+    "duplicate key": (b'{"ticket": [{"id": 7, "id": 8}]}', "twice"),
+    "duplicate id": (b'{"ticket": [{"id": 7}, {"id": 7}]}', "duplicate id 7"),
+    "NaN": (b'{"ticket": [{"id": 7, "status": NaN}]}', "NaN"),
+    "not JSON": (b'{"ticket": [', "not JSON"),
+    "deep": (b'{"ticket": [{"id": 7, "status": ' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested"),
+    "another shape": (b'{"ticket": {"id": 7}}', "ticket"),
+    "empty": (b"", "not JSON"),
+}
+
+
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("side", ["a.json", "b.json"])
+def test_a_state_that_is_no_state_is_named_with_exit_code_2(
+    statediff: Call, files: Files, kind: str, side: str
+) -> None:
+    content, expected = STATES[kind]
+    files.write(side, content)
+    said = statediff(*JUDGE, "--json")
+    assert said.code == 2, said.out
+    error = said.json["error"]
+    assert error["kind"] == "input"
+    assert side in error["message"]
+    assert expected in error["message"]
+    assert not Path(files.folder, ".statediff").exists()
+
+
+CONTRACTS = {
+    "unknown type": (CONTRACT.replace("update: ticket", "update: tikcet"), "tikcet", 10),
+    "unknown field": (CONTRACT.replace("it.id", "it.idd"), "idd", 11),
+    "unknown key": (CONTRACT.replace("where:", "wehre:"), "wehre", 11),
+    "duplicate key": (CONTRACT + "owner: twice\n", "owner", 13),
+    "type error": (CONTRACT.replace("== input.ticket", '== "seven"'), "", 11),
+    "anchor": (CONTRACT.replace("owner: support", "owner: &a support"), "", 3),
+    "directive": ("%YAML 1.1\n---\n" + CONTRACT, "", 1),
+    "no clause": (CONTRACT.split("forbid:", maxsplit=1)[0], "no forbid", None),
+    "null run": (CONTRACT.split("require:", maxsplit=1)[0], "would MATCH", 1),
+    "not UTF-8": (b"contract: \xff\n", "UTF-8", None),
+    "deep": ("[" * 5000 + "]" * 5000, "", None),
+    "huge": ("#" * 400_000, "", None),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_a_wrong_contract_is_named_with_line_and_column_and_exit_code_2(
+    statediff: Call, files: Files, kind: str
+) -> None:
+    content, expected, line = CONTRACTS[kind]
+    files.write("c.yaml", content)
+    said = statediff(*JUDGE, "--json")
+    assert said.code == 2, said.out
+    error = said.json["error"]
+    assert error["kind"] == "contract"
+    assert expected in error["message"]
+    first = error["problems"][0]
+    assert set(first) == {"file", "line", "column", "message", "hint", "code"}
+    assert first["file"] == "c.yaml"
+    assert line in (None, first["line"])
+    linted = statediff("lint", "c.yaml", "--before", "a.json")
+    assert linted.code == 2
+    assert linted.out.startswith("c.yaml:")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (), ("nonsense",), ("judge",), ("judge", "c.yaml"), ("diff", "--before", "a.json"),
+        (*JUDGE, "--bogus"), ("judge", "nowhere.yaml", *JUDGE[2:]), ("judge", ".", *JUDGE[2:], "x"),
+        ("judge", "c.yaml", "--before", "nowhere.json", "--after", "b.json"),
+        (*JUDGE, "--answer", "nowhere.json"), (*JUDGE, "--trace", "nowhere.jsonl"),
+        (*JUDGE, "--schema", "nowhere.yaml"), (*JUDGE, "--out", "a.json/x"),
+        ("run", "c.yaml"), ("run", "c.yaml", "--agent", "careful"), ("run", "shop/nothing"),
+        ("run", "shop/refund-returned-order", "--agent", "nobody"),
+        ("run", "shop/refund-returned-order", "--agent-cmd", "no-such-program"),
+        ("run", "shop/refund-returned-order", "--agent-cmd", "true", "--agent", "careful"),
+        ("run", "shop/refund-returned-order", "--agent", "no_such_module:act"),
+        ("run", "shop/refund-returned-order", "--agent-cmd", "true", "-k", "0"),
+        ("sandbox",), ("sandbox", "verify", "shop"), ("sandbox", "up", "nothing"), ("schema", "x"),
+        ("lint", "empty"), ("show",), ("capture", "nowhere.db"),
+        ("judge", "c\x00", *JUDGE[2:]), ("judge", "x" * 5000, *JUDGE[2:]),
+    ],
+)  # fmt: skip
+def test_a_usage_error_is_one_message_and_exit_code_2(
+    statediff: Call, files: Files, arguments: tuple[str, ...]
+) -> None:
+    Path(files.folder, "empty").mkdir()
+    said = statediff(*arguments)
+    assert said.code == 2, said.out + said.err
+    assert said.out == ""
+    assert said.err
+    as_json = statediff(*arguments, "--json")
+    assert as_json.code == 2
+    if arguments:
+        assert as_json.err == ""
+        assert as_json.json["error"]["kind"] in ("usage", "input")
+
+
+def test_a_wrong_answer_or_trace_file_is_named(statediff: Call, files: Files) -> None:
+    files.write("answer.json", '{"a": 1, "a": 2}')
+    said = statediff(*JUDGE, "--answer", "answer.json")
+    assert said.code == 2
+    assert "answer.json" in said.err
+    files.write("trace.jsonl", '{"tool": "x", "started_at": "2026-01-01T00:00:00"}\n')
+    said = statediff(*JUDGE, "--trace", "trace.jsonl")
+    assert said.code == 2
+    assert "has no zone" in said.err
+
+
+# ---------------------------------------------------------------- databases
+
+DATABASES = ("judge", "c.yaml", "--before", "a.db", "--after", "b.db", "--json")
+
+
+@pytest.fixture
+def databases(files: Files) -> Path:
+    database(files.folder / "a.db", "open")
+    database(files.folder / "b.db", "closed")
+    return files.folder
+
+
+def test_a_corrupt_database_after_leaves_it_inconclusive(statediff: Call, databases: Path) -> None:
+    (databases / "b.db").write_bytes(b"this is no database at all" * 200)
+    said = statediff(*DATABASES)
+    assert said.code == 3, said.out
+    assert any(f["code"] == "source-unread" for f in said.json["findings"])
+
+
+def test_a_corrupt_database_before_leaves_it_inconclusive(statediff: Call, databases: Path) -> None:
+    (databases / "a.db").write_bytes(b"this is no database at all" * 200)
+    said = statediff(*DATABASES)
+    assert said.code == 3, said.out
+
+
+def test_two_corrupt_databases_are_an_error_with_exit_code_2(
+    statediff: Call, databases: Path
+) -> None:
+    for name in ("a.db", "b.db"):
+        (databases / name).write_bytes(b"this is no database at all" * 200)
+    said = statediff(*DATABASES)
+    assert said.code == 2
+    assert "a.db and b.db: cannot be read as a database" in said.json["error"]["message"]
+
+
+def test_a_locked_database_leaves_it_inconclusive(statediff: Call, databases: Path) -> None:
+    with closing(sqlite3.connect(databases / "b.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        said = statediff(*DATABASES)
+    assert said.code == 3, said.out
+    assert any("locked" in m for f in said.json["findings"] for m in f["missing"])
+
+
+# ---------------------------------------------------------------- disks and pipes
+
+
+@pytest.mark.usefixtures("files")
+def test_a_folder_that_cannot_be_written_is_refused_before_judging(statediff: Call) -> None:
+    said = statediff(*JUDGE, "--out", "/proc/nowhere/bundle")
+    assert said.code == 2
+    assert "cannot be written" in said.err
+
+
+def test_a_full_disk_is_said_and_leaves_no_torn_bundle(statediff: Call, files: Files) -> None:
+    said = statediff(*JUDGE, "--out", "small", "--json", limit_bytes=300)
+    assert said.code == 4, said.out
+    assert said.json["error"]["kind"] == "harness"
+    assert "could not be written" in said.json["error"]["message"]
+    assert sorted(p.name for p in files.folder.iterdir()) == ["a.json", "b.json", "c.yaml"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_output_is_said(files: Files) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *JUDGE, "--json"], cwd=files.folder, env=environment(), stdout=full,
+            stderr=subprocess.PIPE, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.returncode == 4
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error_to_talk_about(files: Files) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PROGRAM, *JUDGE], cwd=files.folder, env=environment(), stdout=write,
+        stderr=subprocess.PIPE, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert done.returncode == 141
+    assert done.stderr == b""
+
+
+def test_an_unexpected_exception_is_our_fault_and_shows_no_traceback(
+    statediff: Call, files: Files
+) -> None:
+    files.write("sitecustomize.py", "import statediff.evaluate as e\ne.evaluate = None\n")
+    env = {"PYTHONPATH": f"{files.folder}{os.pathsep}{environment()['PYTHONPATH']}"}
+    said = statediff(*JUDGE, "--json", env=env)
+    assert said.code == 4
+    assert said.json["error"]["kind"] == "fault"
+    assert "this is a fault of statediff" in said.json["error"]["message"]
+    assert json.loads(said.out)
+
+
+def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
+    said = statediff("--help", env={"COLUMNS": "200"})
+    assert said.code == 0
+    assert "Exit codes: 0 all MATCH" in said.out
+    heavy = {"pyarrow", "numpy", "pydantic", "networkx", "rich.console", "sqlite3"}
+    probe = f"import sys; from statediff.cli import main; print(sorted({heavy} & {{*sys.modules}}))"
+    done = subprocess.run(
+        [PROGRAM[0], "-c", probe], env=environment(), capture_output=True, check=True
+    )
+    assert done.stdout == b"[]\n"

@@ -1,0 +1,180 @@
+"""`capture`, `diff`, `lint`, `schema`, `doctor`, `sandbox`: the smaller doors."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from tests.cli.conftest import BEFORE, CHECKOUT, PROGRAM, Call, Files, after, environment
+from tests.cli.test_judge import database
+
+SHOP = CHECKOUT / "sandboxes" / "shop"
+
+
+@pytest.mark.usefixtures("files")
+def test_capture_summarises_or_writes_plain_tables(statediff: Call, tmp_path: Path) -> None:
+    database(tmp_path / "a.db", "open")
+    said = statediff("capture", "a.db")
+    assert said.code == 0
+    assert "ticket" in said.out
+    assert statediff("capture", "a.db", "--out", "tables.json").code == 0
+    tables = json.loads((tmp_path / "tables.json").read_bytes())
+    assert tables["ticket"] == BEFORE["ticket"]
+    again = statediff("diff", "--before", "tables.json", "--after", "tables.json", "--json")
+    assert again.json["deltas"] == []
+
+
+@pytest.mark.usefixtures("files")
+def test_a_captured_file_stands_in_for_the_system_it_came_from(
+    statediff: Call, tmp_path: Path
+) -> None:
+    for name, status in (("a", "open"), ("b", "closed")):
+        database(tmp_path / f"{name}.db", status)
+        assert statediff("capture", f"{name}.db", "--out", f"{name}-tables.json").code == 0
+    said = statediff("judge", "c.yaml", "--before", "a-tables.json", "--after", "b-tables.json")
+    assert said.code == 0, said.err
+
+
+def test_diff_needs_no_contract_and_ends_with_0(statediff: Call, files: Files) -> None:
+    files.write("b.json", after(status="closed", users=[]))
+    said = statediff("diff", "--before", "a.json", "--after", "b.json")
+    assert said.code == 0
+    assert said.out.startswith("2 changes\n")
+    found = statediff("diff", "--before", "a.json", "--after", "b.json", "--json").json
+    assert [(d["op"], d["id"]) for d in found["deltas"]] == [
+        ("update", "ticket[7].status"), ("delete", "user[1]"),
+    ]  # fmt: skip
+
+
+def test_a_schema_file_names_keys_and_types(statediff: Call, files: Files) -> None:
+    files.write("s.yaml", "schema: notes\nversion: 1.0.0\nentities:\n  task: {table: ticket}\n")
+    said = statediff(
+        "diff", "--before", "a.json", "--after", "b.json", "--schema", "s.yaml", "--json"
+    )
+    assert [d["id"] for d in said.json["deltas"]] == ["task[7].status"]
+
+
+@pytest.mark.usefixtures("files")
+def test_lint_says_how_far_it_checked(statediff: Call) -> None:
+    assert "shape only" in statediff("lint", "c.yaml").out
+    found = statediff("lint", "c.yaml", "--before", "a.json", "--json").json
+    assert found["contracts"][0]["checked"] == "state"
+    assert found["errors"] == 0
+
+
+def test_lint_searches_folders_and_starts_each_sandbox_once(statediff: Call) -> None:
+    said = statediff("lint", str(CHECKOUT / "contracts"), "--json")
+    assert said.code == 0, said.out
+    assert {c["checked"] for c in said.json["contracts"]} == {"state"}
+    assert all(c["ok"] for c in said.json["contracts"])
+
+
+def test_lint_with_a_schema_alone_finds_unknown_types_only(statediff: Call, files: Files) -> None:
+    contract = CHECKOUT / "contracts" / "shop" / "refund-returned-order" / "contract.yaml"
+    schema = ("--schema", str(SHOP / "schema.yaml"))
+    assert statediff("lint", str(contract), *schema).code == 0
+    text = contract.read_text(encoding="utf-8")
+    files.write("x.yaml", text.replace("delete: customer", "delete: customr"))
+    said = statediff("lint", "x.yaml", *schema)
+    assert said.code == 2
+    assert "did you mean `customer`?" in said.out
+
+
+def test_lint_lists_every_problem_of_every_contract(statediff: Call, files: Files) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    files.write("bad.yaml", text.replace("it.id", "it.idd").replace("status:", "statsu:"))
+    said = statediff("lint", "bad.yaml", "c.yaml", "--before", "a.json", "--json")
+    assert said.code == 2
+    first, second = said.json["contracts"]
+    assert {11, 12} <= {p["line"] for p in first["problems"]}
+    assert second["ok"]
+
+
+@pytest.mark.parametrize("document", ["contract", "state", "judgement"])
+def test_every_published_schema_is_a_schema(statediff: Call, document: str) -> None:
+    made = statediff("schema", document).json
+    jsonschema.Draft202012Validator.check_schema(made)
+    assert (
+        made["$id"]
+        == {
+            "contract": "urn:statediff:schema:contract:1",
+            "state": "urn:statediff:schema:state-schema:1",
+            "judgement": "urn:statediff:schema:judgement:1",
+        }[document]
+    )
+    assert statediff("schema", document, "--json").json == made
+
+
+def test_the_published_schemas_accept_what_the_shop_ships(statediff: Call) -> None:
+    yaml = YAML(typ="safe", pure=True)
+    jsonschema.validate(
+        yaml.load((SHOP / "schema.yaml").read_text(encoding="utf-8")),
+        statediff("schema", "state").json,
+    )
+    for path in (CHECKOUT / "contracts").rglob("contract.yaml"):
+        contract = yaml.load(path.read_text(encoding="utf-8"))
+        jsonschema.validate(contract, statediff("schema", "contract").json)
+
+
+def test_doctor_finds_everything_here(statediff: Call) -> None:
+    said = statediff("doctor", "--json")
+    assert said.code == 0, said.out
+    assert {c["name"] for c in said.json["checks"]} >= {"python", "sqlite", "loopback", "packs"}
+    assert statediff("doctor").out.startswith("ok  python")
+
+
+def test_doctor_says_what_to_do_where_nothing_may_be_written(statediff: Call) -> None:
+    said = statediff("doctor", "--json", cwd="/proc")
+    assert said.code == 4
+    [missing] = [c for c in said.json["checks"] if not c["ok"]]
+    assert missing["name"] == "current folder"
+    assert missing["todo"]
+
+
+def test_a_sandbox_is_up_proven_drifts_is_reset_and_goes_down(
+    statediff: Call, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "sandbox", "up", "shop", "--json"], cwd=tmp_path, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        assert statediff("sandbox", "up", "shop").code == 2
+        assert statediff("sandbox", "verify", "shop").code == 0
+        connection = sqlite3.connect(
+            facts["environment"]["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///")
+        )
+        connection.execute("DELETE FROM refunds")
+        connection.commit()
+        connection.close()
+        drifted = statediff("sandbox", "verify", "shop")
+        assert drifted.code == 4
+        assert "table refunds" in drifted.out
+        assert statediff("sandbox", "reset", "shop", "--json").json["ok"] is True
+        assert statediff("sandbox", "down", "shop").code == 0
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, b"")
+    assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()
+
+
+def test_a_sandbox_goes_at_ctrl_c_and_after_its_seconds(tmp_path: Path) -> None:
+    for extra, code in (((), 130), (("--seconds", "0.2"), 0)):
+        with subprocess.Popen(
+            [*PROGRAM, "sandbox", "up", "shop", *extra], cwd=tmp_path, env=environment(),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"export STATEDIFF_")
+            if not extra:
+                time.sleep(0.1)
+                process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == code, err
+        assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()

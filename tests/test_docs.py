@@ -1,0 +1,88 @@
+"""The documents do not lag: every command they show is run, and every command is in them.
+
+A ```` ```lang file=NAME ```` block is written to NAME first. In a ```` ```console ```` block, lines
+that begin with `$ ` are run by a shell, one after the other, in one folder for the whole document;
+what they print must match the lines below them, where `…` stands for anything, and a line `…` for
+any lines. `[exit code N]` is the code of the last command; without it, it is 0.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from statediff.cli.main import app
+
+CHECKOUT = Path(__file__).parents[1]
+README = CHECKOUT / "README.md"
+CLI = CHECKOUT / "docs" / "cli.md"
+BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: Path) -> list[tuple[str, str, str]]:
+    return BLOCK.findall(document.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("document", [README, CLI], ids=lambda d: d.name)
+def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
+    for source in (README, document):
+        for _, name, content in blocks(source):
+            if name:
+                (tmp_path / name).write_text(content, encoding="utf-8")
+    program = tmp_path / "bin" / "statediff"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "
+        "'from statediff.cli.main import main; main()' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    shown = [content for language, _, content in blocks(document) if language == "console"]
+    assert shown
+    for content in shown:
+        check(content, tmp_path)
+
+
+def check(content: str, folder: Path) -> None:
+    lines = content.splitlines()
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    codes = [line for line in lines if line.startswith("[exit code ")]
+    expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
+    environment = {
+        "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUTF8": "1", "HOME": str(folder),
+    }  # fmt: skip
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join(commands)], cwd=folder, env=environment, check=False,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
+    code = int(re.findall(r"\d+", codes[0])[0]) if codes else 0
+    assert done.returncode == code, f"{content}\n{done.stdout.decode()}\n{done.stderr.decode()}"
+    assert matches(expected, printed), "\n".join([content, "but it printed:", *printed])
+
+
+def matches(expected: list[str], printed: list[str]) -> bool:
+    pattern = "".join(
+        r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
+        for line in expected
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+def test_every_command_and_option_is_described() -> None:
+    import typer  # noqa: PLC0415 - its tree of commands is what is documented
+
+    text = CLI.read_text(encoding="utf-8")
+    root = typer.main.get_command(app)
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        section = re.search(rf"(?ms)^## statediff {name}\n(.*?)(?=^## |\Z)", text)
+        assert section, f"docs/cli.md has no section on {name}"
+        for inner_name, inner in getattr(command, "commands", {"": command}).items():
+            assert f"`{inner_name}`" in section[1] or not inner_name
+            for parameter in inner.params:
+                for option in parameter.opts:
+                    if option.startswith("-") and option not in ("--help", "-h"):
+                        assert f"`{option}`" in section[1], f"{name} {option} is not described"
