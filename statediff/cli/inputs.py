@@ -224,7 +224,9 @@ def _pair(
     first, second = before.content(), after.content()
     return (
         TablesSource(before.source, _named(before, first), refinement, second, after.label),
-        TablesSource(after.source, _named(after, second), refinement, first, before.label),
+        TablesSource(
+            after.source, _named(after, second), refinement, first, before.label, is_after=True
+        ),
     )
 
 

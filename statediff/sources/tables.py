@@ -1,13 +1,17 @@
 """Plain JSON tables as a source: `{type: [record, …]}`, the state of any system as it was exported.
 
-A type is keyed by `id` when every record of it, on both sides, has one; else its records are a
-multiset. A type that the file does not name has no entities: the file is the whole state. A
-missing field is absent, which is not null.
+What a contract can name is fixed by the state *before*, so that no run can make a contract invalid:
+a type is keyed by `id` when every record before has one, else its records are a multiset; a type
+without a record before is open, and any field of it may be named. A field that is called like a
+type refers to it. A type that the file does not name has no entities: the file is the whole state.
+A missing field is absent, which is not null. A record after that lacks its key leaves the
+enumeration incomplete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +19,16 @@ from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import ChunkStore, Row, State, Table, build_table
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    Row,
+    State,
+    Table,
+    build_table,
+)
 from statediff.model.values import ABSENT, Key, Map, Observed, Value, key_order, printable, show_key
 from statediff.sources.strictjson import Document, Record, parse_tables, read_document
 from statediff.sources.typed import Convert, converter
@@ -27,9 +40,10 @@ Refine = Callable[[Schema], Schema]
 class TablesSource:
     """One JSON tables file, or its bytes, as a source.
 
-    `companion` is the other side's bytes (`companion_file` is how messages name it): types, fields
-    and keys are inferred from both, so that before and after have one schema. Every fault of the
-    file is an `InputError`: whoever asks can mend it.
+    `companion` is the other side's bytes (`companion_file` is how messages name it): types and
+    fields are inferred from both, so that before and after have one schema; `is_after` says that
+    the companion is the state before. Every fault of the file is an `InputError`: whoever asks can
+    mend it.
     """
 
     def __init__(
@@ -39,12 +53,15 @@ class TablesSource:
         refine: Refine | None = None,
         companion: bytes | None = None,
         companion_file: str = "",
+        *,
+        is_after: bool = False,
     ) -> None:
         self._name = name
         self._content = content
         self._refine = refine
         self._companion = companion
         self._companion_file = companion_file
+        self._is_after = is_after
         self._loaded: tuple[Document, Schema] | None = None
 
     @property
@@ -64,15 +81,24 @@ class TablesSource:
         as_of = clock()
         tables = {
             t.name: self._table(
-                t, document.get(t.source_table, []), store,
+                t,
+                document.get(t.source_table, []),
+                store,
                 None if like is None else like.tables.get(t.name),
             )
             for t in schema.types
         }
         state = State(schema, tables)
+        gaps = [t.enumeration.cause for t in tables.values() if not t.enumeration.is_complete]
         reading = Reading(
-            self._name, self._name, ReadingKind.SCAN, as_of, "trial", is_complete=True,
+            self._name,
+            self._name,
+            ReadingKind.SCAN,
+            as_of,
+            "trial",
+            is_complete=not gaps,
             digest=state.digest(),
+            cause=gaps[0] if gaps else None,
         )
         return SourceCapture(reading, state)
 
@@ -84,12 +110,15 @@ class TablesSource:
             if self._companion is not None:
                 other = self._companion_file or f"the other side of {self.file}"
                 sides.append(parse_tables(self._companion, other))
-            schema = infer_schema(self._name, *sides)
+            schema = infer_schema(self._name, *(reversed(sides) if self._is_after else sides))
             self._loaded = (document, schema if self._refine is None else self._refine(schema))
         return self._loaded
 
     def _table(
-        self, entity_type: EntityType, records: list[Record], store: ChunkStore,
+        self,
+        entity_type: EntityType,
+        records: list[Record],
+        store: ChunkStore,
         like: Table | None,
     ) -> Table:
         readers = [
@@ -97,9 +126,16 @@ class TablesSource:
             for f in entity_type.fields
         ]
         rows: list[Row] = [dict(_fields(record, readers)) for record in records]
+        enumeration = COMPLETE
+        if self._is_after:
+            lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
+            if lost:
+                rows = [row for i, row in enumerate(rows) if i not in set(lost)]
+                cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
+                enumeration = Enumeration(Coverage.INCOMPLETE, cause)
         if not entity_type.is_keyless:
             self._check_keys(entity_type, rows)
-        return build_table(entity_type, rows, store, like=like)
+        return build_table(entity_type, rows, store, like=like, enumeration=enumeration)
 
     def _check_keys(self, entity_type: EntityType, rows: list[Row]) -> None:
         seen: dict[object, int] = {}
@@ -117,6 +153,14 @@ class TablesSource:
                 )
 
 
+def _lacks_key(entity_type: EntityType, row: Row) -> bool:
+    # A null, list or map identifies nothing.
+    return any(
+        row[part] is ABSENT or row[part] is None or isinstance(row[part], (tuple, Map))
+        for part in entity_type.key
+    )
+
+
 def _is_identity(entity_type: EntityType, field: Field) -> bool:
     # Two spellings of one instant or number must stay two keys.
     return field.name in entity_type.key or field.reference is not None
@@ -131,15 +175,15 @@ def _fields(
 
 
 def infer_schema(name: str, *documents: Document) -> Schema:
-    """One schema for all the documents: types and fields sorted by name, `id` first.
+    """One schema for all the documents, the base first: types and fields by name, `id` in front.
 
     A field's kind is the one kind all its values have (integers beside decimals are decimals); null
     says nothing, and any other mixture is `any`.
     """
     names = sorted({type_name for document in documents for type_name in document})
-    types = tuple(
-        _infer_type(type_name, [d.get(type_name, []) for d in documents]) for type_name in names
-    )
+    found = [_infer_type(n, [d.get(n, []) for d in documents]) for n in names]
+    keyed = {entity.name for entity in found if entity.key}
+    types = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
     return Schema(name, "0", types, ((name, tuple(names)),))
 
 
@@ -153,20 +197,30 @@ def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
             for field, value in record.items():
                 kinds.setdefault(field, set()).add(_kind_of(value))
                 present[field] = present.get(field, 0) + 1
+    basis = next((records for records in sides if records), [])
     # A null, list or map identifies nothing.
-    keyed = total == 0 or (
-        present.get(ID) == total and kinds[ID].isdisjoint({None, Kind.LIST, Kind.MAP})
+    keyed = all(
+        ID in record and _kind_of(record[ID]) not in (None, Kind.LIST, Kind.MAP) for record in basis
     )
-    if total == 0:
-        kinds[ID] = {None}
+    if keyed:
+        kinds.setdefault(ID, {None})
     fields = tuple(
         Field(
-            field, _one_kind(kinds[field]),
+            field,
+            _one_kind(kinds[field]),
             is_nullable=None in kinds[field] or present.get(field, 0) < total,
         )
         for field in sorted(kinds, key=lambda f: (f != ID, f))
     )
-    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=total == 0)
+    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=not sides[0])
+
+
+def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
+    """The fields, those that are called like a keyed type referring to it."""
+    return tuple(
+        replace(f, reference=f.name) if f.name in keyed and f.name not in entity.key else f
+        for f in entity.fields
+    )
 
 
 def _one_kind(kinds: set[Kind | None]) -> Kind:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from statediff.errors import InputError
 from statediff.model.schema import Kind
-from statediff.model.state import MemoryChunks
+from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Map
 from statediff.sources.strictjson import parse_tables
 from statediff.sources.tables import TablesSource, infer_schema
@@ -74,10 +74,32 @@ def test_a_type_with_one_record_without_id_is_a_multiset():
 def test_both_sides_get_one_schema():
     one, two = b'{"t": [{"id": 1, "a": 1}]}', b'{"t": [{"b": "x"}], "u": []}'
     before = TablesSource("s", one, companion=two).schema()
-    after = TablesSource("s", two, companion=one).schema()
+    after = TablesSource("s", two, companion=one, is_after=True).schema()
     assert before == after
-    assert before.by_name["t"].is_keyless
+    assert before.by_name["t"].key == ("id",)
     assert before.by_name["u"].key == ("id",)
+    assert [t.name for t in before.types if t.is_open] == ["u"]
+
+
+def test_a_record_after_without_its_key_leaves_the_enumeration_incomplete():
+    one, two = b'{"t": [{"id": 1}]}', b'{"t": [{"id": 1}, {"a": "x"}, {"id": null}]}'
+    source = TablesSource("s", two, companion=one, is_after=True)
+    captured = source.read(MemoryChunks(), lambda: datetime(2026, 1, 1, tzinfo=UTC), None)
+    table = captured.state.tables["t"]
+    assert table.enumeration.coverage is Coverage.INCOMPLETE
+    assert table.enumeration.cause == "record 1 of t has no id"
+    assert table.row_count == 1
+    assert not captured.reading.is_complete
+
+
+def test_a_field_that_is_called_like_a_keyed_type_refers_to_it():
+    schema = infer_schema("s", parse_tables(
+        b'{"order": [{"id": 1, "customer": 2, "order": 1, "note": 3}], '
+        b'"customer": [{"id": 2}], "note": [{"text": "no id"}]}', "f"))
+    order = schema.by_name["order"].by_name
+    assert {name: f.reference for name, f in order.items()} == {
+        "id": None, "customer": "customer", "order": "order", "note": None
+    }
 
 
 def test_kinds_are_inferred_from_all_records():
