@@ -208,7 +208,8 @@ def _check_field(rule: Rule, entity_type: EntityType, field: Field, index: int) 
             index, f"{where} refers to {field.reference}: {rule.id} could make two different "
             "entities look like one"
         )  # fmt: skip
-    if field.kind not in rule.kinds:
+    # A field of any kind: values of another kind pass the rule as they are.
+    if field.kind is not Kind.ANY and field.kind not in rule.kinds:
         kinds = ", ".join(sorted(kind.value for kind in rule.kinds))
         raise RuleError(
             index, f"{where} is of kind {field.kind.value}; {rule.id} applies to {kinds}"

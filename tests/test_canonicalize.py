@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statediff.canonicalize import RULES, RuleBook, RuleError, canonicalize, rule_book
 from statediff.contract.document import Canonicalize
 from statediff.contract.rules import OPAQUE
+from statediff.model.boundary import Boundary
 from statediff.model.delta import Doubt
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.stages import Matching
@@ -320,3 +321,13 @@ def test_every_rule_says_what_it_does() -> None:
         assert rule.row_local
     assert [name for name, rule in RULES.items() if rule.is_removal] == ["ignore@1"]
     assert is_value(OPAQUE)
+
+
+def test_a_type_nobody_has_seen_may_be_excluded_from_and_canonicalized_by_any_field() -> None:
+    unseen = Schema("s", "1", (EntityType("mail", (), (), is_open=True),))
+    boundary = Boundary(unseen, [("mail.message_id", "random per delivery")])
+    assert boundary.excludes("mail", "message_id") is not None
+    use = Canonicalize(use="nfc@1", on=("mail.subject",), because="a test")
+    rules = rule_book(unseen, (use,))
+    assert rules.value("mail", "subject", "e\u0301") == "\u00e9"
+    assert rules.value("mail", "subject", 5) == 5

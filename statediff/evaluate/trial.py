@@ -112,9 +112,8 @@ def evaluate(
         resolution.ambiguous,
         resolution.differ_only_in_opaque_ids,
     )
-    content = documents(
-        decided, resolution, heard, judgement, facts.as_json(), compiled.book.touches
-    )
+    scoped = Scoped(compiled.book, compiled.boundary, contract.schema)
+    content = documents(decided, resolution, heard, judgement, facts.as_json(), scoped.touches)
     manifest = facts_of(file, compiled, judgement, facts.id)
     bundle = make(content, file.data, {**manifest, "statediff": __version__})
     return Evaluated(judgement, bundle, contract)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from statediff.model.schema import EntityType, Field, Schema
+from statediff.model.schema import EntityType, Field, Kind, Schema
 
 
 class RuleError(ValueError):
@@ -65,6 +65,8 @@ def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | N
         field = entity_type.by_name.get(field_name)
         if field is not None:
             return entity_type, field
+        if entity_type.is_open:
+            return entity_type, Field(field_name, Kind.ANY)
         meant = did_you_mean(field_name, entity_type.by_name)
         raise RuleError(index, f"{type_name} has no field {field_name!r}{meant}")
     unknown = type_name or what
