@@ -87,7 +87,7 @@ def _counted(pattern: Pattern, judge: Judge, matches: list[Match]) -> Finding | 
             pattern.id,
             "too-many-changes",
             _STAGE,
-            f"{_counted(number, pattern)}, at most {pattern.high} may: {_names(definite)}",
+            f"{_number_of(number, pattern)}, at most {pattern.high} may: {_names(definite)}",
             named(pattern, definite),
         )
     if most is not None and most < pattern.low:
@@ -228,7 +228,7 @@ def _missing(pattern: Pattern, judge: Judge, number: int) -> Finding:
         if match is not None and match.fails:
             near.append(match)
     wanted = f"at least {pattern.low}" if pattern.high != pattern.low else f"{pattern.low}"
-    found = f"{_counted(number, pattern)}, {wanted} required"
+    found = f"{_number_of(number, pattern)}, {wanted} required"
     if near:
         reason = deciding(near[0].seen, FALSE)
         found += f"; {near[0].change.type} {show_key(near[0].change.key)} does not" + (
@@ -244,7 +244,7 @@ def _missing(pattern: Pattern, judge: Judge, number: int) -> Finding:
     )
 
 
-def _counted(number: int, pattern: Pattern) -> str:
+def _number_of(number: int, pattern: Pattern) -> str:
     noun = " or ".join(pattern.types)
     if number > 1:
         return f"{number} {noun} entities match"
