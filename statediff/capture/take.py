@@ -41,9 +41,7 @@ def take(
             raise AdapterError(f"two sources are named {one.name!r}: give each its own name")
     earlier = {} if like is None else {part.reading.source: part.state for part in like.parts}
     return Capture(
-        tuple(
-            _read(source, store, clock, earlier.get(source.name), moment) for source in ordered
-        )
+        tuple(_read(source, store, clock, earlier.get(source.name), moment) for source in ordered)
     )
 
 
@@ -57,14 +55,18 @@ def _read(
         cause = str(error)
         state = unobserved_state(_expected_schema(source, like), store, cause, like)
         reading = Reading(
-            evidence, source.name, ReadingKind.SCAN, clock(), "trial", is_complete=False,
-            digest=None, cause=cause,
+            evidence,
+            source.name,
+            ReadingKind.SCAN,
+            clock(),
+            "trial",
+            is_complete=False,
+            digest=None,
+            cause=cause,
         )
         return SourceCapture(reading, state)
     if part.reading.source != source.name:
-        raise AdapterError(
-            f"source {source.name!r} delivered a reading of {part.reading.source!r}"
-        )
+        raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
     return SourceCapture(replace(part.reading, id=evidence), part.state)
 
 

@@ -39,18 +39,22 @@ STOP_SECONDS: Final = 2.0
 CONTROL_SECONDS: Final = 5.0
 MAX_REPLY_BYTES: Final = 512 * 1024 * 1024
 
-MESSAGE: Final = EntityType("message", ("id",), (
-    Field("id", Kind.INT, is_nullable=False),
-    Field("to", Kind.TEXT, is_nullable=False),
-    Field("sender", Kind.TEXT, is_nullable=False),
-    Field("subject", Kind.TEXT),
-    Field("body", Kind.TEXT),
-    Field("received_at", Kind.TIMESTAMP, is_nullable=False),
-    Field("message_id", Kind.TEXT),
-    Field("attachments", Kind.LIST, is_nullable=False),
-    Field("digest", Kind.TEXT, is_nullable=False),
-    Field("size", Kind.INT, is_nullable=False),
-))
+MESSAGE: Final = EntityType(
+    "message",
+    ("id",),
+    (
+        Field("id", Kind.INT, is_nullable=False),
+        Field("to", Kind.TEXT, is_nullable=False),
+        Field("sender", Kind.TEXT, is_nullable=False),
+        Field("subject", Kind.TEXT),
+        Field("body", Kind.TEXT),
+        Field("received_at", Kind.TIMESTAMP, is_nullable=False),
+        Field("message_id", Kind.TEXT),
+        Field("attachments", Kind.LIST, is_nullable=False),
+        Field("digest", Kind.TEXT, is_nullable=False),
+        Field("size", Kind.INT, is_nullable=False),
+    ),
+)
 """One delivery. `id` counts deliveries in the order of acceptance, from 1; `to` and `sender` are
 the envelope's; `body` is the plain text, null where a message has none; `digest` (BLAKE3) and
 `size` are of the raw bytes."""
@@ -148,8 +152,14 @@ class MailSource:
         table = build_table(MESSAGE, rows, store, like=earlier, is_sorted=True)
         state = State(self.schema(), {MESSAGE.name: table})
         reading = Reading(
-            self._name, self._name, ReadingKind.SCAN, as_of, "trial", is_complete=True,
-            digest=state.digest(), position=str(len(rows)),
+            self._name,
+            self._name,
+            ReadingKind.SCAN,
+            as_of,
+            "trial",
+            is_complete=True,
+            digest=state.digest(),
+            position=str(len(rows)),
         )
         return SourceCapture(reading, state)
 
@@ -163,10 +173,16 @@ class MailSource:
             for recipient in message["recipients"]:
                 number += 1
                 yield {
-                    "id": number, "to": recipient, "sender": message["sender"],
-                    "subject": parsed.subject, "body": parsed.body, "received_at": accepted,
-                    "message_id": parsed.message_id, "attachments": parsed.attachments,
-                    "digest": parsed.digest, "size": parsed.size,
+                    "id": number,
+                    "to": recipient,
+                    "sender": message["sender"],
+                    "subject": parsed.subject,
+                    "body": parsed.body,
+                    "received_at": accepted,
+                    "message_id": parsed.message_id,
+                    "attachments": parsed.attachments,
+                    "digest": parsed.digest,
+                    "size": parsed.size,
                 }
 
     def _parse(self, encoded: str) -> Parsed:
@@ -200,7 +216,10 @@ class OutboxProcess:
         with tempfile.TemporaryFile() as complaints:
             child = subprocess.Popen(
                 [sys.executable, "-m", "statediff.sources.sink"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                bufsize=0,
             )
             self._child = child
             ready = b""
@@ -279,7 +298,9 @@ class OutboxProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self.stop()

@@ -63,13 +63,24 @@ def parse_message(raw: bytes) -> Parsed:
     except (RecursionError, _TooMuch) as error:
         reason = str(error) if isinstance(error, _TooMuch) else f"more than {MAX_NESTING} levels"
         return _unread(digest, raw, f"its MIME structure is beyond the limit: {reason}")
-    except (MessageError, ValueError, LookupError, TypeError, AttributeError, IndexError,
-            AssertionError) as error:
+    except (
+        MessageError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        AssertionError,
+    ) as error:
         # What email.parser has been seen to raise on input that is not mail.
         return _unread(digest, raw, f"it is not readable as mail: {type(error).__name__}")
     return Parsed(
-        _header(message, "subject"), _body(leaves), _header(message, "message-id"),
-        _attachments(leaves), digest, len(raw),
+        _header(message, "subject"),
+        _body(leaves),
+        _header(message, "message-id"),
+        _attachments(leaves),
+        digest,
+        len(raw),
     )
 
 
@@ -221,12 +232,18 @@ def _attachments(leaves: list[_Leaf]) -> Observed:
             continue
         if isinstance(leaf.content, Unobserved):
             return leaf.content
-        listed.append(Map.of({
-            "name": _file_name(leaf.headers),
-            "type": leaf.headers.get_content_type().encode("ascii", "replace").decode("ascii"),
-            "size": len(leaf.content),
-            "digest": blake3.blake3(leaf.content).hexdigest(),
-        }))
+        listed.append(
+            Map.of(
+                {
+                    "name": _file_name(leaf.headers),
+                    "type": leaf.headers.get_content_type()
+                    .encode("ascii", "replace")
+                    .decode("ascii"),
+                    "size": len(leaf.content),
+                    "digest": blake3.blake3(leaf.content).hexdigest(),
+                }
+            )
+        )
     return tuple(listed)
 
 

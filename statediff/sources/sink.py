@@ -65,10 +65,14 @@ class Outbox:
             return "452 4.3.1 The outbox is full"
         self.deliveries += len(recipients)
         self.total_bytes += len(raw)
-        self.messages.append({
-            "sender": sender, "recipients": recipients, "received_at_ns": time.time_ns(),
-            "raw": base64.b64encode(raw).decode("ascii"),
-        })
+        self.messages.append(
+            {
+                "sender": sender,
+                "recipients": recipients,
+                "received_at_ns": time.time_ns(),
+                "raw": base64.b64encode(raw).decode("ascii"),
+            }
+        )
         return "250 2.0.0 Message accepted"
 
     def status(self) -> dict[str, int]:
@@ -114,8 +118,13 @@ class Connection(SMTP):
     def __init__(self, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
         self._outbox = outbox
         super().__init__(
-            _Handler(outbox), data_size_limit=MAX_MESSAGE_BYTES, enable_SMTPUTF8=True,
-            hostname="localhost", ident="statediff outbox", timeout=60, loop=loop,
+            _Handler(outbox),
+            data_size_limit=MAX_MESSAGE_BYTES,
+            enable_SMTPUTF8=True,
+            hostname="localhost",
+            ident="statediff outbox",
+            timeout=60,
+            loop=loop,
         )
 
     @property

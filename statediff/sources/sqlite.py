@@ -75,8 +75,12 @@ class SqliteSource:
             catalogue = self._catalogue(connection)
             schema = self._schema(catalogue)
             return _with_types(
-                schema, {t.name: replace(t, key=()) for t in schema.types
-                         if _has_null_keys(connection, catalogue, t)}
+                schema,
+                {
+                    t.name: replace(t, key=())
+                    for t in schema.types
+                    if _has_null_keys(connection, catalogue, t)
+                },
             )
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
@@ -94,8 +98,13 @@ class SqliteSource:
             }
         state = State(_with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         reading = Reading(
-            self._name, self._name, ReadingKind.SCAN, as_of, "trial",
-            is_complete=not scan.failures, digest=state.digest(),
+            self._name,
+            self._name,
+            ReadingKind.SCAN,
+            as_of,
+            "trial",
+            is_complete=not scan.failures,
+            digest=state.digest(),
             cause="; ".join(scan.failures) or None,
         )
         return SourceCapture(reading, state)
@@ -115,9 +124,7 @@ class SqliteSource:
             ) from error
         uri = "file:" + quote(os.fsencode(self._path.absolute())) + "?mode=ro"
         try:
-            connection = sqlite3.connect(
-                uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None
-            )
+            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         except sqlite3.Error as error:
             raise SourceUnavailable(_cause(error)) from error
         connection.text_factory = _text
@@ -127,8 +134,12 @@ class SqliteSource:
     def _catalogue(self, connection: sqlite3.Connection) -> Catalogue:
         try:
             # mmap: a file that the agent truncates while it is mapped would kill this process.
-            for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON",
-                           "mmap_size=0"):
+            for pragma in (
+                "query_only=ON",
+                "trusted_schema=OFF",
+                "cell_size_check=ON",
+                "mmap_size=0",
+            ):
                 connection.execute(f"PRAGMA {pragma}")
             connection.execute("BEGIN")
             return read_catalogue(connection)
@@ -223,9 +234,15 @@ class _Scan:
             return self._fail(empty, f"there is no table {printable(entity_type.source_table)}")
         if entry.unreadable is not None:
             return self._empty(entity_type, like).unobserved(entry.unreadable)
-        lost = [k for k in entity_type.key
+        lost = (
+            [
+                k
+                for k in entity_type.key
                 if entry.column(entity_type.by_name[k].source_column) is None
-                ] if set(entity_type.key) <= set(entity_type.by_name) else list(entity_type.key)
+            ]
+            if set(entity_type.key) <= set(entity_type.by_name)
+            else list(entity_type.key)
+        )
         if lost:
             return self._fail(
                 self._empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
@@ -240,7 +257,10 @@ class _Scan:
             query = _Query(entity_type, entry, is_guarded)
             try:
                 table = build_table(
-                    entity_type, self._stream(query, met), self._store, like=like,
+                    entity_type,
+                    self._stream(query, met),
+                    self._store,
+                    like=like,
                     is_sorted=not entity_type.is_keyless,
                 )
             except ValueError:
@@ -261,8 +281,12 @@ class _Scan:
         return table if met.cause is None else self._fail(table, met.cause)
 
     def _distinct(
-        self, entity_type: EntityType, rows: list[Row], like: Table | None,
-        *, may_be_keyless: bool = False,
+        self,
+        entity_type: EntityType,
+        rows: list[Row],
+        like: Table | None,
+        *,
+        may_be_keyless: bool = False,
     ) -> Table:
         """The rows as a table, without those that share a key: nobody can say which one it is."""
         try:
@@ -313,8 +337,10 @@ class _Scan:
 
     def _most_rows(self) -> int:
         if self._row_limit is None:
-            sizes = [self._connection.execute(f"PRAGMA main.{name}").fetchone()[0]
-                     for name in ("page_count", "page_size")]
+            sizes = [
+                self._connection.execute(f"PRAGMA main.{name}").fetchone()[0]
+                for name in ("page_count", "page_size")
+            ]
             self._row_limit = sizes[0] * sizes[1] // 4  # no row takes less than four bytes
         return self._row_limit
 
@@ -340,14 +366,19 @@ class _Query:
         self._converters: list[tuple[str, Convert]] = [
             (f.name, convert)
             for f, _ in stored
-            if f.name not in self.key and f.reference is None
+            if f.name not in self.key
+            and f.reference is None
             and (convert := converter(f)) is not None
         ]
         columns = [expression for _, expression in stored]
         if is_guarded:
             columns = [_guarded(c) for c in columns] + [_size(c) for c in columns]
-        order = [f"{expression} COLLATE BINARY" for name in self.key
-                 for f, expression in stored if f.name == name]
+        order = [
+            f"{expression} COLLATE BINARY"
+            for name in self.key
+            for f, expression in stored
+            if f.name == name
+        ]
         self.text = (
             f"SELECT {', '.join(columns) or '1'} FROM main.{quoted(entry.name)} AS t NOT INDEXED"  # noqa: S608 - names are quoted
             + (f" ORDER BY {', '.join(order)}" if order else "")
@@ -367,8 +398,10 @@ class _Query:
 
 
 def _size(column: str) -> str:
-    return (f"CASE typeof({column}) WHEN 'blob' THEN length({column}) "
-            f"WHEN 'text' THEN length(CAST({column} AS BLOB)) END")
+    return (
+        f"CASE typeof({column}) WHEN 'blob' THEN length({column}) "
+        f"WHEN 'text' THEN length(CAST({column} AS BLOB)) END"
+    )
 
 
 def _guarded(column: str) -> str:

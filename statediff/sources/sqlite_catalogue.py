@@ -22,17 +22,30 @@ _STORED_COLUMN: Final = 3
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "journal_mode", "user_version")
 
 _KINDS: Final = {
-    "INT": Kind.INT, "INTEGER": Kind.INT, "BIGINT": Kind.INT, "SMALLINT": Kind.INT,
-    "TINYINT": Kind.INT, "MEDIUMINT": Kind.INT, "INT2": Kind.INT, "INT4": Kind.INT,
-    "INT8": Kind.INT, "UNSIGNED BIG INT": Kind.INT,
-    "REAL": Kind.FLOAT, "FLOAT": Kind.FLOAT, "DOUBLE": Kind.FLOAT, "DOUBLE PRECISION": Kind.FLOAT,
-    "BLOB": Kind.BYTES, "BOOLEAN": Kind.BOOL, "BOOL": Kind.BOOL, "DATE": Kind.DATE,
-    "DATETIME": Kind.LOCAL_TIMESTAMP, "TIMESTAMP": Kind.LOCAL_TIMESTAMP,
-    "TIMESTAMPTZ": Kind.TIMESTAMP, "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP,
+    "INT": Kind.INT,
+    "INTEGER": Kind.INT,
+    "BIGINT": Kind.INT,
+    "SMALLINT": Kind.INT,
+    "TINYINT": Kind.INT,
+    "MEDIUMINT": Kind.INT,
+    "INT2": Kind.INT,
+    "INT4": Kind.INT,
+    "INT8": Kind.INT,
+    "UNSIGNED BIG INT": Kind.INT,
+    "REAL": Kind.FLOAT,
+    "FLOAT": Kind.FLOAT,
+    "DOUBLE": Kind.FLOAT,
+    "DOUBLE PRECISION": Kind.FLOAT,
+    "BLOB": Kind.BYTES,
+    "BOOLEAN": Kind.BOOL,
+    "BOOL": Kind.BOOL,
+    "DATE": Kind.DATE,
+    "DATETIME": Kind.LOCAL_TIMESTAMP,
+    "TIMESTAMP": Kind.LOCAL_TIMESTAMP,
+    "TIMESTAMPTZ": Kind.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP,
 }  # DECIMAL and NUMERIC are not here: SQLite stores them as integers or binary floats, as it likes.
-_PARSED: Final = frozenset(
-    {Kind.BOOL, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP}
-)
+_PARSED: Final = frozenset({Kind.BOOL, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP})
 
 
 @dataclass(frozen=True)
@@ -81,8 +94,8 @@ class Catalogue:
 
 def folded(name: str) -> str:
     """The name as SQLite compares names: ASCII letters only."""
-    return name.lower() if name.isascii() else re.sub(
-        "[A-Z]", lambda letter: letter[0].lower(), name
+    return (
+        name.lower() if name.isascii() else re.sub("[A-Z]", lambda letter: letter[0].lower(), name)
     )
 
 
@@ -138,8 +151,14 @@ def _table(connection: sqlite3.Connection, raw_name: Any, is_virtual: bool) -> T
     if not all(isinstance(row[1], str) for row in described):
         return TableEntry(name, (), (), "a column's name is not UTF-8")
     columns = tuple(
-        Column(row[1], _text(row[2] or ""), bool(row[3]),
-               None if row[4] is None else _text(row[4]), row[5], row[6])
+        Column(
+            row[1],
+            _text(row[2] or ""),
+            bool(row[3]),
+            None if row[4] is None else _text(row[4]),
+            row[5],
+            row[6],
+        )
         for row in described
     )
     keys: dict[int, list[tuple[str, str, str | None]]] = {}
@@ -159,9 +178,13 @@ def _column_rows(table: TableEntry) -> Iterable[Row]:
     generated = {_VIRTUAL_COLUMN: "virtual", _STORED_COLUMN: "stored"}
     for position, column in enumerate(table.columns):
         yield {
-            "table": table.name, "name": column.name, "position": position,
-            "declared_type": column.declared, "is_required": column.is_required,
-            "default": column.default, "key_position": column.key_position,
+            "table": table.name,
+            "name": column.name,
+            "position": position,
+            "declared_type": column.declared,
+            "is_required": column.is_required,
+            "default": column.default,
+            "key_position": column.key_position,
             "generated": generated.get(column.hidden),
         }
 
@@ -170,7 +193,8 @@ def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
     """The schema as the catalogue declares it, before any refinement."""
     types = [
         _entity_type(table, catalogue)
-        for table in catalogue.tables.values() if table.name != SEQUENCES
+        for table in catalogue.tables.values()
+        if table.name != SEQUENCES
     ]
     types.extend(OBJECT_TYPES)
     ordered = tuple(sorted(types, key=lambda t: t.name))
@@ -194,14 +218,13 @@ def _entity_type(table: TableEntry, catalogue: Catalogue) -> EntityType:
             reference=target,
             column=column.name,
         )
-        for column in table.columns if column.is_stored
+        for column in table.columns
+        if column.is_stored
         for target in [references.get(folded(column.name))]
     )
     if not set(key) <= {f.name for f in fields}:
         key = ()
-    is_association = (
-        len(key) == 2 and len(table.columns) == 2 and all(f.reference for f in fields)
-    )
+    is_association = len(key) == 2 and len(table.columns) == 2 and all(f.reference for f in fields)
     return EntityType(_type_name(table.name), key, fields, table.name, is_association)
 
 
@@ -235,27 +258,57 @@ def _text_field(name: str, *, is_nullable: bool = False, reference: str | None =
 _NAME: Final = _text_field("name")
 _DEFINITION: Final = _text_field("definition", is_nullable=True)
 OBJECT_TYPES: Final = (
-    EntityType("db.column", ("table", "name"), (
-        _text_field("table", reference="db.table"), _NAME,
-        Field("position", Kind.INT, is_nullable=False), _text_field("declared_type"),
-        Field("is_required", Kind.BOOL, is_nullable=False),
-        _text_field("default", is_nullable=True),
-        Field("key_position", Kind.INT, is_nullable=False),
-        _text_field("generated", is_nullable=True),
-    )),
-    EntityType("db.grant", ("role", "object", "privilege"), (
-        _text_field("role", reference="db.role"), _text_field("object"), _text_field("privilege"),
-    )),
-    EntityType("db.index", ("name",), (
-        _NAME, _text_field("table", reference="db.table"), _DEFINITION,
-    )),
-    EntityType("db.membership", ("role", "member"), (
-        _text_field("role", reference="db.role"), _text_field("member", reference="db.role"),
-    ), is_association=True),
+    EntityType(
+        "db.column",
+        ("table", "name"),
+        (
+            _text_field("table", reference="db.table"),
+            _NAME,
+            Field("position", Kind.INT, is_nullable=False),
+            _text_field("declared_type"),
+            Field("is_required", Kind.BOOL, is_nullable=False),
+            _text_field("default", is_nullable=True),
+            Field("key_position", Kind.INT, is_nullable=False),
+            _text_field("generated", is_nullable=True),
+        ),
+    ),
+    EntityType(
+        "db.grant",
+        ("role", "object", "privilege"),
+        (
+            _text_field("role", reference="db.role"),
+            _text_field("object"),
+            _text_field("privilege"),
+        ),
+    ),
+    EntityType(
+        "db.index",
+        ("name",),
+        (
+            _NAME,
+            _text_field("table", reference="db.table"),
+            _DEFINITION,
+        ),
+    ),
+    EntityType(
+        "db.membership",
+        ("role", "member"),
+        (
+            _text_field("role", reference="db.role"),
+            _text_field("member", reference="db.role"),
+        ),
+        is_association=True,
+    ),
     EntityType("db.role", ("name",), (_NAME,)),
-    EntityType("db.sequence", ("name",), (
-        _NAME, Field("value", Kind.ANY, column="seq"),
-    ), table=SEQUENCES),
+    EntityType(
+        "db.sequence",
+        ("name",),
+        (
+            _NAME,
+            Field("value", Kind.ANY, column="seq"),
+        ),
+        table=SEQUENCES,
+    ),
     EntityType("db.setting", ("name",), (_NAME, Field("value", Kind.ANY))),
     EntityType("db.table", ("name",), (_NAME, _text_field("kind"), _DEFINITION)),
     EntityType("db.trigger", ("name",), (_NAME, _text_field("table"), _DEFINITION)),

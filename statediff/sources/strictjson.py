@@ -66,8 +66,11 @@ def parse_tables(raw: bytes, file: str) -> Document:
         ) from error
     try:
         tree = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant,
-            parse_float=_number, parse_int=_integer,
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_float=_number,
+            parse_int=_integer,
         )
     except json.JSONDecodeError as error:
         raise InputError(f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
@@ -123,9 +126,7 @@ def _tables(tree: Any, name: str) -> Document:
     if isinstance(tree, _Refused):
         raise InputError(f"{name}: {tree.reason}")
     if not isinstance(tree, dict):
-        raise InputError(
-            f"{name}: expected an object {{type: [record, …]}}, found {_shape(tree)}"
-        )
+        raise InputError(f"{name}: expected an object {{type: [record, …]}}, found {_shape(tree)}")
     document: Document = {}
     for type_name, records in tree.items():
         where = f"{name}: type {_quoted(type_name)}"

@@ -16,8 +16,15 @@ from statediff.model.values import ABSENT, Unobserved, same
 
 THING = EntityType("thing", ("id",), (Field("id", Kind.INT), Field("v", Kind.TEXT)))
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.decimals(
-        allow_nan=False, allow_infinity=False), st.just(ABSENT), st.just(Unobserved("why")),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.just(ABSENT),
+    st.just(Unobserved("why")),
 )
 
 
@@ -140,8 +147,6 @@ def test_no_space_and_an_unwritable_folder_are_told_apart(tmp_path, monkeypatch)
 
 def test_the_cache_stays_within_its_bound(tmp_path):
     store = DiskChunks(tmp_path, cache_bytes=2000)
-    refs = [
-        build_table(THING, [{"id": n, "v": "x" * 100}], store).chunks[0] for n in range(60)
-    ]
+    refs = [build_table(THING, [{"id": n, "v": "x" * 100}], store).chunks[0] for n in range(60)]
     assert store._size == sum(b.nbytes for b in store._cached.values()) <= 2000
     assert all(store.get(ref).num_rows == 1 for ref in refs)

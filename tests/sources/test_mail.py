@@ -66,8 +66,13 @@ def test_a_delivered_message_is_one_entity_for_each_recipient(outbox):
         client.send_message(mail, "shop@x", ["one@y", "two@y"])
     one, two = messages(outbox)
     assert {k: one[k] for k in ("id", "to", "sender", "subject", "body", "message_id")} == {
-        "id": 1, "to": "one@y", "sender": "shop@x", "subject": "Ihre Rückzahlung",
-        "body": "Grüße\n.one dot\n", "message_id": "<1@shop>"}
+        "id": 1,
+        "to": "one@y",
+        "sender": "shop@x",
+        "subject": "Ihre Rückzahlung",
+        "body": "Grüße\n.one dot\n",
+        "message_id": "<1@shop>",
+    }
     (attachment,) = one["attachments"]
     assert isinstance(attachment, Map)
     assert (attachment.get("name"), attachment.get("size")) == ("beleg.pdf", 4)
@@ -185,8 +190,14 @@ def test_without_the_token_nothing_is_told_and_nothing_is_reset(outbox):
     for ask in (stranger.messages, stranger.reset, stranger.status):
         with pytest.raises(SourceUnavailable, match="is not the outbox"):
             ask()
-    for garbage in (b"\n", b"[]\n", b"{" * 5000 + b"\n", b"\xff\n", b"x" * 200_000,
-                    b'{"op": 1, "nonce": 2, "mac": 3}\n'):
+    for garbage in (
+        b"\n",
+        b"[]\n",
+        b"{" * 5000 + b"\n",
+        b"\xff\n",
+        b"x" * 200_000,
+        b'{"op": 1, "nonce": 2, "mac": 3}\n',
+    ):
         with socket.create_connection(("127.0.0.1", outbox.control.port)) as raw:
             raw.sendall(garbage)
             raw.shutdown(socket.SHUT_WR)
@@ -225,21 +236,24 @@ HOSTILE = {
     "empty": b"",
     "raw latin-1": b"Subject: caf\xe9\r\n\r\ncaf\xe9\r\n",
     "unknown charset": b"Subject: =?zip?b?AAAA?=\r\nContent-Type: text/plain; charset=punycode\r\n"
-                       b"\r\nx\r\n",
+    b"\r\nx\r\n",
     "bad encoded word": b"Subject: =?utf-8?b?!!!?= =?utf-8?q?=ff?=\r\n\r\nx\r\n",
     "bad base64": b"Content-Transfer-Encoding: base64\r\n\r\n%%%%\r\n",
     "unknown encoding": b"Content-Transfer-Encoding: x-zip\r\n\r\nx\r\n",
-    "nested": b"".join(b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n)
-                       for n in range(300)) + b"\r\nx",
+    "nested": b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n) for n in range(300)
+    )
+    + b"\r\nx",
     "deep rfc822": b"Content-Type: message/rfc822\r\n\r\n" * 2000 + b"x",
     "many parts": b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 500,
     "long subject": b"Subject: " + b"=?utf-8?q?a?=\r\n " * 5000 + b"\r\n\r\nx\r\n",
     "odd disposition": b"Content-Type: text/plain\r\nContent-Disposition: attachment; "
-                       b"filename*=bad''%ff\r\n\r\nx\r\n",
-    "long parameter": b"Content-Type: text/plain; charset*=punycode''" + b"a" * 50_000
-                      + b"\r\n\r\nx",
+    b"filename*=bad''%ff\r\n\r\nx\r\n",
+    "long parameter": b"Content-Type: text/plain; charset*=punycode''"
+    + b"a" * 50_000
+    + b"\r\n\r\nx",
     "html only": b"Content-Type: text/html\r\n\r\n<p>x</p>\r\n",
-    "broken content type": b"Content-Type: ;;;=\"\r\n\r\nx\r\n",
+    "broken content type": b'Content-Type: ;;;="\r\n\r\nx\r\n',
 }
 
 
@@ -271,15 +285,47 @@ def test_what_cannot_be_decoded_is_bytes_or_unobserved_never_a_guess():
     assert isinstance(parse_message(b"x" * (MAX_PARSED_BYTES + 1)).body, Unobserved)
 
 
-@given(st.binary(max_size=300) | st.lists(st.sampled_from([
-    b"Subject:", b"Content-Type:", b" multipart/mixed; boundary=b", b"text/plain; charset=",
-    b"utf-7", b"\r\n", b"\r\n\r\n", b"--b", b"--b--", b"=?", b"?=", b"?b?", b"utf-8", b"\xff",
-    b"\0", b";",
-    b"Content-Transfer-Encoding:", b"base64", b"quoted-printable", b"filename*0*=", b"'", b'"',
-    b"%",
-    b"Content-Disposition: attachment;", b"message/rfc822", b"message/delivery-status", b" ", b"=",
-    b"Message-ID:", b"charset*=utf-8''", b"filename=",
-]), max_size=30).map(b"".join))
+@given(
+    st.binary(max_size=300)
+    | st.lists(
+        st.sampled_from(
+            [
+                b"Subject:",
+                b"Content-Type:",
+                b" multipart/mixed; boundary=b",
+                b"text/plain; charset=",
+                b"utf-7",
+                b"\r\n",
+                b"\r\n\r\n",
+                b"--b",
+                b"--b--",
+                b"=?",
+                b"?=",
+                b"?b?",
+                b"utf-8",
+                b"\xff",
+                b"\0",
+                b";",
+                b"Content-Transfer-Encoding:",
+                b"base64",
+                b"quoted-printable",
+                b"filename*0*=",
+                b"'",
+                b'"',
+                b"%",
+                b"Content-Disposition: attachment;",
+                b"message/rfc822",
+                b"message/delivery-status",
+                b" ",
+                b"=",
+                b"Message-ID:",
+                b"charset*=utf-8''",
+                b"filename=",
+            ]
+        ),
+        max_size=30,
+    ).map(b"".join)
+)
 def test_no_bytes_make_the_parser_raise_and_its_fields_are_values(raw):
     parsed = parse_message(raw)
     for field in (parsed.subject, parsed.body, parsed.message_id, parsed.attachments):

@@ -47,7 +47,11 @@ def rows(state: State, name: str):
 
 
 def test_every_kind_of_primary_key_and_reference_is_read_from_the_catalogue(tmp_path):
-    schema = SqliteSource("db", made(tmp_path / "a.db", """
+    schema = SqliteSource(
+        "db",
+        made(
+            tmp_path / "a.db",
+            """
         CREATE TABLE team (code TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;
         CREATE TABLE person (id INTEGER PRIMARY KEY, team TEXT REFERENCES TEAM (Code));
         CREATE TABLE line (a INT NOT NULL, b INT NOT NULL, n INT, PRIMARY KEY (b, a));
@@ -55,10 +59,17 @@ def test_every_kind_of_primary_key_and_reference_is_read_from_the_catalogue(tmp_
             REFERENCES team (code), PRIMARY KEY (person, team));
         CREATE TABLE far (id INTEGER PRIMARY KEY, a INT, b INT,
             FOREIGN KEY (a, b) REFERENCES line (a, b), FOREIGN KEY (a) REFERENCES gone (x));
-    """)).schema()
+    """,
+        ),
+    ).schema()
     keys = {n: t.key for n, t in schema.by_name.items() if not n.startswith("db.")}
-    assert keys == {"team": ("code",), "person": ("id",), "line": ("b", "a"),
-                    "member": ("person", "team"), "far": ("id",)}
+    assert keys == {
+        "team": ("code",),
+        "person": ("id",),
+        "line": ("b", "a"),
+        "member": ("person", "team"),
+        "far": ("id",),
+    }
     assert schema.by_name["person"].by_name["team"].reference == "team"
     assert [f.reference for f in schema.by_name["member"].fields] == ["person", "team"]
     assert [n for n, t in schema.by_name.items() if t.is_association] == ["db.membership", "member"]
@@ -73,8 +84,11 @@ def test_a_table_without_a_key_is_a_multiset(tmp_path):
 
 
 def test_a_primary_key_that_is_null_somewhere_is_no_key(tmp_path):
-    path = made(tmp_path / "a.db", """CREATE TABLE t (k TEXT PRIMARY KEY, x);
-        INSERT INTO t VALUES (NULL, 1), (NULL, 1), ('a', 2)""")
+    path = made(
+        tmp_path / "a.db",
+        """CREATE TABLE t (k TEXT PRIMARY KEY, x);
+        INSERT INTO t VALUES (NULL, 1), (NULL, 1), ('a', 2)""",
+    )
     state = state_of(path)
     assert state.tables["t"].type.is_keyless
     assert state.tables["t"].row_count == 3
@@ -102,8 +116,11 @@ def test_null_keys_that_appear_later_make_the_type_incomplete_and_never_change_i
 # Values
 
 CELLS = st.one_of(
-    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False),
-    st.text(st.characters(exclude_categories=["Cs"])), st.binary(),
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.binary(),
 )
 
 
@@ -125,8 +142,15 @@ def test_any_mixture_of_values_comes_back_exactly(tmp_path_factory, cells):
     assert state_of(path, state).digest() == state.digest()
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.binary() | st.integers(
-    -9, 9) | st.floats(allow_nan=False), unique_by=lambda k: (type(k) in (int, float), k)))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]))
+        | st.binary()
+        | st.integers(-9, 9)
+        | st.floats(allow_nan=False),
+        unique_by=lambda k: (type(k) in (int, float), k),
+    )
+)
 def test_keys_of_any_kind_are_all_there_in_order(tmp_path_factory, keys):
     path = made(
         tmp_path_factory.mktemp("db") / "a.db",
@@ -140,9 +164,12 @@ def test_keys_of_any_kind_are_all_there_in_order(tmp_path_factory, keys):
 
 
 def test_text_that_is_not_utf_8_is_kept_as_its_bytes_even_in_a_key(tmp_path):
-    path = made(tmp_path / "a.db", """CREATE TABLE t (k TEXT PRIMARY KEY, v TEXT);
+    path = made(
+        tmp_path / "a.db",
+        """CREATE TABLE t (k TEXT PRIMARY KEY, v TEXT);
         INSERT INTO t VALUES ('é', 'fine'), (CAST(x'41ff' AS TEXT), CAST(x'ff00' AS TEXT)),
-        ('b', 'nul' || char(0) || 'inside')""")
+        ('b', 'nul' || char(0) || 'inside')""",
+    )
     assert rows(state_of(path), "t") == [
         (("b",), {"k": "b", "v": "nul\0inside"}),
         (("é",), {"k": "é", "v": "fine"}),
@@ -151,10 +178,13 @@ def test_text_that_is_not_utf_8_is_kept_as_its_bytes_even_in_a_key(tmp_path):
 
 
 def test_declared_kinds_are_read_where_exact_and_other_values_stay(tmp_path):
-    path = made(tmp_path / "a.db", """
+    path = made(
+        tmp_path / "a.db",
+        """
         CREATE TABLE t (id INTEGER PRIMARY KEY, ok BOOLEAN, at DATETIME, day DATE, price DECIMAL);
         INSERT INTO t VALUES (1, 1, '2024-03-01 10:00:00', '2024-03-01', 12),
-            (2, 2, '2024-03-01T10:00:00Z', '2024-02-30', 12.5), (3, 'x', 1709287200, NULL, 'x')""")
+            (2, 2, '2024-03-01T10:00:00Z', '2024-02-30', 12.5), (3, 'x', 1709287200, NULL, 'x')""",
+    )
     found = [tuple(row.values())[1:] for _, row in rows(state_of(path), "t")]
     assert found == [
         (True, datetime(2024, 3, 1, 10), date(2024, 3, 1), 12),  # noqa: DTZ001 - local
@@ -165,25 +195,37 @@ def test_declared_kinds_are_read_where_exact_and_other_values_stay(tmp_path):
 
 
 def test_a_refinement_renames_declares_zones_and_reads_text_as_decimals(tmp_path):
-    path = made(tmp_path / "a.db", """
+    path = made(
+        tmp_path / "a.db",
+        """
         CREATE TABLE tbl_orders (order_id INTEGER PRIMARY KEY, at TEXT, price TEXT);
-        INSERT INTO tbl_orders VALUES (1, '2024-03-01 10:00:00', '12.50')""")
+        INSERT INTO tbl_orders VALUES (1, '2024-03-01 10:00:00', '12.50')""",
+    )
 
     def refine(schema):
         t = schema.by_name["tbl_orders"]
         key, at, price = t.fields
-        t = replace(t, name="order", key=("id",), fields=(
-            replace(key, name="id"),
-            replace(at, kind=Kind.TIMESTAMP, zone="+02:00"),
-            replace(price, name="amount", kind=Kind.DECIMAL),
-            replace(price, name="lost", column="no_such_column"),
-        ))
+        t = replace(
+            t,
+            name="order",
+            key=("id",),
+            fields=(
+                replace(key, name="id"),
+                replace(at, kind=Kind.TIMESTAMP, zone="+02:00"),
+                replace(price, name="amount", kind=Kind.DECIMAL),
+                replace(price, name="lost", column="no_such_column"),
+            ),
+        )
         return replace(schema, types=(t,))
 
     ((key, row),) = rows(state_of(path, refine=refine), "order")
     assert key == (1,)
-    assert row == {"id": 1, "at": datetime(2024, 3, 1, 8, tzinfo=UTC), "amount": Decimal("12.50"),
-                   "lost": ABSENT}
+    assert row == {
+        "id": 1,
+        "at": datetime(2024, 3, 1, 8, tzinfo=UTC),
+        "amount": Decimal("12.50"),
+        "lost": ABSENT,
+    }
 
 
 def test_a_refinement_that_names_no_table_does_not_read_as_empty(tmp_path):
@@ -199,15 +241,21 @@ def test_a_refinement_that_names_no_table_does_not_read_as_empty(tmp_path):
 
 def test_a_huge_value_is_unobserved_with_its_size_and_its_row_stays(tmp_path):
     size = MAX_VALUE_BYTES + 1
-    path = made(tmp_path / "a.db", f"""CREATE TABLE t (id INTEGER PRIMARY KEY, b, c TEXT);
+    path = made(
+        tmp_path / "a.db",
+        f"""CREATE TABLE t (id INTEGER PRIMARY KEY, b, c TEXT);
         INSERT INTO t VALUES (1, zeroblob({size}), 'x'), (2, x'01', 'y'),
         (3, zeroblob(1), CAST(zeroblob({size}) AS TEXT));
         CREATE TABLE k (k BLOB PRIMARY KEY NOT NULL);
-        INSERT INTO k VALUES (zeroblob({size})), (x'01')""")
+        INSERT INTO k VALUES (zeroblob({size})), (x'01')""",
+    )
     found = capture(path)
     cause = Unobserved(f"value of {size} bytes exceeds the capture limit")
     assert [(r["b"], r["c"]) for _, r in rows(found.state, "t")] == [
-        (cause, "x"), (b"\x01", "y"), (b"\x00", cause)]
+        (cause, "x"),
+        (b"\x01", "y"),
+        (b"\x00", cause),
+    ]
     assert found.state.tables["t"].enumeration.is_complete
     assert [key for key, _ in rows(found.state, "k")] == [(b"\x01",)]
     assert found.reading.cause == "k: 1 rows have a key beyond the capture limit"
@@ -217,11 +265,16 @@ def test_a_huge_value_is_unobserved_with_its_size_and_its_row_stays(tmp_path):
 
 
 def test_schema_objects_settings_and_sequences_are_entities(tmp_path):
-    state = state_of(made(tmp_path / "a.db", """
+    state = state_of(
+        made(
+            tmp_path / "a.db",
+            """
         CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, x INT NOT NULL DEFAULT 5);
         INSERT INTO t (x) VALUES (1), (2);
         CREATE INDEX i ON t (x); CREATE VIEW v AS SELECT * FROM t;
-        CREATE TRIGGER g AFTER DELETE ON t BEGIN SELECT 1; END; PRAGMA user_version = 3"""))
+        CREATE TRIGGER g AFTER DELETE ON t BEGIN SELECT 1; END; PRAGMA user_version = 3""",
+        )
+    )
     assert rows(state, "db.sequence") == [(("t",), {"name": "t", "value": 2})]
     assert dict(rows(state, "db.setting"))[("user_version",)]["value"] == 3
     assert dict(rows(state, "db.index"))[("i",)]["definition"] == "CREATE INDEX i ON t (x)"
@@ -277,11 +330,16 @@ def test_a_module_or_collation_that_is_not_here_does_no_harm(tmp_path):
 
 
 def test_strange_names_are_read_and_never_collide(tmp_path):
-    state = state_of(made(tmp_path / "a.db", """
+    state = state_of(
+        made(
+            tmp_path / "a.db",
+            """
         CREATE TABLE "a""b; DROP" ("#" INT, "#_" INT, "x""y" INT, "select" INT);
         INSERT INTO "a""b; DROP" VALUES (1, 2, 3, 4);
         CREATE TABLE "db.table" (x); CREATE TABLE "main.db.table" (x);
-        INSERT INTO "db.table" VALUES (1)"""))
+        INSERT INTO "db.table" VALUES (1)""",
+        )
+    )
     ((_, row),) = rows(state, 'a"b; DROP')
     assert row == {"#_": 1, "#__": 2, 'x"y': 3, "select": 4}
     assert state.tables["main.db.table"].row_count == 1
@@ -314,9 +372,12 @@ def test_a_table_whose_key_column_is_gone_is_unobserved(tmp_path):
 
 
 def test_a_change_touches_only_its_own_chunk(tmp_path):
-    path = made(tmp_path / "a.db", """CREATE TABLE t (id INTEGER PRIMARY KEY, x);
+    path = made(
+        tmp_path / "a.db",
+        """CREATE TABLE t (id INTEGER PRIMARY KEY, x);
         WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000)
-        INSERT INTO t SELECT x, x FROM c""")
+        INSERT INTO t SELECT x, x FROM c""",
+    )
     store = DiskChunks(tmp_path / "chunks")
     source = SqliteSource("db", path)
     before = source.read(store, clock, None).state
@@ -331,8 +392,11 @@ def test_a_change_touches_only_its_own_chunk(tmp_path):
 
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_the_read_is_one_snapshot_and_leaves_the_file_as_it_was(tmp_path, mode):
-    path = made(tmp_path / "a b%41?#.db", f"""PRAGMA journal_mode = {mode};
-        CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)""")
+    path = made(
+        tmp_path / "a b%41?#.db",
+        f"""PRAGMA journal_mode = {mode};
+        CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)""",
+    )
     content = path.read_bytes()
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
@@ -405,17 +469,25 @@ def test_a_damaged_catalogue_makes_the_source_unavailable(tmp_path):
 
 
 def test_a_damaged_page_spoils_its_own_table_only(tmp_path):
-    path = made(tmp_path / "a.db", """CREATE TABLE good (id INTEGER PRIMARY KEY, x);
+    path = made(
+        tmp_path / "a.db",
+        """CREATE TABLE good (id INTEGER PRIMARY KEY, x);
         CREATE TABLE torn (id INTEGER PRIMARY KEY, x);
         CREATE TABLE gone (id INTEGER PRIMARY KEY, x);
         WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 500)
         INSERT INTO torn SELECT x, 'torn-' || hex(zeroblob(20)) || x FROM c;
-        INSERT INTO good SELECT id, x FROM torn; INSERT INTO gone SELECT id, x FROM torn""")
+        INSERT INTO good SELECT id, x FROM torn; INSERT INTO gone SELECT id, x FROM torn""",
+    )
     connection = sqlite3.connect(path)
     (root,) = connection.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'gone'").fetchone()
-    pages = [p for (p,) in connection.execute(
-        "SELECT pageno FROM dbstat WHERE name = 'torn' AND pagetype = 'leaf' ORDER BY path")]
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'gone'"
+    ).fetchone()
+    pages = [
+        p
+        for (p,) in connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'torn' AND pagetype = 'leaf' ORDER BY path"
+        )
+    ]
     connection.close()
     content = bytearray(path.read_bytes())
     for page in (root, pages[len(pages) // 2]):
@@ -423,8 +495,11 @@ def test_a_damaged_page_spoils_its_own_table_only(tmp_path):
     path.write_bytes(content)
     found = capture(path)
     coverage = {n: found.state.tables[n].enumeration.coverage for n in ("good", "torn", "gone")}
-    assert coverage == {"good": Coverage.COMPLETE, "torn": Coverage.INCOMPLETE,
-                        "gone": Coverage.UNOBSERVED}
+    assert coverage == {
+        "good": Coverage.COMPLETE,
+        "torn": Coverage.INCOMPLETE,
+        "gone": Coverage.UNOBSERVED,
+    }
     assert 0 < found.state.tables["torn"].row_count < 500
     assert found.state.tables["good"].row_count == 500
     assert not found.reading.is_complete
@@ -434,9 +509,12 @@ def test_a_damaged_page_spoils_its_own_table_only(tmp_path):
 @given(st.lists(st.tuples(st.integers(0, 12_000), st.binary(min_size=1, max_size=9)), max_size=6))
 def test_damage_anywhere_is_never_a_crash(tmp_path_factory, edits):
     folder = tmp_path_factory.mktemp("db")
-    path = made(folder / "a.db", """CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y BOOLEAN);
+    path = made(
+        folder / "a.db",
+        """CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, y BOOLEAN);
         CREATE TABLE m (x); INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 0);
-        INSERT INTO m VALUES (1), (1), (x'00')""")
+        INSERT INTO m VALUES (1), (1), (x'00')""",
+    )
     content = bytearray(path.read_bytes())
     for at, patch in edits:
         content[at : at + len(patch)] = patch
@@ -451,12 +529,16 @@ def test_damage_anywhere_is_never_a_crash(tmp_path_factory, edits):
 
 
 def test_pages_that_point_at_each_other_end(tmp_path):
-    path = made(tmp_path / "a.db", """PRAGMA page_size = 512;
+    path = made(
+        tmp_path / "a.db",
+        """PRAGMA page_size = 512;
         CREATE TABLE t (x); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT
-        20000) INSERT INTO t SELECT 'row' || x FROM c""")
+        20000) INSERT INTO t SELECT 'row' || x FROM c""",
+    )
     connection = sqlite3.connect(path)
     inner = connection.execute(
-        "SELECT pageno, path FROM dbstat WHERE name = 't' AND pagetype = 'internal'").fetchall()
+        "SELECT pageno, path FROM dbstat WHERE name = 't' AND pagetype = 'internal'"
+    ).fetchall()
     connection.close()
     (root,) = [p for p, where in inner if where == "/"]
     below = [p for p, where in inner if where.count("/") == 2]

@@ -30,8 +30,12 @@ def rows(content: bytes, type_name: str, **more):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(
-        st.characters(exclude_categories=["Cs"]), max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=3), inner, max_size=3
+        )
+    ),
     max_leaves=6,
 )
 
@@ -93,22 +97,39 @@ def test_a_record_after_without_its_key_leaves_the_enumeration_incomplete():
 
 
 def test_a_field_that_is_called_like_a_keyed_type_refers_to_it():
-    schema = infer_schema("s", parse_tables(
-        b'{"order": [{"id": 1, "customer": 2, "order": 1, "note": 3}], '
-        b'"customer": [{"id": 2}], "note": [{"text": "no id"}]}', "f"))
+    schema = infer_schema(
+        "s",
+        parse_tables(
+            b'{"order": [{"id": 1, "customer": 2, "order": 1, "note": 3}], '
+            b'"customer": [{"id": 2}], "note": [{"text": "no id"}]}',
+            "f",
+        ),
+    )
     order = schema.by_name["order"].by_name
     assert {name: f.reference for name, f in order.items()} == {
-        "id": None, "customer": "customer", "order": "order", "note": None
+        "id": None,
+        "customer": "customer",
+        "order": "order",
+        "note": None,
     }
 
 
 def test_kinds_are_inferred_from_all_records():
-    schema = infer_schema("s", parse_tables(
-        b'{"t": [{"id": 1, "n": 1, "m": 1, "l": [], "z": null}, '
-        b'{"id": 2, "n": 1.5, "m": "x", "l": [1]}]}', "f"))
+    schema = infer_schema(
+        "s",
+        parse_tables(
+            b'{"t": [{"id": 1, "n": 1, "m": 1, "l": [], "z": null}, '
+            b'{"id": 2, "n": 1.5, "m": "x", "l": [1]}]}',
+            "f",
+        ),
+    )
     kinds = {f.name: f.kind for f in schema.by_name["t"].fields}
     assert kinds == {
-        "id": Kind.INT, "n": Kind.DECIMAL, "m": Kind.ANY, "l": Kind.LIST, "z": Kind.ANY
+        "id": Kind.INT,
+        "n": Kind.DECIMAL,
+        "m": Kind.ANY,
+        "l": Kind.LIST,
+        "z": Kind.ANY,
     }
 
 
@@ -117,21 +138,25 @@ def refined(kind: Kind, zone: str | None = None, key: tuple[str, ...] = ("id",))
         (t,) = schema.types
         fields = tuple(replace(f, kind=kind, zone=zone) if f.name == "at" else f for f in t.fields)
         return replace(schema, types=(replace(t, fields=fields, key=key),))
+
     return refine
 
 
-@pytest.mark.parametrize(("text", "zone", "expected"), [
-    ("2024-03-01T10:00:00Z", None, datetime(2024, 3, 1, 10, tzinfo=UTC)),
-    ("2024-03-01T10:00:00+02:00", None, datetime(2024, 3, 1, 8, tzinfo=UTC)),
-    ("2024-03-01 10:00:00.5", None, datetime(2024, 3, 1, 10, 0, 0, 500000)),  # noqa: DTZ001 - local
-    ("2024-03-01 10:00:00", "+02:00", datetime(2024, 3, 1, 8, tzinfo=UTC)),
-    ("2024-07-01 10:00:00", "Europe/Berlin", datetime(2024, 7, 1, 8, tzinfo=UTC)),
-    ("2024-10-27 02:30:00", "Europe/Berlin", datetime(2024, 10, 27, 2, 30)),  # noqa: DTZ001 - twice that night
-    ("2024-03-31 02:30:00", "Europe/Berlin", datetime(2024, 3, 31, 2, 30)),  # noqa: DTZ001 - never
-    ("2024-02-30 10:00:00", "UTC", "2024-02-30 10:00:00"),
-    ("2024-03-01 10:00:00.1234567", "UTC", "2024-03-01 10:00:00.1234567"),
-    ("yesterday", "UTC", "yesterday"),
-])
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("2024-03-01T10:00:00Z", None, datetime(2024, 3, 1, 10, tzinfo=UTC)),
+        ("2024-03-01T10:00:00+02:00", None, datetime(2024, 3, 1, 8, tzinfo=UTC)),
+        ("2024-03-01 10:00:00.5", None, datetime(2024, 3, 1, 10, 0, 0, 500000)),  # noqa: DTZ001 - local
+        ("2024-03-01 10:00:00", "+02:00", datetime(2024, 3, 1, 8, tzinfo=UTC)),
+        ("2024-07-01 10:00:00", "Europe/Berlin", datetime(2024, 7, 1, 8, tzinfo=UTC)),
+        ("2024-10-27 02:30:00", "Europe/Berlin", datetime(2024, 10, 27, 2, 30)),  # noqa: DTZ001 - twice that night
+        ("2024-03-31 02:30:00", "Europe/Berlin", datetime(2024, 3, 31, 2, 30)),  # noqa: DTZ001 - never
+        ("2024-02-30 10:00:00", "UTC", "2024-02-30 10:00:00"),
+        ("2024-03-01 10:00:00.1234567", "UTC", "2024-03-01 10:00:00.1234567"),
+        ("yesterday", "UTC", "yesterday"),
+    ],
+)
 def test_text_is_a_timestamp_only_where_the_schema_says_so(text, zone, expected):
     content = json.dumps({"t": [{"id": 1, "at": text}]}).encode()
     assert rows(content, "t")[0][1]["at"] == text
@@ -153,31 +178,34 @@ def test_another_key_may_be_declared_and_keys_are_never_parsed():
 DEEP = b"[" * 70 + b"]" * 70
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b'{"t": [{"id": 1, "a": 1, "a": 2}]}', 'type "t", record 0: the key "a" stands twice'),
-    (b'{"t": [], "t": []}', 'the key "t" stands twice'),
-    (b'{"t": [{"id": 1}, {"id": NaN}]}', 'type "t", record 1: field "id": NaN'),
-    (b'{"t": [{"id": -Infinity}]}', "-Infinity is not a JSON number"),
-    (b'{"t": [{"id": 1e400}]}', "beyond 1e"),
-    (b'{"t": [{"id": 1e-99999999999999999999}]}', "1e-99999"),
-    (b'{"t": [{"id": 1e99999999999999999999}]}', "1e99999"),
-    (b'{"t": [{"id": ' + b"9" * 5000 + b"}]}", "5000 digits"),
-    (b'{"t": [{"id": "\\ud800"}]}', "lone surrogate"),
-    (b'{"t": [{"\\ud800": 1}]}', "lone surrogate"),
-    (b'{"t": [{"id": 1, "a": ' + DEEP + b"}]}", "nested deeper than 64"),
-    (b"[" * 100_000, "nested deeper than 64"),
-    (b'{"t": [{"id": "\xff"}]}', "f.json:1: not UTF-8: byte 0xff"),
-    ('{"t": []}'.encode("utf-16"), "not UTF-8"),
-    (b"[]", "expected an object {type: [record, …]}, found a list"),
-    (b"null", "found null"),
-    (b'{"t": {}}', 'type "t": expected a list of records, found an object'),
-    (b'{"t": [1]}', 'type "t", record 0: expected an object, found a number'),
-    (b'{"t": [{"id": 1}, {"id": 1}]}', "record 1: duplicate id 1, first used by record 0"),
-    (b'{"": []}', "the name is empty"),
-    (b'{"t": [{"#": 1}]}', "reserved"),
-    (b'{"t": [\n{"id" 1}]}', "f.json:2:7: not JSON"),
-    (b"", "not JSON"),
-])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"t": [{"id": 1, "a": 1, "a": 2}]}', 'type "t", record 0: the key "a" stands twice'),
+        (b'{"t": [], "t": []}', 'the key "t" stands twice'),
+        (b'{"t": [{"id": 1}, {"id": NaN}]}', 'type "t", record 1: field "id": NaN'),
+        (b'{"t": [{"id": -Infinity}]}', "-Infinity is not a JSON number"),
+        (b'{"t": [{"id": 1e400}]}', "beyond 1e"),
+        (b'{"t": [{"id": 1e-99999999999999999999}]}', "1e-99999"),
+        (b'{"t": [{"id": 1e99999999999999999999}]}', "1e99999"),
+        (b'{"t": [{"id": ' + b"9" * 5000 + b"}]}", "5000 digits"),
+        (b'{"t": [{"id": "\\ud800"}]}', "lone surrogate"),
+        (b'{"t": [{"\\ud800": 1}]}', "lone surrogate"),
+        (b'{"t": [{"id": 1, "a": ' + DEEP + b"}]}", "nested deeper than 64"),
+        (b"[" * 100_000, "nested deeper than 64"),
+        (b'{"t": [{"id": "\xff"}]}', "f.json:1: not UTF-8: byte 0xff"),
+        ('{"t": []}'.encode("utf-16"), "not UTF-8"),
+        (b"[]", "expected an object {type: [record, …]}, found a list"),
+        (b"null", "found null"),
+        (b'{"t": {}}', 'type "t": expected a list of records, found an object'),
+        (b'{"t": [1]}', 'type "t", record 0: expected an object, found a number'),
+        (b'{"t": [{"id": 1}, {"id": 1}]}', "record 1: duplicate id 1, first used by record 0"),
+        (b'{"": []}', "the name is empty"),
+        (b'{"t": [{"#": 1}]}', "reserved"),
+        (b'{"t": [\n{"id" 1}]}', "f.json:2:7: not JSON"),
+        (b"", "not JSON"),
+    ],
+)
 def test_a_hostile_file_is_refused_with_its_place(content, message, tmp_path):
     file = tmp_path / "f.json"
     file.write_bytes(content)
