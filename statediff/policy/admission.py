@@ -68,7 +68,7 @@ def _refuse(
     reading: Reading, rule: EvidenceRule, side: str, timeline: Timeline | None
 ) -> str | None:
     if reading.digest is None:
-        return f"unread: {reading.cause or 'no reason was given'}"
+        return f"unread: {reading.source} not read: {reading.cause or 'no reason was given'}"
     if reading.is_agent_influenced:
         return "forgeable: the agent could have made this reading itself"
     if reading.acknowledgement and not rule.acknowledgement_suffices:

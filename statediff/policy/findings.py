@@ -30,7 +30,7 @@ from statediff.policy.matching import (
     selected,
     speaks_of_each,
 )
-from statediff.policy.witness import cause_code, component_of, witness_of
+from statediff.policy.witness import cause_code, component_of, spoken, witness_of
 
 _RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
 
@@ -89,7 +89,7 @@ def unknown(
         code,
         stage,
         Truth.UNKNOWN,
-        f"{missing[0]}; needed by {clause}",
+        f"{spoken(missing[0])}; needed by {clause}",
         component_of(code),
         tuple(d.id for d in deltas),
         evidence_of(deltas),

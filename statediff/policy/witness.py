@@ -51,6 +51,12 @@ _COMPONENTS = {
 _CAUSE = re.compile(r"(?:^|: )(" + "|".join(map(re.escape, CAUSE_CODES)) + "): ")
 
 
+def spoken(cause: str) -> str:
+    """A cause for a sentence: what stands behind its code, which is told apart."""
+    found = _CAUSE.search(cause)
+    return cause[found.end() :] if found and found[1] == "unread" else cause
+
+
 def cause_code(causes: Iterable[str]) -> str:
     """The code of an UNKNOWN finding: that of the first cause, in sorted order, that has one."""
     for cause in sorted(causes):

@@ -19,16 +19,8 @@ def trial_line(bundle: Bundle) -> str:
         unknown = [f for f in findings if f["truth"] == "UNKNOWN"]
         # The frame needs everything; a clause that asks for less says more.
         for finding in sorted(unknown, key=lambda f: f["clause"] == "frame"):
-            return f"{said(_cause(record, finding), 160)}; needed by {said(finding['clause'], 60)}"
+            return said(finding["sentence"], 220)
         return f"{len(clauses)} of {len(clauses)} clauses"
-
-
-def _cause(record: Record, finding: dict[str, list[str]]) -> str:
-    for entry in record.readings():
-        if entry.state.startswith("not used: unread: "):
-            cause = entry.state.removeprefix("not used: unread: ")
-            return f"{entry.source} not read: {cause}"
-    return finding["missing"][0] if finding["missing"] else str(finding["sentence"])
 
 
 def answer_note(bundle: Bundle) -> str:

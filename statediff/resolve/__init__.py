@@ -40,7 +40,7 @@ def resolve(
     whoever else supplies it, if the source is one that `must_report` (None: every source is).
     """
     schema = _schema(before, after)
-    scope = Scope(schema, authority or {}, refused or {}, must_report)
+    scope = Scope(schema, _deliverers(before, after), authority or {}, refused or {}, must_report)
     states = tuple(
         combine(capture, side, scope) for side, capture in (("before", before), ("after", after))
     )
@@ -67,6 +67,16 @@ def _schema(before: Capture, after: Capture) -> Schema:
         return merge_schemas(parts)
     except ValueError as error:
         raise AdapterError(f"the captures do not fit together: {error}") from error
+
+
+def _deliverers(before: Capture, after: Capture) -> dict[str, frozenset[str]]:
+    """Which sources deliver a type on either side, by what they say or by what they delivered."""
+    found: dict[str, set[str]] = {}
+    for part in (*before.parts, *after.parts):
+        for name in part.state.schema.by_name:
+            found.setdefault(name, set()).add(part.reading.source)
+            found[name].update(part.state.schema.sources_of(name))
+    return {name: frozenset(sources) for name, sources in found.items()}
 
 
 def _evidence(capture: Capture, type_name: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class Scope:
     """What decides whose word counts: see `resolve`."""
 
     schema: Schema
+    delivered: Mapping[str, frozenset[str]]
     authority: Mapping[str, str]
     refused: Mapping[tuple[str, str], str]
     must_report: Collection[str] | None
@@ -58,7 +59,7 @@ def _one_table(capture: Capture, side: str, entity: EntityType, scope: Scope) ->
         for p in capture.parts
         if entity.name in p.state.tables
     ]
-    sources = {*scope.schema.sources_of(entity.name), *(source for source, _ in parts)}
+    sources = scope.delivered[entity.name]
     refused = {s: c for (at, s), c in sorted(scope.refused.items()) if at == side and s in sources}
     usable = [(source, table) for source, table in parts if source not in refused]
     blocking = [cause for source, cause in refused.items() if scope.must(source) or not usable]
