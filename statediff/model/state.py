@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statediff.model.schema import EntityType, Kind, Schema
-from statediff.model.values import Key, Observed, decode, encode, key_order
+from statediff.model.values import ABSENT, Key, Observed, decode, encode, key_order
 
 CHUNK_KEYS: Final = 4096
 """Keys per chunk when a partition is first chosen."""
@@ -357,9 +357,15 @@ def form_of(batch: pa.RecordBatch, index: int) -> str:
 
 
 def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[Any]]:
-    """The named columns, decoded to observations, in the order of `names`."""
+    """The named columns, decoded to observations, in the order of `names`.
+
+    A column the batch lacks is absent throughout: a migration may have added the field later.
+    """
     indexes = [batch.schema.get_field_index(name) for name in names]
-    return [_decode_column(batch.column(i), form_of(batch, i)) for i in indexes]
+    return [
+        [ABSENT] * batch.num_rows if i < 0 else _decode_column(batch.column(i), form_of(batch, i))
+        for i in indexes
+    ]
 
 
 def batch_keys(entity_type: EntityType, batch: pa.RecordBatch) -> list[Key]:

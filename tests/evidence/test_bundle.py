@@ -1,0 +1,291 @@
+"""A bundle gives its verdict again, or none: whatever is changed or withheld, never another one."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.errors import BundleError, NotReplayable
+from statediff.evaluate import KERNEL, Evaluated, replay
+from statediff.evidence.canonical import MAX_DEPTH, read, write
+from statediff.evidence.package import FILES, Bundle, load, save
+from statediff.model.values import Map, Value
+from tests.judging import (
+    CUT,
+    DIVERGE,
+    INCONCLUSIVE,
+    MATCH,
+    TIMELINE,
+    document,
+    item,
+    judged,
+    run,
+    state,
+    user,
+)
+
+BODY = """\
+exclude: [{what: user.name, because: outside}]
+canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]
+forbid:
+  - {id: no-users, delete: user}
+  - {id: no-admin, that: 'any(u.role == "admin" for u in after.user)'}
+require:
+  - id: made
+    create: item
+    where: 'it.owner.role == "user" and not exists(before.item[7])'
+    count: {min: 1}
+    that: 'sum(i.n for i in them) == 3'
+allow:
+  - {update: item, fields: [t]}
+effects:
+  - {on: create item, authorized_by: 'exists(before.user[1])'}
+answer:
+  schema: {n: int}
+  claims:
+    - answer.n == count(i for i in after.item)
+"""
+BEFORE = {"user": [user(1), user(2)], "item": [item(1, t="A")]}
+AFTER = {"user": [user(1), user(2)], "item": [item(1, t="a"), item(2, 3, owner=1)]}
+
+
+def trial(kind: str) -> Evaluated:
+    after: Any = dict(AFTER)
+    if kind == "DIVERGE":
+        after["item"] = [item(1, t="a"), item(2, 4, owner=1)]
+    if kind == "INCONCLUSIVE":
+        after = state(AFTER, {"user": CUT})
+    return run(BODY, BEFORE, after, answer={"n": 2}, timeline=TIMELINE)
+
+
+TRIALS = {kind: trial(kind) for kind in ("MATCH", "DIVERGE", "INCONCLUSIVE")}
+
+
+def resealed(bundle: Bundle, files: dict[str, bytes], **facts: Any) -> Bundle:
+    """The changed files under a manifest that agrees with them: a forger's best attempt."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    return Bundle({**bundle.manifest, "files": digests, **facts}, files)
+
+
+def verdict_of(bundle: Bundle) -> str | None:
+    try:
+        return replay(bundle).verdict.value
+    except BundleError:
+        return None
+
+
+@pytest.mark.parametrize("kind", sorted(TRIALS))
+def test_a_bundle_replays_to_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    done = TRIALS[kind]
+    assert done.judgement.verdict.value == kind
+    save(done.bundle, tmp_path / "b")
+    loaded = load(tmp_path / "b")
+    assert loaded.digest == done.bundle.digest
+    assert write(document(replay(loaded))) == done.bundle.files["judgement.json"]
+    assert loaded.manifest["verdict"] == kind
+
+
+@given(st.sampled_from(sorted(TRIALS)), st.sampled_from(FILES), st.data())
+def test_no_flipped_bit_ever_gives_another_verdict(
+    kind: str, name: str, data: st.DataObject
+) -> None:
+    bundle = TRIALS[kind].bundle
+    content = bytearray(bundle.files[name])
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= 1 << data.draw(st.integers(0, 7))
+    files = {**bundle.files, name: bytes(content)}
+    assert verdict_of(resealed(bundle, files)) in (None, kind)
+    digest = hashlib.sha256(bytes(content)).hexdigest()
+    forged = resealed(bundle, files, contract_digest=digest) if name == "contract.yaml" else None
+    if forged is not None:
+        assert verdict_of(forged) in (None, kind)
+
+
+def paths(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every member of every object and list in the document."""
+    found = []
+    entries = value.items() if isinstance(value, dict) else (
+        enumerate(value) if isinstance(value, list) else ()
+    )  # fmt: skip
+    for key, inner in entries:
+        found += [(*above, key), *paths(inner, (*above, key))]
+    return found
+
+
+WITHHELD = [
+    (kind, name, path)
+    for kind in sorted(TRIALS)
+    for name in ("fragments.json", "index.json", "captures.json", "resolution.json", "schema.json")
+    for path in paths(TRIALS[kind].bundle.document(name))
+]
+
+
+@given(st.sampled_from(WITHHELD))
+def test_nothing_withheld_ever_gives_another_verdict(
+    withheld: tuple[str, str, tuple[Any, ...]],
+) -> None:
+    kind, name, path = withheld
+    bundle = TRIALS[kind].bundle
+    changed = copy.deepcopy(bundle.document(name))
+    holder = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    del holder[path[-1]]
+    files = {**bundle.files, name: write(changed)}
+    assert verdict_of(resealed(bundle, files)) in (None, kind)
+
+
+@pytest.mark.parametrize("kind", sorted(TRIALS))
+def test_a_bundle_without_a_fragment_it_read_cannot_be_replayed(kind: str) -> None:
+    bundle = TRIALS[kind].bundle
+    fragments = bundle.document("fragments.json")
+    for part in ("rows", "scans"):
+        for index in range(len(fragments[0][part])):
+            less = copy.deepcopy(fragments)
+            del less[0][part][index]
+            with pytest.raises(NotReplayable, match="does not hold"):
+                replay(resealed(bundle, {**bundle.files, "fragments.json": write(less)}))
+
+
+def test_a_scan_that_lost_a_member_is_noticed() -> None:
+    bundle = run(
+        "forbid:\n  - {id: f, that: 'any(u.role == \"admin\" for u in after.user)'}\n",
+        {"user": [user(1, "admin")]}, {"user": [user(1, "admin")]},
+    ).bundle  # fmt: skip
+    fragments = bundle.document("fragments.json")
+    fragments[0]["scans"][0]["members"] = []
+    with pytest.raises(BundleError):
+        replay(resealed(bundle, {**bundle.files, "fragments.json": write(fragments)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("captures.json", lambda d: d["after"][0]["reading"].update(is_agent_influenced=True)),
+        ("captures.json", lambda d: d["after"][0]["reading"].update(digest=None)),
+        ("captures.json", lambda d: d.update(refusals=[["after", "db", "stale: no"]])),
+        ("timeline.json", lambda d: d.update(settled_at=["null"])),
+        ("timeline.json", lambda d: d["unsettled"].append(["db", "busy"])),
+        ("trial.json", lambda d: d.update(sources=["db", "mail"])),
+        ("trial.json", lambda d: d.update(id="another")),
+        ("answer.json", lambda d: d.update(answer=["map", [["n", ["int", "3"]]]])),
+        ("index.json", lambda d: d[0]["deltas"].update(item=9)),
+        ("index.json", lambda d: d[0]["read_sets"].update({"no-admin": []})),
+    ],
+)
+def test_evidence_that_tells_another_story_is_refused(name: str, change: Any) -> None:
+    bundle = TRIALS["MATCH"].bundle
+    told = bundle.document(name)
+    change(told)
+    with pytest.raises(BundleError):
+        replay(resealed(bundle, {**bundle.files, name: write(told)}))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    ["verdict", "contract", "contract_version", "contract_digest", "schema", "rules", "trial"],
+)
+def test_a_manifest_that_says_something_else_is_refused(fact: str) -> None:
+    bundle = TRIALS["MATCH"].bundle
+    with pytest.raises(BundleError, match=fact):
+        replay(resealed(bundle, dict(bundle.files), **{fact: "DIVERGE"}))
+
+
+def test_another_kernel_is_no_damage_but_no_replay() -> None:
+    bundle = TRIALS["MATCH"].bundle
+    with pytest.raises(NotReplayable, match="kernel"):
+        replay(resealed(bundle, dict(bundle.files), kernel=KERNEL + "0"))
+
+
+def test_a_contract_that_is_none_is_a_damaged_bundle_not_a_users_mistake() -> None:
+    bundle = TRIALS["MATCH"].bundle
+    for text in (
+        b"",
+        b"contract: x\n",
+        b"\xff",
+        bundle.files["contract.yaml"].replace(b"made", b""),
+    ):
+        with pytest.raises(BundleError):
+            replay(resealed(bundle, {**bundle.files, "contract.yaml": text}))
+
+
+# ---------------------------------------------------------------- on disk
+
+
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_a_file_that_is_missing_changed_or_no_file_is_refused(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    save(TRIALS["MATCH"].bundle, folder)
+    path = folder / name
+    data = path.read_bytes()
+    path.unlink()
+    with pytest.raises(BundleError):
+        load(folder)
+    path.symlink_to("/dev/null")
+    with pytest.raises(BundleError):
+        load(folder)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(BundleError):
+        load(folder)
+    path.rmdir()
+    path.write_bytes(data + b"\n")
+    with pytest.raises(BundleError):
+        load(folder)
+    path.write_bytes(data)
+    assert load(folder).digest == TRIALS["MATCH"].bundle.digest
+
+
+def test_a_file_too_many_is_refused(tmp_path: Path) -> None:
+    save(TRIALS["MATCH"].bundle, tmp_path)
+    (tmp_path / "more.json").write_bytes(b"{}")
+    with pytest.raises(BundleError, match=r"more\.json"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":1,"a":2}', "[1.0]", "[1e3]", "[NaN]", "[9007199254740993]", "[ 1]", '{"b":1,"a":1}',
+     '["\\u0061"]', "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "[1]\n", "\ufeff[1]", "[-0]",
+     '["\\ud800"]', "", "[1", "nul"],
+)  # fmt: skip
+def test_what_is_not_canonical_is_refused(text: str) -> None:
+    with pytest.raises(BundleError):
+        read(text.encode(), "x.json")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+        max_leaves=12,
+    )
+)
+def test_what_is_written_is_read_and_nothing_else_is(value: Any) -> None:
+    assert read(write(value), "x.json") == value
+    spaced = json.dumps(value, separators=(", ", ": ")).encode()
+    if spaced != write(value):
+        with pytest.raises(BundleError):
+            read(spaced, "x.json")
+
+
+def test_the_deepest_value_a_state_may_hold_can_be_replayed() -> None:
+    deep: Value = 1
+    for level in range(62):
+        deep = Map((("a", deep),)) if level % 2 else (deep,)
+    body = "answer:\n  schema: {x: any}\n  claims: [{that: 'answer.x != null'}]\n"
+    done = run(body, BEFORE, BEFORE, answer={"x": deep})
+    assert done.judgement.verdict is MATCH
+    assert replay(done.bundle).verdict is MATCH
+
+
+def test_verdicts_are_what_the_trials_say() -> None:
+    assert {t.judgement.verdict for t in TRIALS.values()} == {MATCH, DIVERGE, INCONCLUSIVE}
+    assert judged(BODY, BEFORE, BEFORE, answer={"n": 1}).verdict is DIVERGE

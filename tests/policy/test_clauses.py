@@ -1,0 +1,663 @@
+"""What each kind of clause says, sentence by sentence of DESIGN.md §3 and §4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.errors import ContractError
+from statediff.model.delta import Label, Op
+from statediff.model.readings import History
+from statediff.model.verdict import Stage
+from tests.judging import (
+    CUT,
+    DIVERGE,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    capture,
+    doc,
+    finding,
+    item,
+    judged,
+    part,
+    run,
+    state,
+    truths,
+    user,
+)
+
+NOTHING: dict[str, Any] = {}
+
+
+# ---------------------------------------------------------------- forbid
+
+
+@pytest.mark.parametrize(
+    ("clause", "verdict"),
+    [
+        ("delete: user", DIVERGE),
+        ("delete: user, where: 'it.id == 2'", MATCH),
+        ("delete: user, count: 2", MATCH),
+        ("delete: [item, user]", DIVERGE),
+        ("any: user", DIVERGE),
+        ("any: item", MATCH),
+        ("delete: user, from: {role: user}", DIVERGE),
+        ("delete: user, from: {role: admin}", MATCH),
+    ],
+)
+def test_a_forbid_clause_fires_on_what_it_matches_whatever_allows_it(
+    clause: str, verdict: Any
+) -> None:
+    body = f"forbid:\n  - {{id: f, {clause}}}\nallow:\n  - {{delete: user}}\n"
+    assert judged(body, {"user": [user(1)]}, NOTHING).verdict is verdict
+
+
+def test_a_forbid_clause_counts_entities_not_fields() -> None:
+    body = "forbid: [{id: f, update: item, count: 2}]\nallow: [{update: item}]\n"
+    once = judged(body, {"item": [item(1), item(2)]}, {"item": [item(1, 5, "z"), item(2)]})
+    assert once.verdict is MATCH
+    twice = judged(body, {"item": [item(1), item(2)]}, {"item": [item(1, 5), item(2, 5)]})
+    assert truths(twice)["f"] is FAILS
+
+
+def test_an_entity_with_plain_and_hidden_changes_counts_once() -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "forbid: [{id: f, update: item, count: 2}]\nallow: [{update: item}]\n"
+    )
+    assert judged(body, {"item": [item(1)]}, {"item": [item(1, 2, "A")]}).verdict is MATCH
+
+
+def test_a_change_that_canonicalization_hides_is_still_forbidden_and_no_delta() -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "forbid: [{id: f, update: item}]\n"
+    )
+    found = judged(body, {"item": [item(1)]}, {"item": [item(1, t="A")]})
+    assert found.verdict is DIVERGE
+    assert found.deltas == ()
+    assert finding(found, "f").deltas == ("item[1].t",)
+    assert truths(found)["frame"] is HOLDS
+
+
+def test_what_lies_outside_the_boundary_is_shown_and_not_judged() -> None:
+    body = "exclude: [{what: item.t, because: outside}]\nforbid: [{id: f, update: item}]\n"
+    found = judged(body, {"item": [item(1)]}, {"item": [item(1, t="b")]})
+    assert found.verdict is MATCH
+    assert [(h.delta.id, h.by_boundary) for h in found.hidden] == [("item[1].t", True)]
+
+
+def test_a_that_about_each_entity_qualifies_each_entity_where_it_is_forbidden() -> None:
+    body = "forbid:\n  - {id: f, update: item, that: 'new.n < 0'}\nallow: [{update: item}]\n"
+    before = {"item": [item(1), item(2)]}
+    assert judged(body, before, {"item": [item(1, 2), item(2)]}).verdict is MATCH
+    assert judged(body, before, {"item": [item(1, -1), item(2)]}).verdict is DIVERGE
+    assert judged(body, before, {"item": [item(1, -1), item(2, 2)]}).verdict is DIVERGE
+
+
+def test_a_that_over_them_is_about_all_that_match() -> None:
+    body = (
+        "forbid:\n  - {id: f, create: item, that: 'sum(i.n for i in them) > 3'}\n"
+        "allow: [{create: item}]\n"
+    )
+    assert judged(body, NOTHING, {"item": [item(1, 2)]}).verdict is MATCH
+    assert judged(body, NOTHING, {"item": [item(1, 2), item(2, 2)]}).verdict is DIVERGE
+
+
+def test_undefined_leaves_a_forbid_and_an_allow_open_and_fails_a_require() -> None:
+    before, after = {"item": [item(1, None)]}, {"item": [item(1, 2)]}
+    where = "update: item, where: 'it.n > 0'"
+    forbid = judged(f"forbid: [{{id: c, {where}}}]\nallow: [{{update: item}}]\n", before, after)
+    assert (truths(forbid)["c"], finding(forbid, "c").code) == (UNKNOWN, "undefined")
+    assert forbid.verdict is INCONCLUSIVE
+    require = judged(f"require: [{{id: c, {where}}}]\n", before, after)
+    assert (truths(require)["c"], finding(require, "c").code) == (FAILS, "undefined")
+    allow = judged(f"forbid: [{{delete: user}}]\nallow: [{{id: c, {where}}}]\n", before, after)
+    assert truths(allow)["frame"] is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "truth"),
+    [
+        ("forbid", 1, FAILS), ("forbid", 2, HOLDS), ("forbid", None, UNKNOWN),
+        ("require", 1, HOLDS), ("require", 2, FAILS), ("require", None, FAILS),
+    ],
+)  # fmt: skip
+def test_a_condition_must_hold_or_must_not(section: str, value: Any, truth: Any) -> None:
+    body = f"{section}:\n  - {{id: c, that: 'after.item[1].n < 2'}}\n"
+    rows = {"item": [item(1, value)]}
+    assert truths(judged(body, rows, rows))["c"] is truth
+
+
+# ---------------------------------------------------------------- require
+
+
+@pytest.mark.parametrize(
+    ("count", "made", "code"),
+    [
+        ("", 0, "missing-change"), ("", 1, "holds"), ("", 2, "too-many-changes"),
+        (", count: 2", 1, "missing-change"), (", count: 2", 2, "holds"),
+        (", count: {min: 1}", 3, "holds"), (", count: {max: 1}", 0, "holds"),
+        (", count: {min: 1, max: 2}", 3, "too-many-changes"), (", count: 0", 0, "holds"),
+        (", count: 0", 1, "too-many-changes"),
+    ],
+)  # fmt: skip
+def test_a_require_clause_counts_entities(count: str, made: int, code: str) -> None:
+    body = f"require:\n  - {{id: r, create: item{count}}}\n"
+    found = judged(body, NOTHING, {"item": [item(k) for k in range(made)]})
+    assert finding(found, "r").code == code
+
+
+def test_too_many_is_its_own_finding_and_leaves_nothing_unexplained() -> None:
+    found = judged("require: [{id: r, create: item}]\n", NOTHING, {"item": [item(1), item(2)]})
+    assert truths(found) == {"frame": HOLDS, "r": FAILS}
+
+
+def test_that_holds_of_every_matched_entity_where_it_is_required() -> None:
+    body = "require:\n  - {id: r, create: item, count: {min: 1}, that: 'it.n == 1'}\n"
+    assert judged(body, NOTHING, {"item": [item(1)]}).verdict is MATCH
+    found = judged(body, NOTHING, {"item": [item(1), item(2, 2)]})
+    assert finding(found, "r").code == "requirement-failed"
+
+
+def test_a_that_that_is_undefined_fails_the_clause() -> None:
+    body = "require:\n  - {id: r, create: item, that: 'it.n > 0'}\n"
+    found = judged(body, NOTHING, {"item": [item(1, None)]})
+    assert finding(found, "r").code == "undefined"
+
+
+def test_every_means_each_entity_before_that_satisfies_where() -> None:
+    body = (
+        "require:\n  - {id: r, update: item, where: 'it.t == \"a\"', set: {n: 9}, count: every}\n"
+    )
+    before = {"item": [item(1), item(2), item(3, t="b")]}
+    done = {"item": [item(1, 9), item(2, 9), item(3, t="b")]}
+    assert judged(body, before, done).verdict is MATCH
+    half = judged(body, before, {"item": [item(1, 9), item(2), item(3, t="b")]})
+    assert finding(half, "r").sentence == "item 2 not changed as required"
+    wrong = judged(body, before, {"item": [item(1, 9), item(2, 8), item(3, t="b")]})
+    assert truths(wrong)["r"] is FAILS
+    undefined = judged(body.replace('it.t == "a"', "it.n > 0"), {"item": [item(1, None)]}, NOTHING)
+    assert finding(undefined, "r").code == "undefined"
+
+
+def test_every_also_judges_that() -> None:
+    body = "require:\n  - {id: r, update: item, count: every, that: 'new.n == 9'}\n"
+    assert judged(body, {"item": [item(1)]}, {"item": [item(1, 9)]}).verdict is MATCH
+    assert judged(body, {"item": [item(1)]}, {"item": [item(1, 8)]}).verdict is DIVERGE
+
+
+def test_an_agent_cannot_qualify_itself_by_the_change_it_makes() -> None:
+    body = "forbid: [{delete: item}]\nallow:\n  - {update: user, where: 'it.role == \"admin\"'}\n"
+    raised = judged(body, {"user": [user(1)]}, {"user": [user(1, "admin")]})
+    assert truths(raised)["frame"] is FAILS
+    lowered = judged(body, {"user": [user(1, "admin")]}, {"user": [user(1)]})
+    assert lowered.verdict is MATCH
+
+
+def test_set_reads_the_new_version_and_from_the_old() -> None:
+    body = "require:\n  - {id: r, update: item, from: {n: 1}, set: {n: 2}}\n"
+    assert judged(body, {"item": [item(1, 1)]}, {"item": [item(1, 2)]}).verdict is MATCH
+    assert judged(body, {"item": [item(1, 2)]}, {"item": [item(1, 1)]}).verdict is DIVERGE
+    computed = "require:\n  - id: r\n    update: item\n    set:\n      n:\n        is: it.n + 1\n"
+    assert judged(computed, {"item": [item(1, 4)]}, {"item": [item(1, 5)]}).verdict is MATCH
+    assert judged(computed, {"item": [item(1, 4)]}, {"item": [item(1, 6)]}).verdict is DIVERGE
+
+
+def test_what_is_created_has_no_old_values() -> None:
+    body = "forbid: [{id: f, any: item, from: {n: 1}}]\nallow: [{any: item}]\n"
+    assert judged(body, NOTHING, {"item": [item(1)]}).verdict is MATCH
+    assert judged(body, {"item": [item(1)]}, NOTHING).verdict is DIVERGE
+
+
+def test_a_pattern_explains_only_the_paths_it_selects() -> None:
+    before, after = {"item": [item(1)]}, {"item": [item(1, 2, "z")]}
+    by_set = judged("require: [{id: r, update: item, set: {n: 2}}]\n", before, after)
+    assert truths(by_set) == {"frame": FAILS, "r": HOLDS}
+    assert finding(by_set, "frame").deltas == ("item[1].t",)
+    by_fields = judged("require: [{id: r, update: item, set: {n: 2}, fields: [n, t]}]\n",
+                       before, after)  # fmt: skip
+    assert by_fields.verdict is MATCH
+    whole = judged("require: [{id: r, update: item}]\n", before, after)
+    assert whole.verdict is MATCH
+
+
+def test_a_pattern_needs_one_selected_change() -> None:
+    body = "require: [{id: r, update: item, fields: [t]}]\nallow: [{update: item}]\n"
+    assert judged(body, {"item": [item(1)]}, {"item": [item(1, 2)]}).verdict is DIVERGE
+
+
+def test_distinct_wants_a_change_for_each() -> None:
+    body = (
+        "require:\n"
+        "  - {id: one, create: item, count: {min: 1}, distinct: [other]}\n"
+        "  - {id: other, create: item, where: 'it.n == 1', count: {min: 1}}\n"
+    )
+    shared = judged(body, NOTHING, {"item": [item(1)]})
+    assert finding(shared, "one").code == "not-distinct"
+    assert judged(body, NOTHING, {"item": [item(1), item(2, 2)]}).verdict is MATCH
+    without = body.replace(", distinct: [other]", "")
+    assert judged(without, NOTHING, {"item": [item(1)]}).verdict is MATCH
+
+
+# ---------------------------------------------------------------- operations
+
+
+def test_delete_and_create_under_one_key_is_an_update_unless_an_immutable_field_changed() -> None:
+    body = "forbid: [{id: f, delete: doc}]\nallow: [{any: doc}]\n"
+    assert judged(body, {"doc": [doc(1)]}, {"doc": [doc(1, "y")]}).verdict is MATCH
+    replaced = judged(body, {"doc": [doc(1)]}, {"doc": [doc(1, kind="bill")]})
+    assert replaced.verdict is DIVERGE
+    assert {d.op for d in replaced.deltas} == {Op.DELETE, Op.CREATE}
+
+
+def test_soft_deletion_is_a_deletion() -> None:
+    body = "forbid: [{id: f, delete: doc}]\nallow: [{update: doc}]\n"
+    found = judged(body, {"doc": [doc(1)]}, {"doc": [doc(1, deleted_at="now")]})
+    assert truths(found)["f"] is FAILS
+    assert [d.op for d in found.deltas] == [Op.DELETE]
+    undone = judged("require: [{create: doc}]\n", {"doc": [doc(1, deleted_at="now")]},
+                    {"doc": [doc(1)]})  # fmt: skip
+    assert undone.verdict is MATCH
+
+
+def test_an_unobserved_mark_of_deletion_leaves_every_operation_open() -> None:
+    before, after = {"doc": [doc(1)]}, {"doc": [doc(1, "y", deleted_at=HIDDEN)]}
+    for operation in ("delete", "update", "any", "create"):
+        body = f"forbid: [{{id: f, {operation}: doc}}]\nallow: [{{any: doc}}]\n"
+        assert truths(judged(body, before, after))["f"] is UNKNOWN, operation
+
+
+def test_link_and_unlink_are_rows_of_an_association() -> None:
+    grant = {"grant": [{"user": 1, "item": 1}]}
+    assert judged("require: [{link: grant}]\n", NOTHING, grant).verdict is MATCH
+    assert judged("require: [{create: grant}]\n", NOTHING, grant).verdict is MATCH
+    assert judged("require: [{unlink: grant}]\n", grant, NOTHING).verdict is MATCH
+    assert judged("forbid: [{unlink: grant}]\nallow: [{any: grant}]\n", NOTHING,
+                  grant).verdict is MATCH  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "link", "unlink"),
+    [(None, 1, HOLDS, FAILS), (1, None, FAILS, HOLDS), (1, 2, HOLDS, HOLDS),
+     (HIDDEN, 1, UNKNOWN, UNKNOWN)],
+)  # fmt: skip
+def test_re_pointing_a_reference_is_one_update_that_links_and_unlinks(
+    old: Any, new: Any, link: Any, unlink: Any
+) -> None:
+    before, after = {"item": [item(1, owner=old)]}, {"item": [item(1, owner=new)]}
+    for name, truth in (("link", link), ("unlink", unlink)):
+        found = judged(f"require: [{{id: r, {name}: item.owner}}]\n", before, after)
+        assert truths(found)["r"] is truth, name
+        assert len(found.deltas) == (0 if old is HIDDEN else 1)
+
+
+def test_rows_without_a_key_are_counted() -> None:
+    body = "require:\n  - {id: r, create: log, where: 'it.what == \"a\"', count: 2}\n"
+    row = {"what": "a", "n": 1}
+    assert judged(body, {"log": [row]}, {"log": [row, row, row]}).verdict is MATCH
+    assert judged(body, {"log": [row]}, {"log": [row, row]}).verdict is DIVERGE
+
+
+def test_attribution_is_never_guessed() -> None:
+    rows: tuple[Any, Any] = ({"item": [item(1)]}, {"item": [item(1, 2)]})
+    for section in ("forbid", "require"):
+        found = judged(f"{section}: [{{id: c, update: item, by: agent}}]\n", *rows)
+        assert truths(found)["c"] is UNKNOWN
+    allow = judged("forbid: [{delete: user}]\nallow: [{update: item, by: agent}]\n", *rows)
+    assert truths(allow)["frame"] is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "clause", ["forbid: [{id: c, delete: user, during: run}]",
+               "forbid:\n  - {id: c, that: 'count(u for u in after.user) > 1', during: run}",
+               "require:\n  - {id: c, that: 'count(u for u in after.user) == 1', during: run}"],
+)  # fmt: skip
+def test_during_the_run_holds_only_over_a_history_and_fails_at_the_endpoints(clause: str) -> None:
+    one = {"user": [user(1)]}
+    calm = judged(clause + "\n", one, one)
+    assert (truths(calm)["c"], finding(calm, "c").code) == (UNKNOWN, "history-unobserved")
+    worse = NOTHING if "delete" in clause else {"user": [user(1), user(2)]}
+    assert truths(judged(clause + "\n", one, worse))["c"] is FAILS
+
+
+def test_a_history_that_no_stage_reads_decides_nothing() -> None:
+    one = state({"user": [user(1)]})
+    after = capture("after", part("after", one))
+    after = type(after)(after.parts, History(("db",), ()))
+    found = run("forbid: [{id: c, delete: user, during: run}]\n", one, after)
+    assert truths(found.judgement)["c"] is UNKNOWN
+
+
+def test_a_source_whose_history_is_required_leaves_the_frame_open_without_one() -> None:
+    body = "forbid: [{id: c, delete: user}]\nevidence: {db: {history: required}}\n"
+    one = {"user": [user(1)]}
+    assert truths(judged(body, one, one)) == {"c": HOLDS, "frame": UNKNOWN}
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def test_an_unexplained_change_is_a_violation_of_a_closed_frame_only() -> None:
+    body = "forbid: [{id: f, delete: user}]\n"
+    closed = judged(body, NOTHING, {"item": [item(1)]})
+    assert finding(closed, "frame").code == "unexplained-change"
+    assert closed.verdict is DIVERGE
+    opened = judged("frame: {open: others work here too}\n" + body, NOTHING, {"item": [item(1)]})
+    assert opened.verdict is MATCH
+    assert "frame" not in truths(opened)
+
+
+def test_an_allow_clause_explains_no_more_than_its_count_and_its_that() -> None:
+    body = "forbid: [{delete: user}]\nallow:\n  - {create: item, count: 1}\n"
+    assert judged(body, NOTHING, {"item": [item(1)]}).verdict is MATCH
+    assert judged(body, NOTHING, {"item": [item(1), item(2)]}).verdict is DIVERGE
+    each = "forbid: [{delete: user}]\nallow:\n  - {create: item, that: 'it.n == 1'}\n"
+    found = judged(each, NOTHING, {"item": [item(1), item(2, 2)]})
+    assert finding(found, "frame").deltas == ("item[2]",)
+    total = (
+        "forbid: [{delete: user}]\nallow:\n  - {create: item, that: 'sum(i.n for i in them) < 3'}\n"
+    )
+    assert judged(total, NOTHING, {"item": [item(1), item(2)]}).verdict is MATCH
+    assert judged(total, NOTHING, {"item": [item(1), item(2, 2)]}).verdict is DIVERGE
+
+
+def test_an_allow_clause_with_fields_bounds_what_a_creation_may_fill_in() -> None:
+    body = "forbid: [{delete: user}]\nallow: [{create: item, fields: [n]}]\n"
+    assert judged(body, NOTHING, {"item": [item(1, 1, None)]}).verdict is MATCH
+    assert judged(body, NOTHING, {"item": [item(1, 1, "z")]}).verdict is DIVERGE
+    assert judged(body, NOTHING, {"item": [item(1, 1, HIDDEN)]}).verdict is INCONCLUSIVE
+
+
+def test_a_doubt_that_an_allow_clause_would_explain_in_any_case_is_no_doubt() -> None:
+    before, after = {"item": [item(1, HIDDEN)]}, {"item": [item(1)]}
+    allowed = "forbid: [{delete: user}]\nallow: [{update: item, fields: [n]}]\n"
+    assert judged(allowed, before, after).verdict is MATCH
+    counted = allowed.replace("fields: [n]", "fields: [n], count: 1")
+    assert judged(counted, before, after).verdict is INCONCLUSIVE
+    other = allowed.replace("fields: [n]", "fields: [t]")
+    assert judged(other, before, after).verdict is INCONCLUSIVE
+
+
+def test_absence_and_upper_counts_need_the_whole_enumeration() -> None:
+    body = "require: [{id: r, create: item}]\nforbid: [{id: f, delete: user}]\n"
+    cut = state({"item": [item(1)]}, {"item": CUT})
+    found = judged(body, NOTHING, cut)
+    assert truths(found) == {"f": HOLDS, "frame": UNKNOWN, "r": UNKNOWN}
+    assert (
+        truths(judged(body.replace("item}", "item, count: {min: 1}}"), NOTHING, cut))["r"] is HOLDS
+    )
+    gone = judged("forbid: [{id: f, delete: item}]\n", {"item": [item(1)]},
+                  state({}, {"item": CUT}))  # fmt: skip
+    assert truths(gone)["f"] is UNKNOWN
+
+
+# ---------------------------------------------------------------- effects
+
+
+def test_an_effect_needs_its_authorization() -> None:
+    body = (
+        "effects:\n  - {on: create item, authorized_by: 'before.user[1].role == \"admin\"'}\n"
+        "forbid: [{delete: user}]\nallow: [{create: item}]\n"
+    )
+    clause = "authorized-create-item"
+    for role, truth in (("admin", HOLDS), ("user", FAILS), (HIDDEN, UNKNOWN)):
+        people = {"user": [user(1, role)]}
+        found = judged(body, people, {**people, "item": [item(1)]})
+        assert truths(found)[clause] is truth, role
+    nobody = judged(body, NOTHING, {"item": [item(1)]})
+    assert (truths(nobody)[clause], finding(nobody, clause).code) == (UNKNOWN, "undefined")
+    idle = judged(body, NOTHING, NOTHING)
+    assert truths(idle)[clause] is HOLDS
+
+
+def test_every_unauthorized_effect_is_named() -> None:
+    body = (
+        "effects:\n  - {on: create item, authorized_by: 'it.n == 1'}\n"
+        "forbid: [{delete: user}]\nallow: [{create: item}]\n"
+    )
+    found = judged(body, NOTHING, {"item": [item(1), item(2, 2), item(3, 3)]})
+    assert finding(found, "authorized-create-item").deltas == ("item[2]", "item[3]")
+
+
+def test_canonicalization_hides_no_effect_that_lacks_authorization() -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "effects:\n  - {on: update item, authorized_by: 'it.n == 2'}\nforbid: [{delete: user}]\n"
+    )
+    found = judged(body, {"item": [item(1)]}, {"item": [item(1, t="A")]})
+    assert finding(found, "authorized-update-item").code == "unauthorized-effect"
+
+
+def test_a_doubted_effect_is_no_matter_where_it_would_be_authorized_in_any_case() -> None:
+    body = (
+        "effects:\n  - {on: update item, authorized_by: 'before.user[1].role == \"admin\"'}\n"
+        "forbid: [{delete: user}]\nallow: [{update: item}]\n"
+    )
+    rows = {"item": [item(1, HIDDEN)], "user": [user(1, "admin")]}
+    assert judged(body, rows, rows).verdict is MATCH
+    rows["user"] = [user(1)]
+    assert judged(body, rows, rows).verdict is INCONCLUSIVE
+
+
+def test_an_effect_labels_its_deltas_and_the_riskier_label_counts() -> None:
+    body = (
+        "effects: [{on: create item, reversibility: irreversible},"
+        " {on: any item, reversibility: reversible}]\nforbid: [{delete: user}]\n"
+        "allow: [{any: item}]\n"
+    )
+    found = judged(body, {"item": [item(2)]}, {"item": [item(1), item(2, 2)]})
+    assert [d.label for d in found.deltas] == [Label.IRREVERSIBLE, Label.REVERSIBLE]
+
+
+# ---------------------------------------------------------------- answer, results, order
+
+
+CLAIM = "answer:\n  schema: {n: int}\n  claims:\n    - answer.n == after.item[1].n\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes"),
+    [
+        ({"n": 1}, {"holds"}),
+        ({"n": 2}, {"claim-refuted", "holds"}),
+        ({"n": "1"}, {"claim-refuted", "answer-invalid"}),
+        ({"n": True}, {"claim-refuted", "answer-invalid"}),
+        ({}, {"claim-refuted", "answer-invalid"}),
+        (None, {"answer-missing"}),
+    ],
+)
+def test_claims_are_confirmed_or_refuted_by_the_state(answer: Any, codes: set[str]) -> None:
+    rows = {"item": [item(1)]}
+    rest = {} if answer is None else {"answer": answer}
+    found = judged("forbid: [{delete: user}]\n" + CLAIM, rows, rows, **rest)
+    assert {f.code for f in found.findings if f.stage is Stage.ANSWER} == codes
+    assert found.verdict is (MATCH if codes == {"holds"} else DIVERGE)
+
+
+def test_a_claim_about_the_unobserved_is_open() -> None:
+    rows = {"item": [item(1, HIDDEN)]}
+    found = judged("forbid: [{delete: user}]\nallow: [{update: item}]\n" + CLAIM, rows, rows,
+                   answer={"n": 1})  # fmt: skip
+    assert truths(found)["claim-1"] is UNKNOWN
+
+
+def test_the_three_results_fold_their_own_clauses() -> None:
+    rows = {"item": [item(1)]}
+    lie = judged("forbid: [{delete: user}]\n" + CLAIM, rows, rows, answer={"n": 7})
+    assert (lie.tool, lie.task, lie.outcome, lie.verdict) == (None, DIVERGE, MATCH, DIVERGE)
+    harm = judged("forbid: [{delete: user}]\n" + CLAIM, {**rows, "user": [user(1)]}, rows,
+                  answer={"n": 1})  # fmt: skip
+    assert (harm.task, harm.outcome) == (MATCH, DIVERGE)
+    mute = judged("forbid: [{delete: user}]\n", rows, rows)
+    assert (mute.tool, mute.task) == (None, None)
+
+
+def test_findings_come_in_the_order_of_the_report() -> None:
+    body = (
+        "effects: [{on: update item, reversibility: reversible}]\n"
+        "forbid: [{id: changed, update: item}, {id: made, create: log},"
+        " {id: deleted, delete: user}]\n"
+        "require: [{id: wanted, create: doc}]\n" + CLAIM
+    )
+    before = {"user": [user(1)], "item": [item(1)]}
+    found = judged(body, before, {"item": [item(1, 2)], "log": [{"what": "a", "n": 1}]})
+    failing = [f.clause for f in found.findings if f.truth is FAILS]
+    assert failing[:3] == ["deleted", "made", "changed"]
+    assert failing[3:6] == ["frame"] * 3
+    assert failing[6:] == ["wanted", "answer", "claim-1"]
+
+
+def test_a_violation_beats_an_open_question_and_that_beats_a_match() -> None:
+    body = "forbid: [{id: f, delete: user}]\nrequire: [{id: r, update: item}]\n"
+    before, unsure = {"user": [user(1)], "item": [item(1)]}, [item(1, HIDDEN)]
+    both = judged(body, before, {"item": unsure})
+    assert (truths(both)["r"], both.verdict) == (UNKNOWN, DIVERGE)
+    open_ = judged(body, before, {**before, "item": unsure})
+    assert open_.verdict is INCONCLUSIVE
+    assert finding(open_, "r").missing == ("item[1].n: hidden",)
+
+
+# ---------------------------------------------------------------- ν
+
+
+def test_literals_go_through_the_rules_of_the_field_they_meet() -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "require:\n  - {id: r, create: item, where: 'it.t == \"ABC\"', set: {t: aBc}}\n"
+    )
+    assert judged(body, NOTHING, {"item": [item(1, t="Abc")]}).verdict is MATCH
+
+
+TYPED = {
+    "t": [("casefold@1", "Ab", "aB"), ("nfkc@1", "\u2460", "1"), ("trim@1", "a ", "a"),
+          ("ignore@1", "a", "b"), ("opaque@1", "a", "b")],
+    "n": [("decimal@1, scale: 0", 1, 1)],
+}  # fmt: skip
+
+
+@given(st.sampled_from(TYPED["t"]), st.booleans())
+def test_no_rule_hides_a_forbidden_delta(rule: Any, any_field: bool) -> None:
+    use, old, new = rule
+    where = "" if any_field else ", fields: [t]"
+    if use == "ignore@1":
+        where = ""
+    body = (
+        f"canonicalize: [{{use: {use}, on: [item.t], because: noise}}]\n"
+        f"forbid: [{{id: f, update: item{where}}}]\n"
+    )
+    found = judged(body, {"item": [item(1, t=old)]}, {"item": [item(1, t=new)]})
+    assert truths(found)["f"] is FAILS
+    assert found.deltas == ()
+
+
+# ---------------------------------------------------------------- metrics
+
+
+@pytest.mark.parametrize(
+    ("body", "after", "expected"),
+    [
+        ("forbid: [{delete: user}]\n", {}, (None, None, "0")),
+        ("require: [{create: item}]\n", {}, (None, "0", "0")),
+        ("require: [{create: item}]\n", {"item": [item(1)]}, ("1", "1", "0")),
+        ("require: [{create: item}]\nallow: [{create: log}]\n",
+         {"item": [item(1)], "log": [{"what": "a", "n": 1}]}, ("1", "1", "0")),
+        ("require: [{create: item, count: 2}]\n",
+         {"item": [item(1)], "log": [{"what": "a", "n": 1}]}, ("1/2", "1/2", "1/2")),
+        ("require: [{create: item, count: {min: 0}}]\n", {"item": [item(1)]}, ("1", None, "0")),
+        ("require:\n  - {that: 'exists(after.item[1])'}\n", {"item": [item(1)]}, ("0", "1", "1")),
+        ("weights: {conditional: 0}\nforbid: [{create: item}]\n", {"item": [item(1)]},
+         ("0", None, "0")),
+    ],
+)  # fmt: skip
+def test_the_numbers_are_exact_and_none_where_undefined(
+    body: str, after: Any, expected: tuple[Any, Any, str]
+) -> None:
+    numbers = judged(body, NOTHING, after).metrics
+    shown = (numbers.precision, numbers.recall, numbers.forbidden_effect_rate)
+    assert tuple(None if n is None else str(n) for n in shown) == expected
+
+
+def test_risk_weighs_by_label() -> None:
+    body = "forbid: [{delete: user}]\nallow: [{create: item}]\n"
+    numbers = judged(body, {"user": [user(1)]}, {"item": [item(1)]}).metrics
+    assert str(numbers.forbidden_effect_rate) == "10/13"
+
+
+# ---------------------------------------------------------------- what a contract may not say
+
+
+DELETED = "forbid: [{id: f, delete: user}]\n"
+KEYED = "identify: [{type: user, match_on: {name: null}, version: 1, because: no key}]\n"
+OUTSIDE = "exclude: [{what: item.t, because: out}]\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "words"),
+    [
+        ("forbid: [{delete: usr}]\n", (6, 19), "unknown entity type `usr`"),
+        ("forbid: [{update: item, fields: [m]}]\n", (6, 34), "no field `m`"),
+        ("forbid:\n  - {update: item, where: 'it.m == 1'}\n", (7, 28), "no field `m`"),
+        ("forbid:\n  - {update: item, where: 'it.n == \"x\"'}\n", (7, 28), "never equal"),
+        ("forbid:\n  - {that: 'it.n == 1'}\n", (7, 13), "no meaning here"),
+        ("require: [{update: item, set: {n: x}}]\n", (6, 35), "item.n is a number"),
+        ("forbid: [{delete: user, count: {max: 3}}]\n", (6, 32), "stays one"),
+        ("forbid: [{delete: user, count: 0}]\n", (6, 32), "count is not 0"),
+        ("forbid: [{delete: user}]\nallow: [{create: item, count: {min: 1}}]\n", (7, 31),
+         "no `min`"),
+        ("forbid: [{id: frame, delete: user}]\n", (6, 15), "every contract has"),
+        ("forbid: [{link: [grant, item.owner]}]\n", (6, 17), "names nothing else"),
+        (f"{DELETED}allow: [{{create: item, distinct: [x]}}]\n", (7, 34), "no clause"),
+        (f"require: [{{create: item, distinct: [f]}}]\n{DELETED}", (6, 36), "tells required"),
+        (f"{OUTSIDE}require: [{{create: item, set: {{t: a}}}}]\n", (7, 35), "outside the boundary"),
+        (f"{OUTSIDE}forbid:\n  - {{update: item, where: 'it.t == null'}}\n", (8, 28), "outside"),
+        (f"effects: [{{on: create item}}, {{on: create item}}]\n{DELETED}", (6, 35), "already a"),
+        (f"canonicalize: [{{use: casefold@1, on: [item.id], because: noise}}]\n{DELETED}", None,
+         "item.id"),
+        (f"{KEYED}{DELETED}", None, "stable key"),
+    ],
+)  # fmt: skip
+def test_what_a_contract_may_not_say_is_an_error_with_its_place(
+    body: str, place: tuple[int, int] | None, words: str
+) -> None:
+    with pytest.raises(ContractError) as caught:
+        judged(body, NOTHING, NOTHING)
+    problem = caught.value.problems[0]
+    assert words in str(problem)
+    if place is not None:
+        assert (problem.line, problem.column) == place, problem
+
+
+def test_a_contract_that_the_null_run_matches_says_noop() -> None:
+    rows = {"user": [user(1)]}
+    with pytest.raises(ContractError, match="nothing happens would MATCH"):
+        judged("forbid: [{delete: user}]\n", rows, rows, noop=False)
+    with pytest.raises(ContractError, match="nothing happens would MATCH"):
+        judged("forbid: [{delete: user}]\n", rows, NOTHING, noop=False)
+    assert judged("require: [{create: item}]\n", rows, rows, noop=False).verdict is DIVERGE
+
+
+HOSTILE = (
+    "*a", "&a 1", "!!python/object:os.system", "{x: 1}", "- a", "# no", "'; DROP TABLE user; --",
+    "__import__('os')", "it.role == \"admin\"", "null", "true", "1", "<<: *x", "\u202egnp",
+    "a\x00b", "after.user[1].role", "%s{input}", "$(rm)", "a\nb: c",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_state_value_is_ever_read_as_contract(text: str) -> None:
+    where = "it.t == before.user[1].name"
+    body = f"forbid: [{{id: f, create: item, where: '{where}'}}]\nallow: [{{create: item}}]\n"
+    people = {"user": [user(1, name=text)]}
+    hit = judged(body, people, {**people, "item": [item(1, t=text)]})
+    assert truths(hit)["f"] is FAILS
+    miss = judged(body, people, {**people, "item": [item(1, t="other")]})
+    assert miss.verdict is MATCH
+    assert [c.summary for c in hit.clauses] == [c.summary for c in miss.clauses]
