@@ -22,9 +22,23 @@ _SAFE: Final = 2**53 - 1
 _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
+# RFC 8785 sorts keys by UTF-16 units, Python by code points: the same below the surrogates.
+_BEYOND: Final = re.compile("[\ue000-\U0010ffff]")
+
+
 def write(document: Any) -> bytes:
-    """The canonical bytes. Floats, big integers and lone surrogates are programming errors."""
-    return rfc8785.dumps(document)
+    """The canonical bytes. Floats, big integers and lone surrogates are programming errors.
+
+    The standard encoder writes the same bytes many times faster wherever the order of keys cannot
+    differ; `tests/evidence` compares the two.
+    """
+    text = _ENCODER.encode(document)
+    if _BEYOND.search(text):
+        return rfc8785.dumps(document)
+    return text.encode("utf-8")
 
 
 def read(data: bytes, name: str) -> Any:
