@@ -251,9 +251,26 @@ def test_a_natural_key_that_was_not_observed_pairs_with_nobody_and_decides_nothi
     sides[side] = people((HIDDEN, "user"))
     body = IDENTIFY + "forbid: [{id: f, delete: person}]\n"
     assert truths(judged(body, *sides))["f"] is UNKNOWN
+    sides = [people(("a", "user")), people(("a", "user"))]
+    sides[side] = people((HIDDEN, "admin"))
+    assert truths(judged(body, *sides))["f"] is UNKNOWN
     cut = [people(("a", "user")), people(("a", "user"))]
     cut[side] = people(("a", "user"), coverage={"person": CUT})
     assert truths(judged(body, *cut))["f"] is UNKNOWN
+
+
+def test_a_namesake_that_nobody_saw_may_be_the_one_that_changed() -> None:
+    body = IDENTIFY + "forbid: [{id: f, update: person}]\n"
+    old, new = people(("a", "user")), people(("a", "admin"))
+    assert truths(judged(body, old, new))["f"] is FAILS
+    cut = people(("a", "admin"), coverage={"person": CUT})
+    assert truths(judged(body, old, cut))["f"] is UNKNOWN
+
+
+def test_the_frame_is_open_where_identity_is_however_all_is_explained() -> None:
+    body = IDENTIFY + "forbid: [{id: f, create: person}]\nallow: [{any: person}]\n"
+    tied = judged(body, people(("a", "x"), ("a", "y")), people(("a", "y"), ("a", "z")))
+    assert truths(tied) == {"f": UNKNOWN, "frame": UNKNOWN}
 
 
 def test_an_effect_on_a_type_of_ambiguous_identity_is_open() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -188,6 +189,16 @@ def test_evidence_that_tells_another_story_is_refused(name: str, change: Any) ->
         replay(resealed(bundle, {**bundle.files, name: write(told)}))
 
 
+def test_what_was_not_enumerated_cannot_be_said_to_be_absent() -> None:
+    bundle = run("forbid: [{delete: item}]\nrequire:\n  - {that: 'exists(after.user[9])'}\n",
+                 BEFORE, state(BEFORE, {"user": CUT})).bundle  # fmt: skip
+    fragments = bundle.document("fragments.json")
+    (row,) = [r for r in fragments[0]["rows"] if r["presence"] == "UNOBSERVED"]
+    row["presence"] = "ABSENT"
+    with pytest.raises(BundleError, match="ABSENT"):
+        replay(resealed(bundle, {**bundle.files, "fragments.json": write(fragments)}))
+
+
 @pytest.mark.parametrize(
     "fact",
     ["verdict", "contract", "contract_version", "contract_digest", "schema", "rules", "trial"],
@@ -270,6 +281,7 @@ def test_what_is_not_canonical_is_refused(text: str) -> None:
 )
 def test_what_is_written_is_read_and_nothing_else_is(value: Any) -> None:
     assert read(write(value), "x.json") == value
+    assert write(value) == rfc8785.dumps(value)
     spaced = json.dumps(value, separators=(", ", ": ")).encode()
     if spaced != write(value):
         with pytest.raises(BundleError):

@@ -573,6 +573,8 @@ def test_no_rule_hides_a_forbidden_delta(rule: Any, any_field: bool) -> None:
          {"item": [item(1)], "log": [{"what": "a", "n": 1}]}, ("1/2", "1/2", "1/2")),
         ("require: [{create: item, count: {min: 0}}]\n", {"item": [item(1)]}, ("1", None, "0")),
         ("require:\n  - {that: 'exists(after.item[1])'}\n", {"item": [item(1)]}, ("0", "1", "1")),
+        ("forbid: [{create: item}]\nallow: [{create: item}]\n", {"item": [item(1)]},
+         ("0", None, "1")),
         ("weights: {conditional: 0}\nforbid: [{create: item}]\n", {"item": [item(1)]},
          ("0", None, "0")),
     ],
