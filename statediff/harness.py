@@ -146,6 +146,7 @@ def run_trial(
     facts = TrialFacts(
         id=plan.id, agent=agent.name, sandbox=sandbox.name, isolation=observed.receipt.isolation,
         seed=plan.seed, receipt=observed.receipt.as_json(),
+        sources=tuple(source.name for source in sandbox.sources()),
     )  # fmt: skip
     evaluated = evaluate(
         contract, observed.before, observed.after,
