@@ -41,6 +41,7 @@ from statediff.sources.sqlite_catalogue import (
     Catalogue,
     TableEntry,
     catalogue_schema,
+    continued,
     folded,
     quoted,
     read_catalogue,
@@ -87,10 +88,10 @@ class SqliteSource:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
         with closing(self._open()) as connection:
             catalogue = self._catalogue(connection)
-            schema = self._schema(catalogue)
-            if like is not None:
-                dropped = tuple(t for t in like.schema.types if t.name not in schema.by_name)
-                schema = _with_types(schema, {t.name: t for t in dropped})
+            if like is None or not like.schema.types:
+                schema = self._schema(catalogue)
+            else:
+                schema = continued(like.schema, catalogue_schema(self._name, catalogue))
             scan = _Scan(connection, catalogue, store)
             tables = {
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
