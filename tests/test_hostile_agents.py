@@ -124,6 +124,8 @@ BLINDING = {
     "the file is another": "db.close()\nos.unlink(path)\nos.symlink('/etc/passwd', path)",
     "the file is a folder": "db.close()\nos.unlink(path)\nos.mkdir(path)",
     "the file is a FIFO": "db.close()\nos.unlink(path)\nos.mkfifo(path)",
+    "a pipe stands where the log would": "db.close()\nos.mkfifo(path + '-wal')",
+    "a folder stands where the journal would": "db.close()\nos.mkdir(path + '-journal')",
     "the file is cut short": "db.close()\nos.truncate(path, 5000)",
     "the file has no header": "db.close()\nopen(path, 'r+b').write(b'x' * 100)",
 }

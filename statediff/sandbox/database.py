@@ -19,10 +19,10 @@ from typing import Final
 
 from statediff.errors import SandboxError
 from statediff.sandbox.receipt import Drift, SourceProof
+from statediff.sources.sqlite import strange_side_file
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
-SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 METHOD: Final = "sha256 of the database file, its mode and the files beside it"
 _PROBE_SECONDS: Final = 0.01
 
@@ -92,14 +92,21 @@ class EmbeddedDatabase:
         """
         while True:
             try:
-                if self.file.is_symlink() or not self.file.is_file():
+                if not self._is_in_place():
                     return "the database file is gone"
+                strange = strange_side_file(self.file)
+                if strange is not None:
+                    return strange
                 cause = self._probe()
             except sqlite3.Error as error:
                 return f"the database cannot be opened: {error}"
             if cause is None or time.monotonic() >= deadline:
                 return cause
             time.sleep(min(_PROBE_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def _is_in_place(self) -> bool:
+        folders = (self.file.parent, self.file.parent.parent)
+        return self.file.is_file() and not any(p.is_symlink() for p in (self.file, *folders))
 
     def _probe(self) -> str | None:
         # A connection that is the last to close would fold the write-ahead log into the file. One

@@ -50,6 +50,7 @@ from statediff.sources.typed import Convert, converter
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 BUSY_SECONDS: Final = 2.0
+SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 Refine = Callable[[Schema], Schema]
 
@@ -115,6 +116,9 @@ class SqliteSource:
         return schema if self._refine is None else self._refine(schema)
 
     def _open(self) -> sqlite3.Connection:
+        cause = strange_side_file(self._path)
+        if cause is not None:
+            raise SourceUnavailable(cause)
         try:
             if not stat.S_ISREG(os.stat(self._path).st_mode):  # noqa: PTH116 - one call, one answer
                 raise SourceUnavailable(f"{printable(self._path.name)} is not a file")
@@ -156,6 +160,18 @@ def _with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
     names = tuple(sorted(merged))
     sources = tuple((source, names) for source, _ in schema.sources)
     return replace(schema, types=tuple(merged[name] for name in names), sources=sources)
+
+
+def strange_side_file(path: Path) -> str | None:
+    """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
+    for suffix in SIDE_FILES:
+        beside = path.with_name(path.name + suffix)
+        try:
+            if not stat.S_ISREG(beside.lstat().st_mode):
+                return f"{printable(beside.name)} is not a file"
+        except (OSError, ValueError):
+            continue  # it is not there, or nothing is: opening says why
+    return None
 
 
 def _text(stored: bytes) -> str | bytes:
