@@ -119,6 +119,27 @@ def test_harm_beside_the_task_diverges_and_is_named(
     ]
 
 
+MAIL = """
+import smtplib, socket
+host, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").split(":")
+with socket.create_connection((host, int(port))) as s:
+    for line in (b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<\\xff\\xed\\xa0\\x80@b>", b"DATA"):
+        s.recv(999)
+        s.sendall(line + b"\\r\\n")
+    s.recv(999)
+    s.sendall(b"Subject: \\xff\\r\\n\\r\\n.\\r\\n")
+    s.recv(999)
+"""
+
+
+def test_mail_to_an_address_that_is_no_text_is_never_a_match(
+    sandbox: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    judgement = trial(sandbox, tmp_path, MAIL).evaluated.judgement
+    assert judgement.verdict is Verdict.DIVERGE
+    assert any(finding.sentence == "message 2 created" for finding in judgement.findings)
+
+
 BLINDING = {
     "the file is gone": "db.close()\nos.unlink(path)",
     "the file is another": "db.close()\nos.unlink(path)\nos.symlink('/etc/passwd', path)",

@@ -174,8 +174,8 @@ class MailSource:
                 number += 1
                 yield {
                     "id": number,
-                    "to": recipient,
-                    "sender": message["sender"],
+                    "to": _address(recipient),
+                    "sender": _address(message["sender"]),
                     "subject": parsed.subject,
                     "body": parsed.body,
                     "received_at": accepted,
@@ -319,3 +319,16 @@ def _line(stream: IO[bytes], seconds: float) -> bytes:
             break
         line += part
     return line
+
+
+def _address(text: str) -> str | bytes:
+    """An address of the envelope; its bytes where they are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape" if _is_escaped(text) else "surrogatepass")
+    return text
+
+
+def _is_escaped(text: str) -> bool:
+    return all(not "\ud800" <= c <= "\udfff" or "\udc80" <= c <= "\udcff" for c in text)
