@@ -147,6 +147,11 @@ BLINDING = {
     "the file is a FIFO": "db.close()\nos.unlink(path)\nos.mkfifo(path)",
     "a pipe stands where the log would": "db.close()\nos.mkfifo(path + '-wal')",
     "a folder stands where the journal would": "db.close()\nos.mkdir(path + '-journal')",
+    "a name in the catalogue is not UTF-8": (
+        "sql('PRAGMA writable_schema = ON')\n"
+        "db.execute(\"UPDATE sqlite_schema SET sql = CAST(? AS TEXT) WHERE name = 'notes'\","
+        " (b'CREATE TABLE notes (id INTEGER PRIMARY KEY, \\xff TEXT)',))"
+    ),
     "the file is cut short": "db.close()\nos.truncate(path, 5000)",
     "the file has no header": "db.close()\nopen(path, 'r+b').write(b'x' * 100)",
 }

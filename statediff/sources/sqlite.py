@@ -150,6 +150,8 @@ class SqliteSource:
             return read_catalogue(connection)
         except sqlite3.Error as error:
             raise SourceUnavailable(_cause(error)) from error
+        except UnicodeDecodeError as error:  # a catalogue that was written by hand
+            raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
 
 
 def _with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
