@@ -8,6 +8,7 @@ change. The agent still runs as the evaluator's user, so the receipt says `isola
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -185,15 +186,13 @@ class EmbeddedSandbox:
 
     def _reset_outbox(self, name: str) -> None:
         outbox = self._outboxes[name]
-        try:
-            if outbox.is_running:
+        if outbox.is_running:
+            with contextlib.suppress(SourceUnavailable):  # it hangs, e.g. the agent stopped it
                 outbox.control.reset()
                 return
-            outbox.kill()  # reaps one that died by itself
-            outbox.start()
-            self._sources[name] = MailSource(name, outbox.control)
-        except SourceUnavailable as error:
-            raise SandboxError(f"{name}: the outbox could not be emptied: {error}") from error
+        outbox.kill()  # reaps one that died by itself
+        outbox.start()
+        self._sources[name] = MailSource(name, outbox.control)
 
     def _verify_outbox(self, name: str) -> tuple[SourceProof, tuple[Drift, ...]]:
         empty = hashlib.sha256().hexdigest()

@@ -49,6 +49,8 @@ from statediff.sources.sqlite_catalogue import (
 from statediff.sources.typed import Convert, converter
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+MAX_KEY_LENGTH: Final = 64 * 1024
+"""Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 BUSY_SECONDS: Final = 2.0
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
@@ -340,7 +342,9 @@ class _Scan:
                     part = row[name]
                     if part is None:
                         met.has_null_key = True
-                    elif not is_value(part):
+                    elif not is_value(part) or (
+                        isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH
+                    ):
                         met.skipped_rows += 1
                         break
                 else:
