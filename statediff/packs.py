@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -20,21 +20,28 @@ from statediff.errors import UsageError
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
 MAX_PACK_BYTES: Final = 256 * 1024
-_KINDS: Final = {"sqlite": {"ddl", "seed", "schema"}, "smtp": {"schema"}}
-_REQUIRED: Final = {"sqlite": {"ddl", "seed"}, "smtp": set[str]()}
 
 
 @dataclass(frozen=True)
 class PackSource:
-    """One system of a sandbox: its identity, its kind, and the pack's files about it."""
+    """One source of a sandbox: its identity, its kind, and the pack's files about it."""
 
     name: str
     kind: str
-    """`sqlite` or `smtp`."""
-    ddl: Path | None = None
-    seed: Path | None = None
-    schema: Path | None = None
-    """The file that refines the schema read from the catalogue."""
+    """What serves it, e.g. `sqlite`; see `statediff.sandbox.system`."""
+    of: str | None = None
+    """The source whose system this one looks at too; None for a system of its own."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """What the pack gives it: files and folders, each of which exists."""
+
+    def file(self, key: str) -> Path | None:
+        """The file or folder under `key`, if the pack gives one."""
+        return self.files.get(key)
+
+    @property
+    def schema(self) -> Path | None:
+        """The file that refines the schema read from the catalogue."""
+        return self.files.get("schema")
 
 
 @dataclass(frozen=True)
@@ -123,37 +130,39 @@ def read_pack(folder: Path) -> SandboxPack:
     sources = document.get("sources")
     if not isinstance(sources, Mapping) or not sources:
         raise UsageError(f"{path}: expected `sources` to name at least one source")
+    listed = tuple(_source(path, str(name), sources[name]) for name in sorted(sources))
+    systems = {source.name for source in listed if source.of is None}
+    for source in listed:
+        if source.of is not None and source.of not in systems:
+            raise UsageError(f"{path}: {source.name!r} is `of: {source.of}`, which is no system")
     return SandboxPack(
         name=_text(path, document, "sandbox"),
         version=_text(path, document, "version"),
         about=_text(path, document, "about").strip(),
         real=_texts(path, document, "real"),
         simulated=_texts(path, document, "simulated"),
-        sources=tuple(_source(path, str(name), sources[name]) for name in sorted(sources)),
+        sources=listed,
         folder=folder,
     )
 
 
 def _source(path: Path, name: str, entry: object) -> PackSource:
-    if not isinstance(entry, Mapping) or entry.get("kind") not in _KINDS:
-        raise UsageError(f"{path}: source {name!r} needs a kind: {' or '.join(_KINDS)}")
-    kind = str(entry["kind"])
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("kind"), str):
+        raise UsageError(f"{path}: source {name!r} needs a `kind`, e.g. sqlite")
+    of = entry.get("of")
+    if of is not None and not isinstance(of, str):
+        raise UsageError(f"{path}: `of` of {name!r} names another source, found {of!r}")
     files: dict[str, Path] = {}
     for key, value in entry.items():
-        if key == "kind":
+        if key in ("kind", "of"):
             continue
-        if key not in _KINDS[kind]:
-            raise UsageError(f"{path}: source {name!r} of kind {kind} has no key {key!r}")
         relative = PurePosixPath(str(value))
         if relative.is_absolute() or ".." in relative.parts:
             raise UsageError(f"{path}: {key} of {name!r} must lie inside the pack, found {value!r}")
         files[str(key)] = path.parent / relative
-        if not files[str(key)].is_file():
+        if not files[str(key)].exists():
             raise UsageError(f"{path}: {key} of {name!r} names {value!r}, which is not there")
-    missing = _REQUIRED[kind] - set(files)
-    if missing:
-        raise UsageError(f"{path}: source {name!r} of kind {kind} needs `{min(missing)}`")
-    return PackSource(name, kind, files.get("ddl"), files.get("seed"), files.get("schema"))
+    return PackSource(name, entry["kind"], of, files)
 
 
 def _read_yaml(path: Path) -> Mapping[str, Any]:

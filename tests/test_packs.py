@@ -25,13 +25,11 @@ sources:
 """
 
 
-def test_the_shop_and_its_three_tasks_are_found():
-    assert sandbox_names() == ("shop",)
-    assert [entry.name for entry in contract_folders()] == [
-        "shop/correct-address",
-        "shop/refund-returned-order",
-        "shop/refuse-late-refund",
-    ]
+def test_the_packs_and_their_tasks_are_found():
+    assert "shop" in sandbox_names()
+    names = [entry.name for entry in contract_folders()]
+    assert names == sorted(names)
+    assert "shop/refund-returned-order" in names
     assert all(entry.cases.is_file() for entry in contract_folders())
 
 
@@ -59,11 +57,11 @@ def test_an_unknown_agent_is_answered_with_the_known_ones():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("kind: sqlite", "kind: oracle"), "needs a kind"),
+        (("kind: sqlite, ", ""), "needs a `kind`"),
+        (("kind: sqlite", "kind: sqlite, of: nothing"), "which is no system"),
         (("ddl: a.sql", "ddl: ../../etc/passwd"), "inside the pack"),
         (("ddl: a.sql", "ddl: /etc/passwd"), "inside the pack"),
         (("ddl: a.sql", "ddl: missing.sql"), "not there"),
-        ((", seed: b.sql", ""), "needs `seed`"),
         (("about: A tiny pack.", "about: 3"), "expected text under `about`"),
         (("version", "versoin"), "unknown key 'versoin'"),
         (("sources:", "sources: ["), "cannot be read"),

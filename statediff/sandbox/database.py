@@ -14,12 +14,18 @@ import os
 import sqlite3
 import stat
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
+from statediff.capture.source import Source
+from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
+from statediff.model.schema import Schema
+from statediff.packs import PackSource
+from statediff.sandbox.folders import make_folder, remove
 from statediff.sandbox.receipt import Drift, SourceProof
-from statediff.sources.sqlite import strange_side_file
+from statediff.sources.sqlite import SqliteSource, strange_side_file
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
@@ -28,17 +34,39 @@ _PROBE_SECONDS: Final = 0.01
 
 
 class EmbeddedDatabase:
-    """One SQLite file in a folder of its own. `SandboxError` if its image cannot be built."""
+    """A `System`: one SQLite file in a folder of its own."""
 
-    def __init__(self, source: str, ddl: Path, seed: Path, file: Path) -> None:
-        self.source = source
-        self.file = file
-        self.image, self.entities = build_image(source, ddl, seed)
+    FILES: ClassVar[Mapping[str, bool]] = {"ddl": True, "seed": True}
+    LOOKS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        self.source = source.name
+        self.file = folder / f"{source.name}.sqlite"
+        self.image, self.entities = build_image(
+            source.name, source.files["ddl"], source.files["seed"]
+        )
         self.digest = hashlib.sha256(self.image).hexdigest()
+        refined: Callable[[Schema], Schema] | None = None
+        if source.schema is not None:
+            refined = refine(load_schema_file(source.schema), source.name)
+        self._read = SqliteSource(source.name, self.file, refined)
 
     @property
     def url(self) -> str:
         return f"sqlite:///{self.file}"
+
+    def start(self) -> None:
+        """Nothing runs: the file is opened by whoever uses it."""
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self._read,)
+
+    def unplug(self, source: str) -> None:
+        """The file is gone until the next reset."""
+        remove(self.file)
 
     def reset(self) -> None:
         """The file is the pristine image, alone in its folder; open handles keep the old file."""
@@ -236,22 +264,3 @@ def _contents(image: bytes) -> dict[str, tuple[str, str]]:
 def _without_log_mode(image: bytes) -> bytes:
     """The image marked as rollback-journalled: SQLite opens no write-ahead log in memory."""
     return image[:18] + b"\x01\x01" + image[20:] if image[18:20] == b"\x02\x02" else image
-
-
-def make_folder(folder: Path) -> None:
-    """The folder exists, is a real directory of ours, and nobody else's."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        folder.unlink()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-
-
-def remove(path: Path) -> None:
-    """Nothing is at `path` any more; links are removed, never followed."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    path.chmod(0o700)
-    for entry in os.scandir(path):
-        remove(Path(entry.path))
-    path.rmdir()

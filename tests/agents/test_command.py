@@ -257,7 +257,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path, signal_number):
                 "os.rename('pids.part', 'pids');"
                 "time.sleep(600)")
         with EmbeddedSandbox(sandbox_pack("shop"), work / "shop") as sandbox:
-            (work / "outbox").write_text(str(sandbox._outboxes["outbox"].pid))
+            (work / "outbox").write_text(str(sandbox.system("outbox").process.pid))
             observe_trial(
                 sandbox, CommandAgent((sys.executable, "-c", code)), Task("wait", {}),
                 TrialPlan("t", work / "trial"), clock=lambda: datetime.now(UTC),

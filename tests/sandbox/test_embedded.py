@@ -11,9 +11,9 @@ import pytest
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
-from statediff.errors import SandboxError
+from statediff.errors import SandboxError, UsageError
 from statediff.model.state import MemoryChunks
-from statediff.packs import sandbox_pack
+from statediff.packs import read_pack, sandbox_pack
 from statediff.sandbox.embedded import EmbeddedSandbox
 
 
@@ -254,7 +254,7 @@ def test_stop_leaves_no_process_and_may_be_called_twice(tmp_path):
     sandbox = EmbeddedSandbox(sandbox_pack("shop"), tmp_path / "work")
     sandbox.start()
     sandbox.start()
-    pid = sandbox._outboxes["outbox"].pid
+    pid = sandbox.system("outbox").process.pid
     sandbox.stop()
     sandbox.stop()
     with pytest.raises(ProcessLookupError):
@@ -274,3 +274,28 @@ def test_no_file_of_the_evaluator_lies_in_the_work_folder(sandbox):
     files = [path for path in sandbox.work.rglob("*") if path.is_file()]
     assert files == [database_of(sandbox)]
     assert sandbox.work.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("kind: sqlite", "kind: oracle"), "of kind 'oracle'; there are: .*sqlite"),
+        ((", seed: seed.sql", ""), "needs `seed`"),
+        (("kind: sqlite", "kind: sqlite, home: seed.sql"), "takes no 'home'"),
+        (("kind: smtp", "kind: smtp, of: db"), "kinds that look at a sqlite system: none"),
+    ],
+)
+def test_a_pack_that_asks_for_what_its_kind_does_not_take_is_a_usage_error(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    (pack / "schema.sql").write_text("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    (pack / "seed.sql").write_text("INSERT INTO t VALUES (1)")
+    text = (
+        "sandbox: tiny\nversion: 1.0.0\nabout: A tiny pack.\nreal: []\nsimulated: []\nsources:\n"
+        "  db: {kind: sqlite, ddl: schema.sql, seed: seed.sql}\n  mail: {kind: smtp}\n"
+    )
+    (pack / "pack.yaml").write_text(text.replace(*change))
+    with pytest.raises(UsageError, match=message):
+        EmbeddedSandbox(read_pack(pack), tmp_path / "work").start()
