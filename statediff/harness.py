@@ -143,11 +143,7 @@ def run_trial(
         sandbox, agent, Task.of(contract.content), plan,
         clock=clock, store=store, hooks=replace(hooks, before_agent=check),
     )  # fmt: skip
-    facts = TrialFacts(
-        id=plan.id, agent=agent.name, sandbox=sandbox.name, isolation=observed.receipt.isolation,
-        seed=plan.seed, receipt=observed.receipt.as_json(),
-        sources=tuple(source.name for source in sandbox.sources()),
-    )  # fmt: skip
+    facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
         contract, observed.before, observed.after,
         trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
@@ -156,6 +152,17 @@ def run_trial(
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
+
+
+def trial_facts(
+    sandbox: Sandbox, observed: ObservedTrial, agent: str, plan: TrialPlan
+) -> TrialFacts:
+    """What the bundle of an observed trial says of it."""
+    return TrialFacts(
+        id=plan.id, agent=agent, sandbox=sandbox.name, isolation=observed.receipt.isolation,
+        seed=plan.seed, receipt=observed.receipt.as_json(),
+        sources=tuple(source.name for source in sandbox.sources()),
+    )  # fmt: skip
 
 
 def observe_trial(

@@ -1,0 +1,206 @@
+"""Mutation of a contract's references: which seeded faults would get MATCH, and which twins not.
+
+1. Every reference must MATCH; a contract whose references do not has nothing to measure.
+2. Each operator seeds faults into each reference; a seed that changes nothing within the boundary
+   (no delta, no reading, no claim differs) is left out.
+3. A fault that still gets MATCH survives: a hole in the contract, reported with the clause that
+   would close it. A twin that gets anything but MATCH is a contract that is too tight.
+
+The same contract, references and seed give the same report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from statediff.errors import ContractError, UsageError
+from statediff.meta import observation, operators, twins
+from statediff.meta.closing import closing_clause
+from statediff.meta.reference import Reference
+from statediff.meta.world import Fault, Operator, World
+from statediff.model.verdict import Judgement, Truth, Verdict
+
+FAULTS: tuple[Operator, ...] = (*operators.OPERATORS, *observation.OPERATORS)
+TWINS: tuple[Operator, ...] = twins.OPERATORS
+VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike"})
+"""Operators that put another value in a field the run wrote."""
+
+
+@dataclass(frozen=True)
+class Argued:
+    """Why a survivor is right to pass; for `unsaid TYPE`, in which fields."""
+
+    because: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Passed:
+    """One fault that got MATCH."""
+
+    fault: Fault
+    field: str
+    reference: str
+    closing: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One seeded trial, judged. `error` where judging refused it: that too is never a pass."""
+
+    fault: Fault
+    reference: str
+    verdict: Verdict | None
+    clause: str
+    """The first clause that does not hold; empty where all do."""
+    stage: str
+    error: str = ""
+
+    @property
+    def is_as_it_should(self) -> bool:
+        """A fault is caught, a twin matches."""
+        return (self.verdict is Verdict.MATCH) == self.fault.is_twin
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """Faults of one kind that got MATCH, with the clauses that would close the hole.
+
+    Wrong values in fields of one type are one survivor, `unsaid TYPE`: the contract lets such an
+    entity be written and says nothing of these `fields`. Every other fault is a survivor by itself.
+    """
+
+    id: str
+    fields: tuple[str, ...]
+    sentence: str
+    reference: str
+    closing: str
+    """Clauses as YAML, for `forbid`, `require` or `allow`; empty where none can be proposed."""
+    argued: str = ""
+    """Why the contract's owner lets it pass; empty where nobody said, or not of every field."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What mutation found about one contract."""
+
+    contract: str
+    version: str
+    references: tuple[str, ...]
+    seed: int
+    outcomes: tuple[Outcome, ...]
+    survivors: tuple[Survivor, ...]
+    left_out: int
+    """Seeds that changed nothing within the boundary."""
+
+    @property
+    def faults(self) -> int:
+        return sum(not o.fault.is_twin for o in self.outcomes)
+
+    @property
+    def caught(self) -> int:
+        return sum(o.is_as_it_should for o in self.outcomes if not o.fault.is_twin)
+
+    @property
+    def twins(self) -> int:
+        return sum(o.fault.is_twin for o in self.outcomes)
+
+    @property
+    def diverged(self) -> tuple[Outcome, ...]:
+        """Twins that did not match."""
+        return tuple(o for o in self.outcomes if o.fault.is_twin and not o.is_as_it_should)
+
+    @property
+    def open_survivors(self) -> tuple[Survivor, ...]:
+        """Survivors that nobody argued for."""
+        return tuple(s for s in self.survivors if not s.argued)
+
+
+def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argued]) -> Report:
+    """The report over all references of one contract; `argued` is by the survivor's id.
+
+    Raises `UsageError` if there is no reference or one of them does not MATCH.
+    """
+    if not references:
+        raise UsageError("mutation needs at least one reference trial that gets MATCH")
+    outcomes: list[Outcome] = []
+    passed: dict[str, list[Passed]] = {}
+    left_out = 0
+    for reference in references:
+        judgement = reference.judged()
+        if judgement.verdict is not Verdict.MATCH:
+            raise UsageError(
+                f"{reference.contract.content.contract}: the reference {reference.name} gets "
+                f"{judgement.verdict.value}, not MATCH; mend the contract or the reference first"
+            )
+        world = World(reference, judgement, seed)
+        for fault in seeded(world):
+            outcome, mutated = judged(fault, reference.name)
+            if mutated is not None and _is_same(fault, reference, judgement, mutated):
+                left_out += 1
+                continue
+            outcomes.append(outcome)
+            if not fault.is_twin and not outcome.is_as_it_should:
+                name, field = _kind(fault)
+                closing = closing_clause(judgement, mutated)
+                passed.setdefault(name, []).append(Passed(fault, field, reference.name, closing))
+    content = references[0].contract.content
+    return Report(
+        content.contract, content.version, tuple(r.name for r in references), seed,
+        tuple(outcomes), tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
+        left_out,
+    )  # fmt: skip
+
+
+def _kind(fault: Fault) -> tuple[str, str]:
+    """The survivor a fault belongs to, and the field, where fields of a type share one."""
+    type_name, _, field = fault.target.rpartition(".")
+    if fault.operator in VALUES:
+        return f"unsaid {type_name}", field
+    return fault.id, ""
+
+
+def _survivor(name: str, passed: Sequence[Passed], argued: Mapping[str, Argued]) -> Survivor:
+    fields = tuple(sorted({each.field for each in passed if each.field}))
+    first = passed[0]
+    reason = argued.get(name)
+    closings = dict.fromkeys(each.closing for each in passed if each.closing)
+    return Survivor(
+        name, fields,
+        f"any value passes in {', '.join(fields)}" if fields else first.fault.sentence,
+        first.reference, "\n".join(closings),
+        reason.because if reason is not None and set(fields) <= set(reason.fields) else "",
+    )  # fmt: skip
+
+
+def seeded(world: World, chosen: Iterable[Operator] = (*FAULTS, *TWINS)) -> Iterator[Fault]:
+    """Every fault and twin of the operators, in their order."""
+    for operator in chosen:
+        yield from operator(world)
+
+
+def judged(fault: Fault, reference: str) -> tuple[Outcome, Judgement | None]:
+    """The seeded trial's outcome and its judgement; None where judging refused it."""
+    try:
+        judgement = fault.mutant.judged()
+    except ContractError as error:
+        return Outcome(fault, reference, None, "", "", str(error)), None
+    wrong = next((c for c in judgement.clauses if c.truth is not Truth.HOLDS), None)
+    first = ("", "") if wrong is None else (wrong.clause, wrong.stage.value)
+    return Outcome(fault, reference, judgement.verdict, *first), judgement
+
+
+def _is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:
+    """Whether nothing that a verdict may rest on has changed."""
+    if fault.is_twin:
+        return False
+    if new.deltas != old.deltas or new.doubts != old.doubts or new.hidden != old.hidden:
+        return False
+    mutant = fault.mutant
+    readings = mutant.after.readings != reference.after.readings
+    return not (
+        (readings and fault.operator in ("stale", "missing", "truncated"))
+        or mutant.timeline != reference.timeline
+        or mutant.answer != reference.answer
+    )

@@ -1,0 +1,117 @@
+"""A reference trial as faults see it: rows by type and key, edited as a whole and put back.
+
+An edit of an entity is made in every source that delivers it, so that what is seeded is a change
+of the world and not a contradiction between two looks at it (that is a fault of its own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from statediff.evaluate import ContractFile, TrialFacts, evaluate
+from statediff.model.readings import Capture, SourceCapture, Timeline
+from statediff.model.schema import EntityType, merge_schemas
+from statediff.model.state import Enumeration, MemoryChunks, Row, State, Table, build_table
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Key, Value, is_value, same
+from statediff.model.verdict import Judgement
+
+Rows = dict[Key, Row]
+Change = Callable[[Rows], None]
+"""Edits the rows of one type in place."""
+
+MAX_ROWS = 20_000
+"""Rows a type may have for faults to be seeded into it; editing holds them all in memory."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A trial with everything judging needs; frozen, and so is every mutant made of it."""
+
+    name: str
+    contract: ContractFile
+    before: Capture
+    after: Capture
+    trace: Trace
+    answer: Value | NoAnswer
+    timeline: Timeline | None
+    facts: TrialFacts
+
+    def judged(self) -> Judgement:
+        """The judgement; `ContractError` where the contract does not fit what was captured."""
+        return evaluate(
+            self.contract, self.before, self.after, trace=self.trace, answer=self.answer,
+            timeline=self.timeline, facts=self.facts,
+        ).judgement  # fmt: skip
+
+    @cached_property
+    def types(self) -> Mapping[str, EntityType]:
+        """Every type that some source delivers after the run."""
+        schema = merge_schemas(tuple(part.state.schema for part in self.after.parts))
+        return schema.by_name
+
+    def rows(self, type_name: str) -> Rows:
+        """The entities after the run, as the first source that delivers the type shows them."""
+        return self._rows(self.after, type_name)
+
+    def rows_before(self, type_name: str) -> Rows:
+        """The entities before the run."""
+        return self._rows(self.before, type_name)
+
+    def is_editable(self, type_name: str) -> bool:
+        """Whether the type was captured, and small enough to be held."""
+        tables = [t for t in _tables(self.after, type_name) if t.enumeration.is_complete]
+        return bool(tables) and all(table.row_count <= MAX_ROWS for table in tables)
+
+    def edited(self, changes: Mapping[str, Change], only_source: str | None = None) -> Reference:
+        """The trial with the rows of some types edited after the run, in every source or in one."""
+        parts = tuple(
+            part if only_source not in (None, part.reading.source) else _edited(part, changes)
+            for part in self.after.parts
+        )
+        return replace(self, after=replace(self.after, parts=parts))
+
+    def _rows(self, capture: Capture, type_name: str) -> Rows:
+        for table in _tables(capture, type_name):
+            return dict(table.rows())
+        return {}
+
+
+def _tables(capture: Capture, type_name: str) -> list[Table]:
+    return [p.state.tables[type_name] for p in capture.parts if type_name in p.state.tables]
+
+
+def _edited(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture:
+    tables = dict(part.state.tables)
+    for name, change in changes.items():
+        if name in tables:
+            rows = dict(tables[name].rows())
+            change(rows)
+            tables[name] = rebuilt(tables[name], rows.values())
+    return with_state(part, State(part.state.schema, tables))
+
+
+def rebuilt(table: Table, rows: Iterable[Row], enumeration: Enumeration | None = None) -> Table:
+    """The table with these rows, cut as before."""
+    kept = table.enumeration if enumeration is None else enumeration
+    names = [field.name for field in table.type.fields]
+    whole = [{name: row.get(name) for name in names} for row in rows]
+    return build_table(table.type, whole, MemoryChunks(), like=table, enumeration=kept)
+
+
+def with_state(part: SourceCapture, state: State) -> SourceCapture:
+    """The part with another state, and a reading that vouches for it."""
+    digest = None if part.reading.digest is None else state.digest()
+    return SourceCapture(replace(part.reading, digest=digest), state)
+
+
+def differs(a: Row, b: Row) -> tuple[str, ...]:
+    """The fields of which the two rows say different things."""
+    return tuple(sorted(n for n in {*a, *b} if not same(a.get(n), b.get(n))))
+
+
+def is_known(row: Row) -> bool:
+    """Whether every field of the row was observed."""
+    return all(is_value(value) for value in row.values())

@@ -1,0 +1,180 @@
+"""Harmless twins: differences that mean nothing, on which a verdict must not move."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import cast
+
+from statediff.meta.reference import Change, Rows, is_known
+from statediff.meta.values import fresh_key, near, with_key
+from statediff.meta.world import Fault, Touched, World, put
+from statediff.model.readings import SourceCapture, Timeline
+from statediff.model.schema import EntityType, Kind
+from statediff.model.values import Key, Map, Observed, Value, is_value, same
+
+LATER = timedelta(days=3, hours=5)
+APART = 100
+
+
+def other_ids(world: World) -> Iterator[Fault]:
+    """A created entity got another number, and all that refers to it says so."""
+    for one in world.touched:
+        entity = world.reference.types[one.type]
+        if one.before is not None or one.after is None or not _is_numbered(entity):
+            continue
+        if _mentions(world.reference.answer, one.key[0]):
+            continue
+        taken = world.reference.rows(entity.name)
+        new = fresh_key(entity, taken, (_top(taken) + APART,))
+        changes = _renumbered(world, entity, one, new)
+        sentence = f"{one.name} is numbered {new[0]!r}"
+        yield replace(world.faulty("other-id", entity.name, sentence, changes), is_twin=True)
+
+
+def other_spelling(world: World) -> Iterator[Fault]:
+    """A value is spelled in another way that ν declares to be the same."""
+    book = world.compiled.book
+    for use in book.uses:
+        for one in (t for t in world.touched if t.type == use.type and t.after is not None):
+            row = one.after or {}
+            for name in use.fields:
+                value = row.get(name)
+                kept = book.value(use.type, name, value)
+                for spelled in _spellings(value):
+                    if is_value(kept) and same(book.value(use.type, name, spelled), kept):
+                        change = put(one.key, {**row, name: spelled})
+                        target = f"{use.type}.{name}"
+                        sentence = f"{one.name}: {name} in another spelling"
+                        made = world.faulty("other-spelling", target, sentence, {one.type: change})
+                        yield replace(made, is_twin=True)
+                        break
+
+
+def outside(world: World) -> Iterator[Fault]:
+    """A field outside the boundary holds something else."""
+    for one in world.touched:
+        entity = world.reference.types[one.type]
+        row = one.after
+        if row is None or not is_known(row):
+            continue
+        for field in entity.fields:
+            if field.name in entity.key or not world.is_outside(entity.name, field.name):
+                continue
+            change = put(one.key, {**row, field.name: near(row[field.name], field)})
+            target = f"{entity.name}.{field.name}"
+            sentence = f"{one.name}: {field.name}, outside the boundary, is another"
+            made = world.faulty("outside-boundary", target, sentence, {entity.name: change})
+            yield replace(made, is_twin=True)
+
+
+def other_day(world: World) -> Iterator[Fault]:
+    """The whole trial happened later; every age is the same."""
+    timeline = world.reference.timeline
+    if timeline is None:
+        return
+    moved = replace(
+        world.reference,
+        timeline=_later(timeline),
+        before=replace(world.reference.before, parts=_parts(world.reference.before.parts)),
+        after=replace(world.reference.after, parts=_parts(world.reference.after.parts)),
+    )
+    yield Fault("other-day", "trial", "the trial ran some days later", moved, is_twin=True)
+
+
+OPERATORS = (other_ids, other_spelling, outside, other_day)
+
+
+def _is_numbered(entity: EntityType) -> bool:
+    if len(entity.key) != 1 or entity.is_association:
+        return False
+    return entity.by_name[entity.key[0]].kind is Kind.INT
+
+
+def _top(rows: Rows) -> int:
+    return max((int(key[0]) for key in rows if isinstance(key[0], int)), default=0)
+
+
+def _mentions(answer: object, key: Value) -> bool:
+    if isinstance(answer, Map):
+        return any(_mentions(value, key) for _, value in answer.items)
+    if isinstance(answer, tuple):
+        return any(_mentions(value, key) for value in answer)
+    return type(answer) is type(key) and answer == key
+
+
+def _renumbered(world: World, entity: EntityType, one: Touched, new: Key) -> dict[str, Change]:
+    def moved(rows: Rows) -> None:
+        row = rows.pop(one.key, None)
+        if row is not None:
+            rows[new] = with_key(entity, row, new)
+
+    changes: dict[str, Change] = {entity.name: moved}
+    for other in world.reference.types.values():
+        names = tuple(f.name for f in other.fields if f.reference == entity.name)
+        if names and other.name != entity.name:
+            changes[other.name] = _pointing(other, names, one.key[0], new[0])
+    return changes
+
+
+def _pointing(entity: EntityType, names: tuple[str, ...], old: Value, new: Value) -> Change:
+    def change(rows: Rows) -> None:
+        for key, row in list(rows.items()):
+            if any(same(row.get(name), old) for name in names):
+                pointed = {
+                    **row, **{name: new for name in names if same(row.get(name), old)}
+                }  # fmt: skip
+                del rows[key]
+                moved = tuple(cast(Value, pointed[name]) for name in entity.key)
+                rows[moved or key] = pointed
+
+    return change
+
+
+def _spellings(value: Observed) -> Iterator[Value]:
+    match value:
+        case str():
+            yield from _unlike(unicodedata.normalize("NFD", value), value)
+            yield from _unlike(unicodedata.normalize("NFC", value), value)
+            yield from _unlike(unicodedata.normalize("NFKC", value), value)
+            yield from _unlike(value.swapcase(), value)
+            yield f" {value} "
+        case datetime():
+            yield value + timedelta(microseconds=1)
+            yield value + timedelta(milliseconds=300)
+        case Decimal():
+            yield from _unlike(value.quantize(value.scaleb(-2)), value)
+        case tuple():
+            yield from _unlike(tuple(reversed(value)), value)
+        case _:
+            return
+
+
+def _unlike(candidate: Value, value: Value) -> Iterator[Value]:
+    if not same(candidate, value):
+        yield candidate
+
+
+def _later(timeline: Timeline) -> Timeline:
+    return replace(
+        timeline,
+        reset_verified_at=_moved(timeline.reset_verified_at),
+        agent_started_at=_moved(timeline.agent_started_at),
+        first_action_at=_moved(timeline.first_action_at),
+        agent_finished_at=_moved(timeline.agent_finished_at),
+        settled_at=_moved(timeline.settled_at),
+    )
+
+
+def _moved(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment + LATER
+
+
+def _parts(parts: tuple[SourceCapture, ...]) -> tuple[SourceCapture, ...]:
+    return tuple(
+        replace(part, reading=replace(part.reading, as_of=part.reading.as_of + LATER))
+        for part in parts
+    )

@@ -1,0 +1,203 @@
+"""What a fault may pick from: what the run changed, what it left alone, who could have acted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from statediff.evaluate import compile_contract, schema_of
+from statediff.meta.reference import Change, Reference, Rows, differs, is_known
+from statediff.model.delta import MESSAGE_TYPES, PERMISSION_TYPES, key_name
+from statediff.model.schema import EntityType, Field
+from statediff.model.state import Row
+from statediff.model.values import Key
+from statediff.model.verdict import Judgement
+
+PEOPLE = frozenset(
+    {"user", "staff", "person", "customer", "account", "employee", "member", "principal", "actor"}
+)
+"""Names of types whose entities act or are acted for: a wrong one of them is a wrong principal."""
+
+PRIVILEGES = frozenset({"role", "grant", "membership", "permission", "approval", "session"})
+"""Words in names of types and fields that decide who may do what."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One seeded difference. `mutant` is None where it could not be seeded, and `sentence` why."""
+
+    operator: str
+    target: str
+    """Type, or type and field, that it concerns; the source for faults of readings."""
+    sentence: str
+    mutant: Reference
+    is_twin: bool = False
+
+    @property
+    def id(self) -> str:
+        """How reports and arguments name it; several seeds of one kind share it."""
+        return f"{self.operator} {self.target}"
+
+
+@dataclass(frozen=True)
+class Touched:
+    """An entity that the run created, deleted or updated; one side is None for the first two."""
+
+    type: str
+    key: Key
+    before: Row | None
+    after: Row | None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What was updated; every field of a created or deleted entity."""
+        if self.before is None or self.after is None:
+            return tuple(self.after or self.before or ())
+        return differs(self.before, self.after)
+
+    @property
+    def name(self) -> str:
+        return f"{self.type} {key_name(self.key)}"
+
+
+class World:
+    """A reference trial opened for seeding; picks by `rng` only, so a seed names its faults."""
+
+    def __init__(self, reference: Reference, judgement: Judgement, seed: int) -> None:
+        self.reference = reference
+        self.judgement = judgement
+        self.rng = random.Random(f"{seed} {reference.contract.digest} {reference.name}")  # noqa: S311 — reproducible, not secret
+        schema = schema_of(reference.before, reference.after)
+        self.compiled = compile_contract(reference.contract, schema)
+        self.required = {
+            clause.id for clause in self.compiled.contract.require if hasattr(clause, "operations")
+        }
+
+    def is_outside(self, type_name: str, field: str = "") -> bool:
+        """Whether the contract's boundary leaves it out."""
+        return self.compiled.contract.excluded(type_name, field) is not None
+
+    @cached_property
+    def types(self) -> tuple[EntityType, ...]:
+        """Every type within the boundary that can be edited, sorted by name."""
+        found = self.reference.types
+        return tuple(
+            found[name]
+            for name in sorted(found)
+            if not self.is_outside(name) and self.reference.is_editable(name)
+        )
+
+    def fields(self, entity: EntityType) -> tuple[Field, ...]:
+        """The fields within the boundary that are no part of the key."""
+        return tuple(
+            f
+            for f in entity.fields
+            if f.name not in entity.key and not self.is_outside(entity.name, f.name)
+        )
+
+    @cached_property
+    def touched(self) -> tuple[Touched, ...]:
+        """Everything the run changed, by type and key."""
+        return tuple(self._touched())
+
+    def _touched(self) -> Iterator[Touched]:
+        for entity in self.types:
+            before = self.reference.rows_before(entity.name)
+            after = self.reference.rows(entity.name)
+            for key in dict.fromkeys((*before, *after)):
+                one, other = before.get(key), after.get(key)
+                if one is None or other is None or differs(one, other):
+                    yield Touched(entity.name, key, one, other)
+
+    @cached_property
+    def necessary(self) -> tuple[Touched, ...]:
+        """Those of `touched` that a require clause explains."""
+        needed = {
+            (delta.type, delta.key)
+            for delta in self.judgement.deltas
+            if self.required & set(self._explained.get(delta.id, ()))
+        }
+        return tuple(t for t in self.touched if (t.type, t.key) in needed)
+
+    @cached_property
+    def _explained(self) -> Mapping[str, tuple[str, ...]]:
+        return dict(self.judgement.explained_by)
+
+    def untouched(self, entity: EntityType) -> Rows:
+        """Fully observed rows of a type that the run left alone."""
+        changed = {t.key for t in self.touched if t.type == entity.name}
+        rows = self.reference.rows(entity.name)
+        return {k: r for k, r in rows.items() if k not in changed and is_known(r)}
+
+    def pick(self, rows: Rows) -> tuple[Key, Row] | None:
+        """One of the rows; None if there are none."""
+        if not rows:
+            return None
+        key = self.rng.choice(sorted(rows, key=repr))
+        return key, rows[key]
+
+    def fault(self, operator: str, target: str, sentence: str, **changes: Change) -> Fault:
+        """The fault that these edits, by type, make of the reference."""
+        return self.faulty(operator, target, sentence, changes)
+
+    def faulty(
+        self, operator: str, target: str, sentence: str, changes: Mapping[str, Change]
+    ) -> Fault:
+        """As `fault`, for types whose names are no identifiers."""
+        return Fault(operator, target, sentence, self.reference.edited(changes))
+
+
+def put(key: Key, row: Row) -> Change:
+    """The row stands under the key."""
+
+    def change(rows: Rows) -> None:
+        rows[key] = row
+
+    return change
+
+
+def drop(key: Key) -> Change:
+    """Nothing stands under the key."""
+
+    def change(rows: Rows) -> None:
+        rows.pop(key, None)
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """One change after the other."""
+
+    def change(rows: Rows) -> None:
+        for each in changes:
+            each(rows)
+
+    return change
+
+
+def undone(touched: Touched) -> Change:
+    """The entity is as it was before the run."""
+    return drop(touched.key) if touched.before is None else put(touched.key, touched.before)
+
+
+def is_privilege(entity: EntityType, field: str = "") -> bool:
+    """Whether the type (or the field) decides who may do what."""
+    if entity.name in PERMISSION_TYPES:
+        return True
+    words = {*entity.name.lower().replace(".", "_").split("_"), *field.lower().split("_")}
+    return bool({w.rstrip("s") for w in words} & PRIVILEGES)
+
+
+def is_person(type_name: str) -> bool:
+    """Whether entities of the type act, or are acted for."""
+    return type_name.lower().rstrip("s") in PEOPLE
+
+
+def is_message(type_name: str) -> bool:
+    """Whether creating one is telling somebody outside."""
+    return type_name in MESSAGE_TYPES
+
+
+Operator = Callable[[World], Iterator[Fault]]

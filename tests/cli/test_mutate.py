@@ -1,0 +1,60 @@
+from pathlib import Path
+
+from tests.cli.conftest import Call
+
+CLOSE = """\
+contract: shop/note-that-it-broke
+version: 1.0.0
+owner: care
+intent: Leave a note on order 1009 and change nothing else.
+sandbox: shop
+frame: {open: a contract with holes for a test}
+require:
+  - id: noted
+    create: note
+    where: it.order == 1009
+"""
+AGENT = """\
+import os, sqlite3
+with sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///")) as db:
+    db.execute("INSERT INTO notes (id, customer_id, order_id, by_staff_id, body, created_at) SELECT"
+        " 990, customer_id, id, 4, 'broken', '2026-03-16 10:30:00' FROM orders WHERE id = 1009")
+"""
+
+
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agents").mkdir(parents=True)
+    (tmp_path / "agents" / "right.py").write_text(AGENT)
+    (tmp_path / "contract.yaml").write_text(CLOSE)
+    (tmp_path / "cases.yaml").write_text("cases: [{agent: right, verdict: MATCH}]\n")
+    return tmp_path
+
+
+def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
+    statediff: Call, tmp_path: Path
+) -> None:
+    file = folder(tmp_path / "task") / "contract.yaml"
+    said = statediff("mutate", str(file), "--json", "--write")
+    assert said.code == 1
+    report, last = said.lines
+    assert report["contract"] == "shop/note-that-it-broke@1.0.0"
+    assert report["caught"] < report["faults"]
+    assert report["twins_diverged"] == []
+    found = {entry["fault"]: entry for entry in report["survivors"]}
+    assert "delete: customer" in found["extra-delete customer"]["closing"]
+    assert found["unsaid note"]["fields"] == ["body", "created_at"]
+    assert last["summary"]["survivors"] == len(found)
+    proposed = file.read_text()
+    assert proposed.startswith(CLOSE.rstrip())
+    assert "#   - {id: no-other-customer, delete: customer}" in proposed
+    assert statediff("lint", str(file)).code == 0
+
+
+def test_mutation_without_a_reference_says_how_to_name_one(statediff: Call, tmp_path: Path) -> None:
+    task = folder(tmp_path / "task")
+    (task / "cases.yaml").unlink()
+    said = statediff("mutate", str(task))
+    assert (said.code, said.out) == (2, "")
+    assert "--reference" in said.err
+    (task / "cases.yaml").write_text("cases: [{agent: right, verdict: MATCH}]\nsurvivors: [1]\n")
+    assert "`survivor`" in statediff("mutate", str(task)).err

@@ -1,0 +1,132 @@
+from dataclasses import replace
+
+import pytest
+
+from statediff.errors import UsageError
+from statediff.evaluate import parse_contract
+from statediff.meta.mutate import FAULTS, TWINS, Argued, Report, mutate
+from statediff.meta.reference import Reference
+from statediff.meta.world import World
+from statediff.model.trace import Trace
+from statediff.model.values import Map
+from tests.judging import FACTS, SILENT, TIMELINE, capture, contract, item, part, state, user
+
+BEFORE = {
+    "user": [user(1), user(2, name="Bo"), user(3, role="admin", name="Cy")],
+    "item": [item(1, n=5, owner=1), item(2, n=7, t="b", owner=2), item(3, n=9, owner=1)],
+    "doc": [{"id": 1, "title": "x", "kind": "memo", "deleted_at": None}],
+    "log": [{"what": "made", "n": 1}],
+}
+AFTER = {
+    **BEFORE,
+    "item": [
+        item(1, n=6, owner=1), item(2, n=7, t="b", owner=2), item(3, n=9, owner=1),
+        item(4, n=1, t="new", owner=2),
+    ],
+}  # fmt: skip
+TIGHT = """\
+require:
+  - id: raised
+    update: item
+    where: it.id == 1
+    set: {n: 6}
+  - {id: made, create: item, set: {n: 1, t: new, owner: 2}}
+answer:
+  schema: {made: int}
+  claims:
+    - answer.made == count(i for i in created.item)
+"""
+LOOSE = """\
+frame: {open: only the item matters to this test}
+require:
+  - id: raised
+    update: item
+    where: it.id == 1
+  - {id: made, create: item}
+"""
+
+
+def reference(body: str, after=AFTER, name: str = "right") -> Reference:
+    file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
+    said = Map.of({"made": 1}) if "answer:" in body else SILENT
+    sides = [capture(m, part(m, state(s))) for m, s in (("before", BEFORE), ("after", after))]
+    return Reference(name, file, sides[0], sides[1], Trace(), said, TIMELINE, FACTS)
+
+
+def report(body: str, seed: int = 0, argued=None) -> Report:
+    return mutate([reference(body)], seed, argued or {})
+
+
+def test_a_tight_contract_catches_every_fault_and_lets_every_twin_pass():
+    found = report(TIGHT)
+    assert found.survivors == ()
+    assert found.diverged == ()
+    assert found.caught == found.faults > 30
+    assert {o.fault.operator for o in found.outcomes} >= {
+        "drop-required", "partial", "off-by-one", "wrong-sign", "wrong-value", "look-alike",
+        "wrong-principal", "wrong-entity", "duplicate", "extra-create", "extra-update",
+        "extra-delete", "privilege", "swap", "soft-delete", "unsettled", "stale", "missing",
+        "truncated", "false-claim", "other-id", "other-day",
+    }  # fmt: skip
+
+
+def test_a_loose_contract_is_told_what_passes_and_what_would_close_it():
+    found = report(LOOSE)
+    names = {s.id: s for s in found.survivors}
+    assert {"extra-delete user", "extra-create doc", "swap item.n", "soft-delete doc"} <= set(names)
+    assert names["unsaid item"].fields == ("n", "t")
+    assert "set: {n: 6}" in names["unsaid item"].closing
+    assert "delete: user" in names["extra-delete user"].closing
+    assert found.caught < found.faults
+
+
+def test_the_closing_clause_closes_the_hole():
+    body = LOOSE + "forbid:\n  - {id: no-other-user, delete: user}\n"
+    assert "extra-delete user" in {s.id for s in report(LOOSE).survivors}
+    assert "extra-delete user" not in {s.id for s in report(body).survivors}
+
+
+def test_an_argued_survivor_is_closed_only_for_the_fields_it_names():
+    one = {"unsaid item": Argued("any number will do", ("n",))}
+    both = {"unsaid item": Argued("any words and numbers will do", ("n", "t"))}
+    for argued, is_open in ((one, True), (both, False)):
+        found = report(LOOSE, argued=argued)
+        assert ("unsaid item" in {s.id for s in found.open_survivors}) is is_open
+
+
+def test_the_same_seed_gives_the_same_report_and_another_picks_otherwise():
+    def lines(seed: int) -> list[str]:
+        return [f"{o.fault.id}: {o.fault.sentence}" for o in report(TIGHT, seed).outcomes]
+
+    assert lines(3) == lines(3)
+    assert len({tuple(lines(seed)) for seed in range(4)}) > 1
+
+
+@pytest.mark.parametrize("operator", [*FAULTS, *TWINS], ids=lambda each: each.__name__)
+def test_seeding_never_alters_the_reference(operator):
+    whole = reference(TIGHT)
+    digests = [p.state.digest() for p in (*whole.before.parts, *whole.after.parts)]
+    for fault in operator(World(whole, whole.judged(), 0)):
+        assert fault.mutant is not whole
+    assert [p.state.digest() for p in (*whole.before.parts, *whole.after.parts)] == digests
+
+
+def test_a_reference_that_does_not_match_has_nothing_to_measure():
+    with pytest.raises(UsageError, match="gets DIVERGE, not MATCH"):
+        mutate([reference(TIGHT, after=BEFORE)], 0, {})
+    with pytest.raises(UsageError, match="at least one reference"):
+        mutate([], 0, {})
+
+
+def test_two_sources_that_contradict_each_other_are_caught():
+    whole = reference(TIGHT)
+
+    def doubled(side):
+        again = replace(side.parts[0].reading, source="copy", id=side.parts[0].reading.id + "2")
+        return replace(side, parts=(replace(side.parts[0], reading=again), *side.parts))
+
+    twice = replace(whole, before=doubled(whole.before), after=doubled(whole.after))
+    outcomes = mutate([twice], 0, {}).outcomes
+    seen = [o for o in outcomes if o.fault.operator == "contradiction"]
+    assert seen
+    assert all(o.is_as_it_should for o in seen)
