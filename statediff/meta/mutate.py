@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
 from statediff.meta import observation, operators, twins
-from statediff.meta.closing import closing_clause
+from statediff.meta.closing import Closing, closing_clause, merged
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -42,7 +42,7 @@ class Passed:
     fault: Fault
     field: str
     reference: str
-    closing: str
+    closing: Closing | None
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,11 @@ def _survivor(name: str, passed: Sequence[Passed], argued: Mapping[str, Argued])
     fields = tuple(sorted({each.field for each in passed if each.field}))
     first = passed[0]
     reason = argued.get(name)
-    closings = dict.fromkeys(each.closing for each in passed if each.closing)
+    closing = merged(each.closing for each in passed if each.reference == first.reference)
     return Survivor(
         name, fields,
         f"any value passes in {', '.join(fields)}" if fields else first.fault.sentence,
-        first.reference, "\n".join(closings),
+        first.reference, closing,
         reason.because if reason is not None and set(fields) <= set(reason.fields) else "",
     )  # fmt: skip
 
