@@ -17,6 +17,7 @@ from statediff.cli import (
     comparing,
     demo,
     doctor,
+    drafting,
     judging,
     linting,
     mutating,
@@ -74,6 +75,7 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 
 _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("demo", demo.demo),
+    ("init", drafting.init),
     ("run", running.run),
     ("judge", judging.judge),
     ("capture", comparing.capture),

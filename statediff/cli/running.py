@@ -45,6 +45,9 @@ def run(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs"),
+    allow_unreviewed: Annotated[
+        bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Run an agent in its contract's sandbox, k times, and judge every trial."""
@@ -59,6 +62,8 @@ def run(
         Scheduled(load_contract(path), agent_of(path, agent_cmd, agent, timeout), trials)
         for path in paths
     ]
+    if not allow_unreviewed:
+        _require_reviewed(scheduled)
     folders.require_writable(out)
     with ExitStack() as stack:
         sandboxes = _sandboxes(scheduled, stack)
@@ -86,6 +91,18 @@ class Scheduled:
     file: ContractFile
     agent: Agent
     trials: int
+
+
+def _require_reviewed(scheduled: Sequence[Scheduled]) -> None:
+    """No contract is a draft; `UsageError` names those that are."""
+    from statediff.errors import UsageError
+
+    drafts = [s.file.content.contract for s in scheduled if not s.file.content.reviewed]
+    if drafts:
+        raise UsageError(
+            f"{', '.join(drafts)}: `reviewed: false`: a draft that nobody has signed decides "
+            "nothing; remove the line when its owner has read it, or say --allow-unreviewed"
+        )
 
 
 def _sandboxes(scheduled: Sequence[Scheduled], stack: ExitStack) -> Mapping[str, EmbeddedSandbox]:

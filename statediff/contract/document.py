@@ -249,6 +249,10 @@ class ContractDocument(Part):
     owner: Annotated[
         str, Field(min_length=1, max_length=200, description="who answers for this contract")
     ]
+    reviewed: Annotated[
+        bool,
+        Field(description="false while it is a draft that nobody has read clause by clause"),
+    ] = True
     intent: Annotated[
         str,
         Field(

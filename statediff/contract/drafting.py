@@ -1,0 +1,373 @@
+"""First drafts, from what was observed: a state schema and a contract for a person to finish.
+
+A draft states nothing as certain that was inferred: each inference stands beside a comment that
+says what it was inferred from. The contract is marked `reviewed: false`; nothing gates on it.
+Values of the state go into it as quoted JSON scalars only, names only where they are plain.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from keyword import iskeyword
+from typing import Final
+
+from statediff.model.delta import MESSAGE_TYPES, Delta, Op
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Kind, Schema
+from statediff.model.schema import Field as TypedField
+from statediff.model.state import Row, State
+from statediff.model.values import Key, Observed, Value, is_value, printable
+
+SAMPLED: Final = 1000
+"""Rows of a table that are looked at; a draft is a proposal, not a proof."""
+MAX_SETS: Final = 12
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_INSTANT: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?"
+)
+_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+"""Words that some reader of YAML takes for something else than text."""
+_POWERS: Final = ("role", "grant", "member", "permission", "approval", "privilege", "session")
+_IRREGULAR: Final = {"people": "person", "children": "child", "staff": "staff", "news": "news"}
+
+
+@dataclass
+class DraftedField:
+    """What is proposed of one field; `why` is empty where the catalogue says it itself."""
+
+    name: str
+    column: str
+    told: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class DraftedEntity:
+    """What is proposed of one table."""
+
+    name: str
+    table: str
+    source: str
+    fields: tuple[DraftedField, ...]
+
+
+def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
+    """A state schema file for the tables of some sources: singular names, kinds, references."""
+    entities = [entity for source, state in states for entity in _entities(source, state)]
+    lines = [
+        "# A first draft: logical names for what the sources call tables and columns.",
+        "# Lines with a comment were inferred from the data; check them.",
+        f"schema: {_quoted(name)}",
+        "version: 0.1.0",
+        "entities:",
+    ]
+    for entity in entities:
+        lines += [f"  {entity.name}:", f"    table: {_quoted(entity.table)}"]
+        lines.append(f"    source: {_quoted(entity.source)}")
+        told = [f for f in entity.fields if f.told or f.name != f.column]
+        if told:
+            lines.append("    fields:")
+        for one in told:
+            column = {} if one.name == one.column else {"column": _quoted(one.column)}
+            inside = ", ".join(f"{k}: {v}" for k, v in {**column, **one.told}.items())
+            why = f"  # {one.why}" if one.why else ""
+            lines.append(f"      {one.name}: {{{inside}}}{why}")
+    if not entities:
+        lines[-1] = "entities: {}"
+    return "\n".join(lines) + "\n"
+
+
+def _entities(source: str, state: State) -> Iterator[DraftedEntity]:
+    tables = {
+        t.source_table: t
+        for t in state.schema.types
+        if not t.name.startswith(SCHEMA_OBJECT_PREFIXES) and t.name not in MESSAGE_TYPES
+    }
+    names = _names(tables)
+    for table, entity in sorted(tables.items()):
+        rows = [row for _, row in islice(state.tables[entity.name].rows(), SAMPLED)]
+        fields = tuple(_field(f, rows, entity, names, tables) for f in entity.fields)
+        yield DraftedEntity(names[table], table, source, _distinct(fields))
+
+
+def _names(tables: Mapping[str, EntityType]) -> dict[str, str]:
+    """Table → a logical name; the singular where no other table has it already."""
+    names: dict[str, str] = {}
+    for table in sorted(tables):
+        wanted = singular(re.sub(r"[^A-Za-z0-9_]", "_", table).lower()) or "entity"
+        wanted = wanted if _PLAIN.fullmatch(wanted) else f"t_{wanted}"[:200]
+        if wanted in _WORDS or iskeyword(wanted):
+            wanted += "_"
+        taken = {*names.values(), *(t for t in tables if t != table)}
+        while wanted in taken:
+            wanted += "_"
+        names[table] = wanted
+    return names
+
+
+def singular(name: str) -> str:
+    """The last word in the singular, as far as English lets one say without a dictionary.
+
+    >>> [singular(w) for w in ("orders", "order_lines", "categories", "boxes", "status", "staff")]
+    ['order', 'order_line', 'category', 'box', 'status', 'staff']
+    """
+    head, mark, last = name.rpartition("_")
+    if last in _IRREGULAR:
+        last = _IRREGULAR[last]
+    elif last.endswith("ies") and len(last) > 4:
+        last = last[:-3] + "y"
+    elif last.endswith(("xes", "ches", "shes", "sses")):
+        last = last[:-2]
+    elif last.endswith("s") and not last.endswith(("ss", "us", "is")):
+        last = last[:-1]
+    return head + mark + last
+
+
+def _field(
+    told: TypedField,
+    rows: Sequence[Row],
+    entity: EntityType,
+    names: Mapping[str, str],
+    tables: Mapping[str, EntityType],
+) -> DraftedField:
+    values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
+    drafted = DraftedField(_logical(told.name), told.source_column)
+    if told.reference is not None:
+        drafted.name = _without_id(drafted.name, entity)
+        return drafted
+    aim = _aim(told, entity, names, tables)
+    if aim is not None and values:
+        drafted.name = _without_id(drafted.name, entity)
+        drafted.told = {"to": names[aim]}
+        drafted.why = f"no foreign key; inferred from the name {printable(told.name)}"
+    elif told.kind is Kind.TEXT and values and all(_is_instant(v) for v in values):
+        drafted.told = {"type": "timestamp"}
+        if not all(_has_zone(v) for v in values):
+            drafted.told["zone"] = "UTC"
+            drafted.why = f"{len(values)} values look like instants; the zone is a guess"
+        else:
+            drafted.why = f"{len(values)} values look like instants"
+    elif told.kind is Kind.LOCAL_TIMESTAMP:
+        drafted.told = {"zone": "UTC"}
+        drafted.why = "stored without a zone; the zone is a guess"
+    elif told.kind is Kind.INT and values and _says_flag(told.name) and set(values) <= {0, 1}:
+        drafted.told = {"type": "bool"}
+        drafted.why = "only 0 and 1 were seen"
+    return drafted
+
+
+def _logical(name: str) -> str:
+    wanted = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    wanted = wanted if _PLAIN.fullmatch(wanted) else f"f_{wanted}"[:200]
+    return f"{wanted}_" if wanted.lower() in _WORDS or iskeyword(wanted) else wanted
+
+
+def _without_id(name: str, entity: EntityType) -> str:
+    short = name.removesuffix("_id")
+    return short if short and short not in entity.by_name and _PLAIN.fullmatch(short) else name
+
+
+def _aim(
+    told: TypedField, entity: EntityType, names: Mapping[str, str], tables: Mapping[str, EntityType]
+) -> str | None:
+    """The table that a column such as `customer_id` refers to, if there is one with one key."""
+    if not told.name.endswith("_id") or (told.name in entity.key and len(entity.key) == 1):
+        return None
+    stem = told.name.removesuffix("_id")
+    for table, name in names.items():
+        if stem in (name, table) and len(tables[table].key) == 1:
+            return table
+    return None
+
+
+def _distinct(fields: tuple[DraftedField, ...]) -> tuple[DraftedField, ...]:
+    """No two fields under one name: the second keeps its column's."""
+    seen: set[str] = set()
+    for one in fields:
+        while one.name in seen:
+            one.name += "_"
+        seen.add(one.name)
+    return fields
+
+
+def _is_instant(value: Observed) -> bool:
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _has_zone(value: Observed) -> bool:
+    return isinstance(value, str) and bool(re.search(r"(Z|[+-]\d{2}:\d{2})$", value))
+
+
+def _says_flag(name: str) -> bool:
+    return name.startswith(("is_", "has_", "can_")) or name in (
+        "active",
+        "enabled",
+        "deleted",
+        "public",
+    )
+
+
+# ---------------------------------------------------------------- the contract
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a draft rests on: the schema, its sources, and the changes of a right run, if any."""
+
+    schema: Schema
+    sources: tuple[str, ...]
+    deltas: tuple[Delta, ...] = ()
+    sandbox: str | None = None
+
+
+def draft_contract(name: str, seen: Seen) -> str:
+    """A contract that forbids what nearly every task forbids and requires what the run changed."""
+    types = [t.name for t in seen.schema.types if _is_named(t.name)]
+    touched = {(d.op, d.type) for d in seen.deltas}
+    moved = {t for _, t in touched}
+    removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
+    powers = [
+        t for t in types if any(word in t.lower() for word in _POWERS) and t not in moved
+    ]  # fmt: skip
+    kept = [
+        t for t in types if t not in removed and t not in powers and not _is_system(t)
+        and not (seen.schema.by_name[t].is_association)
+    ]  # fmt: skip
+    objects = [t for t in types if t.startswith("db.") and t not in moved and t not in powers]
+    lines = [
+        f"contract: {name}",
+        "version: 0.1.0",
+        "owner: somebody               # who answers for this contract",
+        "reviewed: false               # remove this line when the owner has read every clause",
+        "intent: >",
+        "  Say in a sentence what the run must bring about, and that nothing else may change.",
+    ]
+    if seen.sandbox:
+        lines.append(f"sandbox: {seen.sandbox}")
+    forbidden = _forbidden(kept, powers, objects)
+    required = list(_required(seen))
+    requires = required[0].startswith("require:")
+    if forbidden and not requires:
+        lines.append("noop: true                    # remove it once something is required")
+    if forbidden:
+        lines += ["", "forbid:", *forbidden]
+    lines += ["", *required]
+    if not forbidden and not requires:
+        lines += ["require:", "  - that: 1 == 2            # nothing could be drafted; say it here"]
+    lines += ["", "evidence:", *(f"  {_quoted(source)}: {{}}" for source in seen.sources)]
+    return "\n".join(lines) + "\n"
+
+
+def _forbidden(kept: list[str], powers: list[str], objects: list[str]) -> list[str]:
+    lines: list[str] = []
+    if kept:
+        lines += ["  - id: nothing-deleted", f"    delete: {_flow(kept)}"]
+    if powers:
+        lines += ["  - id: no-privilege-change", f"    any: {_flow(powers)}"]
+    if objects:
+        lines += ["  - id: schema-stays", f"    any: {_flow(objects)}"]
+    return lines
+
+
+def _required(seen: Seen) -> Iterator[str]:
+    groups: dict[tuple[Op, str, Key], list[Delta]] = {}
+    for delta in seen.deltas:
+        if _is_named(delta.type):
+            groups.setdefault((delta.op, delta.type, delta.key), []).append(delta)
+    if not groups:
+        yield "# require:                    # what must change, e.g."
+        yield "#   - id: closed"
+        yield "#     update: ticket"
+        yield "#     where: it.id == 7"
+        yield "#     set: {status: closed}"
+        return
+    yield "require:                        # each was seen in the run; keep what the task demands"
+    ids: set[str] = set()
+    for (op, type_name, key), deltas in groups.items():
+        entity = seen.schema.by_name[type_name]
+        base = f"{_word(op)}-{type_name.replace('.', '-').replace('_', '-')}"
+        made, number = base, 2
+        while made in ids:
+            made, number = f"{base}-{number}", number + 1
+        ids.add(made)
+        yield f"  - id: {made}"
+        yield f"    {op.value}: {type_name}"
+        if op in (Op.UPDATE, Op.DELETE) and entity.key:
+            where = " and ".join(
+                f"it.{part} == {literal}"
+                for part, value in zip(entity.key, key, strict=True)
+                if (literal := _literal(value))
+            )
+            if where:
+                yield "    where: >-"
+                yield f"      {where}"
+        yield from _sets(op, entity, deltas)
+
+
+def _sets(op: Op, entity: EntityType, deltas: Iterable[Delta]) -> Iterator[str]:
+    if op is Op.UPDATE:
+        pairs = [(d.path, d.after) for d in deltas]
+    elif op in (Op.CREATE, Op.LINK):
+        made = next(iter(deltas)).after
+        opaque = set(entity.key) if not entity.is_association else set()
+        pairs = [(n, v) for n, v in getattr(made, "fields", ()) if n not in opaque]
+    else:
+        return
+    told = [(n, _scalar(v)) for n, v in pairs if v is not None and _PLAIN.fullmatch(n)]
+    known = [(n, v) for n, v in told if v is not None][:MAX_SETS]
+    if known:
+        yield "    set:"
+        yield from (f"      {name}: {value}" for name, value in known)
+    left = [n for n, v in told if v is None] + [n for n, _ in told[MAX_SETS:]]
+    if left:
+        yield f"    # not drafted: {', '.join(sorted(set(left)))}"
+
+
+def _scalar(value: object) -> str | None:
+    """A value as YAML; None where a draft would have to spell it in another way."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | Decimal):
+        return str(value)
+    if isinstance(value, str) and len(value) <= 200 and printable(value) == value:
+        return json.dumps(value, ensure_ascii=False)
+    return None
+
+
+def _literal(value: Value) -> str | None:
+    """A key's part as an expression."""
+    scalar = _scalar(value)
+    return None if isinstance(value, Decimal) else scalar
+
+
+def _is_named(name: str) -> bool:
+    """Whether a contract can name the type as it is."""
+    return name.lower() not in _WORDS and all(_PLAIN.fullmatch(part) for part in name.split("."))
+
+
+def _is_system(name: str) -> bool:
+    return name.startswith(SCHEMA_OBJECT_PREFIXES) or name in MESSAGE_TYPES
+
+
+def _word(op: Op) -> str:
+    return {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}.get(op, op.value + "ed")
+
+
+def _flow(names: Iterable[str]) -> str:
+    return "[" + ", ".join(names) + "]"
+
+
+def _quoted(text: str) -> str:
+    is_plain = _PLAIN.fullmatch(text.replace("-", "_")) and text.lower() not in _WORDS
+    return text if is_plain else json.dumps(text)

@@ -1,0 +1,118 @@
+"""`init` drafts what a person then finishes; whatever the data holds, the draft can be read."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.contract.drafting import Seen, draft_contract, draft_schema, singular
+from statediff.contract.load import parse_document
+from statediff.contract.schemafile import parse_schema_file
+from statediff.model.delta import Delta, Op
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import MemoryChunks, State, build_table
+from tests.cli.conftest import Call
+
+SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, is_active INTEGER);
+CREATE TABLE visits (id INTEGER PRIMARY KEY, customer_id INTEGER, at TEXT, seen TEXT);
+INSERT INTO customers VALUES (1, 'Ada', 1), (2, 'Bo', 0);
+INSERT INTO visits VALUES (1, 1, '2026-01-01 10:00:00', '2026-01-01T10:00:00Z');
+"""
+
+
+def database(path: Path, *further: str) -> str:
+    with sqlite3.connect(path) as db:
+        db.executescript(SHOP + ";".join(further))
+    db.close()
+    return f"shop={path}"
+
+
+def test_the_draft_of_a_right_run_matches_that_run_and_no_other(
+    statediff: Call, tmp_path: Path
+) -> None:
+    before = database(tmp_path / "a.db")
+    right = database(tmp_path / "b.db", "UPDATE customers SET name = 'Eve' WHERE id = 2")
+    wrong = database(tmp_path / "c.db", "DELETE FROM customers WHERE id = 1")
+    said = statediff("init", before, "--after", right, "--name", "shop/rename", "--json")
+    assert said.code == 0
+    assert said.json["files"] == ["contract.yaml", "schema.yaml"]
+    assert said.json["changes"] == 1
+    schema = (tmp_path / "schema.yaml").read_text()
+    assert "{column: customer_id, to: customer}  # no foreign key" in schema
+    assert "at: {type: timestamp, zone: UTC}  # 1 values look like instants; the zone is" in schema
+    assert "seen: {type: timestamp}  # 1 values look like instants\n" in schema
+    assert "is_active: {type: bool}  # only 0 and 1 were seen" in schema
+    judge = ("judge", "contract.yaml", "--schema", "schema.yaml", "--before", before)
+    assert statediff(*judge, "--after", right).code == 0
+    assert statediff(*judge, "--after", wrong).code == 1
+    assert statediff(*judge, "--after", before).code == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_nothing_is_overwritten(statediff: Call) -> None:
+    assert statediff("init", "a.json").code == 0
+    said = statediff("init", "a.json")
+    assert said.code == 2
+    assert "exists already" in said.err
+
+
+def test_run_refuses_a_draft_unless_told_otherwise(statediff: Call) -> None:
+    assert statediff("init", "shop", "--name", "shop/draft").code == 0
+    assert statediff("lint", "contract.yaml").code == 0
+    refused = statediff("run", "contract.yaml", "--agent-cmd", "true")
+    assert refused.code == 2
+    assert "--allow-unreviewed" in refused.err
+    allowed = statediff(
+        "run", "contract.yaml", "--agent-cmd", "true", "--allow-unreviewed", "--json"
+    )
+    assert json.loads(allowed.out.splitlines()[0])["verdict"] == "MATCH"
+
+
+@pytest.mark.parametrize(
+    ("plural", "one"),
+    [("orders", "order"), ("categories", "category"), ("addresses", "address"), ("boxes", "box"),
+     ("status", "status"), ("order_lines", "order_line"), ("s", "s"), ("", "")],
+)  # fmt: skip
+def test_a_table_is_named_in_the_singular(plural: str, one: str) -> None:
+    assert singular(plural) == one or plural == "s"
+
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["on", "null", "a: b", "{x}", "%YAML", "# x", "order", "orders", "'", '"', "é"]
+    ),
+    st.text(min_size=1, max_size=12).filter(lambda text: text.isprintable()),
+)
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=12),
+    st.sampled_from(["yes", "{{7*7}}", "- x", "&a", "*a", "!!int 3", "\n# x", "it.id == 1", "1e3"]),
+)  # fmt: skip
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4, unique=True), st.data())
+def test_whatever_names_and_values_a_state_holds_the_draft_is_a_valid_one(
+    names: list[str], data: st.DataObject
+) -> None:
+    types = tuple(
+        EntityType(name, ("id",), (Field("id", Kind.ANY), Field("v", Kind.ANY)))
+        for name in sorted(names)
+    )
+    rows = {t.name: [{"id": 1, "v": data.draw(VALUES)}] for t in types}
+    tables = {t.name: build_table(t, rows[t.name], MemoryChunks()) for t in types}
+    schema = Schema("world", "1", types, (("db", tuple(t.name for t in types)),))
+    drafted = parse_schema_file(
+        draft_schema("world", [("db", State(schema, tables))]).encode(), "schema.yaml"
+    )
+    assert {e.table for e in drafted.content.entities.values()} == set(names)
+    deltas = tuple(
+        Delta(op, t.name, (data.draw(VALUES),), "v", None, rows[t.name][0]["v"], None, None, ())
+        for t in types
+        for op in (Op.UPDATE, Op.DELETE)
+    )
+    text = draft_contract("drafts/x", Seen(schema, ("db",), deltas))
+    _, content = parse_document(text.encode(), "contract.yaml")
+    assert content.reviewed is False
