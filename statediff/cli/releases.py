@@ -34,3 +34,10 @@ def unchanged(path: Path, file: ContractFile) -> None:
             hint="a released version never changes: raise `version`, or restore the file",
         )
         raise ContractError((problem,))
+
+
+def is_released(path: Path, file: ContractFile) -> bool:
+    """Whether these bytes are a released version, which never changes."""
+    name = identifier(file.content.contract, file.content.version)
+    known = releases_beside(path).entries.get(name)
+    return known is not None and known.digest == file.digest

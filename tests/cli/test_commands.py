@@ -206,3 +206,20 @@ def test_lint_prints_sarif_and_nothing_else(statediff: Call, files: Files) -> No
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "bad.yaml"
     assert statediff("lint", "bad.yaml", "--json", "--sarif").code == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_fmt_says_what_would_change_and_writes_only_when_asked(
+    statediff: Call, files: Files
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    untidy = Path(files.write("u.yaml", text.replace("owner: support", "owner:   'support'  # us")))
+    said = statediff("fmt", "u.yaml", "c.yaml", "--check", "--json")
+    assert said.code == 2
+    assert [f["result"] for f in said.json["files"]] == ["changed", "same"]
+    assert "'support'" in untidy.read_text(encoding="utf-8")
+    assert statediff("fmt", "u.yaml").code == 0
+    assert "owner: support  # us\n" in untidy.read_text(encoding="utf-8")
+    assert statediff("fmt", "u.yaml", "--check").code == 0
+    files.write("no.yaml", "contract: [")
+    assert statediff("fmt", "no.yaml").code == 2
