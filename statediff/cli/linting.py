@@ -67,7 +67,7 @@ def lint(
     if as_json and as_sarif:
         raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
-    checked = [_check(path, states) for path in contract_paths(contracts)]
+    checked = [check(path, states) for path in contract_paths(contracts)]
     if as_sarif:
         emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
     elif as_json:
@@ -85,11 +85,12 @@ def _relative(problem: Problem) -> Problem:
     return replace(problem, file=shown(Path(problem.file)))
 
 
-def _check(path: Path, states: States) -> Checked:
+def check(path: Path, states: States) -> Checked:
+    """One contract checked as far as the states at hand allow."""
     from statediff.cli.releases import unchanged
     from statediff.errors import ContractError
     from statediff.evaluate import load_contract
-    from statediff.evaluate.linting import lint as check
+    from statediff.evaluate.linting import lint as linted
 
     name, against = "", "shape"
     try:
@@ -98,7 +99,7 @@ def _check(path: Path, states: States) -> Checked:
         unchanged(path, file)
         schema, base = states.of(file)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
-        problems = check(file, schema, base)
+        problems = linted(file, schema, base)
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)

@@ -23,6 +23,7 @@ from statediff.cli import (
     running,
     sandboxes,
     schemas,
+    versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
 
@@ -91,6 +92,10 @@ _sandbox = typer.Typer(rich_markup_mode=None, help="Start, reset, prove and stop
 for _name, _command in sandboxes.COMMANDS:
     _sandbox.command(_name)(_interruptible(_command))
 app.add_typer(_sandbox, name="sandbox")
+_contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compare versions.")
+for _name, _command in versions.COMMANDS:
+    _contract.command(_name)(_interruptible(_command))
+app.add_typer(_contract, name="contract")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -25,7 +25,9 @@ _TOP: Final = tuple(f.alias or name for name, f in ContractDocument.model_fields
 _CLAUSE: Final = (
     "id", "what", "type", "use", "on", *OPERATIONS, "by", "where", "from", "set", "fields", "count",
     "that", "during", "distinct", "reversibility", "authorized_by", "compensation", "retry_safe",
-    "match_on", "version", "resolution", "scale", "round",
+    "match_on", "version", "resolution", "scale", "round", "min", "max", "schema", "claims",
+    "reversible", "conditional", "irreversible", "max_age", "authority",
+    "acknowledgement", "history",
 )  # fmt: skip
 _LAST: Final = ("because",)
 _AUTHORS_ORDER: Final = frozenset({"inputs", "set", "from", "schema", "match_on", "evidence"})
