@@ -44,6 +44,10 @@ format: setup ## Format the code and apply the safe fixes
 fuzz: setup ## Run the properties with many random examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 
+.PHONY: docs
+docs: setup ## Write the pages that are generated from the code
+	$(BIN)/python docs/build_reference.py
+
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
 	$(BIN)/python -m benchmarks

@@ -42,6 +42,8 @@ class Problem:
     message: str
     code: str = "invalid"
     hint: str = ""
+    severity: str = "error"
+    """`error`, or from `lint` also `warning` and `advice`."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}:{self.column}"

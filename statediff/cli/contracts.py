@@ -13,11 +13,16 @@ from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders
 
 def contract_file(named: str) -> ContractFile:
     """The one contract that `named` means; `UsageError` where it means none or several."""
+    return load_contract(contract_path(named))
+
+
+def contract_path(named: str) -> Path:
+    """The file of the one contract that `named` means; `UsageError` for none or several."""
     paths = contract_paths([named])
     if len(paths) > 1:
         listed = ", ".join(str(path) for path in paths[:5])
         raise UsageError(f"{printable(named)}: holds {len(paths)} contracts; name one: {listed}")
-    return load_contract(paths[0])
+    return paths[0]
 
 
 def contract_paths(named: Sequence[str]) -> tuple[Path, ...]:

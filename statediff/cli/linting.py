@@ -29,6 +29,11 @@ class Checked:
     """`shape`: the document alone; `schema`: names and types; `state`: the null run as well."""
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def is_ok(self) -> bool:
+        """Whether it can be used: nothing graver than a warning."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
 
 def lint(
     contracts: Annotated[
@@ -43,45 +48,61 @@ def lint(
         ),
     ] = None,
     as_json: JsonFlag = False,
+    as_sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
+    ] = False,
 ) -> int:
-    """Check contracts: shape, names, types, expressions, and the null run where a state is at hand.
+    """Check contracts: what makes them invalid, what lets through too much, what to write instead.
 
-    The state is --before, or else the base state of the contract's sandbox. With --schema alone,
-    names and types are checked and the null run is not.
+    Names and types are checked over a state: --before, or else the base state of the contract's
+    sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
+    error; docs/lint.md explains every code.
     """
     from statediff.cli.contracts import contract_paths
     from statediff.cli.faults import USAGE
     from statediff.cli.output import emit
+    from statediff.errors import UsageError
+    from statediff.reports.sarif import sarif
 
+    if as_json and as_sarif:
+        raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
-    checked = [_check(path, states) for path in contract_paths(contracts)]
-    errors = sum(len(entry.problems) for entry in checked)
-    if as_json:
-        emit(_document(checked, errors))
+    checked = [check(path, states) for path in contract_paths(contracts)]
+    if as_sarif:
+        emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
+    elif as_json:
+        emit(_document(checked))
     else:
-        _print(checked, errors)
-    return USAGE if errors else 0
+        _print(checked)
+    return 0 if all(entry.is_ok for entry in checked) else USAGE
 
 
-def _check(path: Path, states: States) -> Checked:
-    from statediff.cli.trials import require_sound
+def _relative(problem: Problem) -> Problem:
+    from dataclasses import replace
+
+    from statediff.cli.output import shown
+
+    return replace(problem, file=shown(Path(problem.file)))
+
+
+def check(path: Path, states: States) -> Checked:
+    """One contract checked as far as the states at hand allow."""
+    from statediff.cli.releases import unchanged
     from statediff.errors import ContractError
-    from statediff.evaluate import compile_contract, load_contract
+    from statediff.evaluate import load_contract
+    from statediff.evaluate.linting import lint as linted
 
     name, against = "", "shape"
     try:
         file = load_contract(path)
         name = file.content.contract
+        unchanged(path, file)
         schema, base = states.of(file)
-        if base is not None:
-            against = "state"
-            require_sound(file, base)
-        elif schema is not None:
-            against = "schema"
-            compile_contract(file, schema)
+        against = "state" if base is not None else "schema" if schema is not None else "shape"
+        problems = linted(file, schema, base)
     except ContractError as error:
         return Checked(path, name, against, error.problems)
-    return Checked(path, name, against)
+    return Checked(path, name, against, problems)
 
 
 class States:
@@ -120,9 +141,10 @@ _FAR = {
     "schema": "names, types and expressions; give --before to judge the null run as well",
     "state": "names, types, expressions and the null run",
 }
+_STYLES = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 
-def _print(checked: list[Checked], errors: int) -> None:
+def _print(checked: list[Checked]) -> None:
     from rich.text import Text
 
     from statediff.cli.output import progress, results, shown
@@ -131,23 +153,39 @@ def _print(checked: list[Checked], errors: int) -> None:
     console = results()
     for entry in checked:
         for problem in entry.problems:
-            console.print(Text(said(problem, 4000)), soft_wrap=True)
-        if not entry.problems:
+            place = f"{shown(Path(problem.file))}:{problem.line}:{problem.column}"
+            line = Text(f"{said(place)}: ")
+            line.append(problem.severity, style=_STYLES[problem.severity])
+            line.append(f" {problem.code}: {said(problem.message, 4000)}")
+            console.print(line, soft_wrap=True)
+            if problem.hint:
+                console.print(Text(f"    instead: {said(problem.hint, 4000)}"), soft_wrap=True)
+        if entry.is_ok:
             line = Text("✔ ", style="green")
             line.append(f"{said(shown(entry.file))}  {_FAR[entry.against]}", style="default")
             console.print(line, soft_wrap=True)
-    if errors:
+    counts = _counts(checked)
+    if any(counts.values()):
         bad = sum(bool(entry.problems) for entry in checked)
-        progress().print(
-            f"{errors} problem{'s' if errors > 1 else ''} in {bad} of {len(checked)} contract"
-            f"{'s' if len(checked) > 1 else ''}"
-        )
+        parts = [_number(n, name) for name, n in counts.items() if n]
+        progress().print(f"{', '.join(parts)} in {bad} of {_number(len(checked), 'contract')}")
 
 
-def _document(checked: list[Checked], errors: int) -> dict[str, Any]:
+def _number(count: int, noun: str) -> str:
+    plural = count != 1 and noun != "advice"
+    return f"{count} {noun}{'s' if plural else ''}"
+
+
+def _counts(checked: list[Checked]) -> dict[str, int]:
+    found = [problem.severity for entry in checked for problem in entry.problems]
+    return {severity: found.count(severity) for severity in _STYLES}
+
+
+def _document(checked: list[Checked]) -> dict[str, Any]:
     from statediff.cli.output import shown
     from statediff.reports.plain import plain_problem
 
+    counts = _counts(checked)
     return {
         "schema": LINT,
         "contracts": [
@@ -155,10 +193,12 @@ def _document(checked: list[Checked], errors: int) -> dict[str, Any]:
                 "file": shown(entry.file),
                 "contract": entry.contract or None,
                 "checked": entry.against,
-                "ok": not entry.problems,
-                "problems": [plain_problem(problem) for problem in entry.problems],
+                "ok": entry.is_ok,
+                "problems": [{**plain_problem(p), "severity": p.severity} for p in entry.problems],
             }
             for entry in checked
         ],
-        "errors": errors,
+        "errors": counts["error"],
+        "warnings": counts["warning"],
+        "advice": counts["advice"],
     }

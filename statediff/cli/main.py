@@ -18,12 +18,14 @@ from statediff.cli import (
     demo,
     doctor,
     drafting,
+    formatting,
     judging,
     linting,
     mutating,
     running,
     sandboxes,
     schemas,
+    versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
 
@@ -82,6 +84,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("diff", comparing.diff),
     ("lint", linting.lint),
     ("mutate", mutating.mutate),
+    ("fmt", formatting.fmt),
     ("show", bundles.show),
     ("replay", bundles.replay),
     ("schema", schemas.schema),
@@ -93,6 +96,10 @@ _sandbox = typer.Typer(rich_markup_mode=None, help="Start, reset, prove and stop
 for _name, _command in sandboxes.COMMANDS:
     _sandbox.command(_name)(_interruptible(_command))
 app.add_typer(_sandbox, name="sandbox")
+_contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compare versions.")
+for _name, _command in versions.COMMANDS:
+    _contract.command(_name)(_interruptible(_command))
+app.add_typer(_contract, name="contract")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -53,6 +53,7 @@ def run(
     """Run an agent in its contract's sandbox, k times, and judge every trial."""
     from statediff.cli import folders
     from statediff.cli.contracts import contract_paths
+    from statediff.cli.releases import unchanged
     from statediff.cli.trials import agent_of
     from statediff.evaluate import load_contract
     from statediff.harness import write_run
@@ -64,6 +65,8 @@ def run(
     ]
     if not allow_unreviewed:
         _require_reviewed(scheduled)
+    for path, entry in zip(paths, scheduled, strict=True):
+        unchanged(path, entry.file)
     folders.require_writable(out)
     with ExitStack() as stack:
         sandboxes = _sandboxes(scheduled, stack)

@@ -178,3 +178,48 @@ def test_a_sandbox_goes_at_ctrl_c_and_after_its_seconds(tmp_path: Path) -> None:
             _, err = process.communicate(timeout=20)
         assert process.returncode == code, err
         assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()
+
+
+@pytest.mark.usefixtures("files")
+def test_lint_remarks_say_what_to_write_and_only_errors_end_with_2(
+    statediff: Call, files: Files
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    files.write("warned.yaml", text.replace("{ticket: 7}", "{ticket: 7, spare: 1}"))
+    said = statediff("lint", "warned.yaml", "--before", "a.json")
+    assert said.code == 0
+    assert "warned.yaml:5:" in said.out
+    assert "warning unused-input: nothing uses input `spare`" in said.out
+    assert "    instead: use it or remove it" in said.out
+    counted = statediff("lint", "warned.yaml", "--before", "a.json", "--json").json
+    assert (counted["errors"], counted["warnings"], counted["advice"]) == (0, 1, 0)
+    assert counted["contracts"][0]["problems"][0]["severity"] == "warning"
+
+
+@pytest.mark.usefixtures("files")
+def test_lint_prints_sarif_and_nothing_else(statediff: Call, files: Files) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    files.write("bad.yaml", text.replace("it.id", "it.idd"))
+    said = statediff("lint", "bad.yaml", "--before", "a.json", "--sarif")
+    assert said.code == 2
+    [run] = said.json["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "bad.yaml"
+    assert statediff("lint", "bad.yaml", "--json", "--sarif").code == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_fmt_says_what_would_change_and_writes_only_when_asked(
+    statediff: Call, files: Files
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    untidy = Path(files.write("u.yaml", text.replace("owner: support", "owner:   'support'  # us")))
+    said = statediff("fmt", "u.yaml", "c.yaml", "--check", "--json")
+    assert said.code == 2
+    assert [f["result"] for f in said.json["files"]] == ["changed", "same"]
+    assert "'support'" in untidy.read_text(encoding="utf-8")
+    assert statediff("fmt", "u.yaml").code == 0
+    assert "owner: support  # us\n" in untidy.read_text(encoding="utf-8")
+    assert statediff("fmt", "u.yaml", "--check").code == 0
+    files.write("no.yaml", "contract: [")
+    assert statediff("fmt", "no.yaml").code == 2

@@ -1,0 +1,147 @@
+"""Writes docs/reference.md and docs/lint.md from the code: `python docs/build_reference.py`.
+
+A test fails when they lag. Finding codes are listed in docs/findings.md, which has a test of its
+own against the code; the reference takes them from there.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.contract.functions import FUNCTIONS
+from statediff.contract.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.lint import CATALOGUE
+from statediff.contract.rules import RULES
+
+DOCS: Final = Path(__file__).parent
+HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
+_SHAPES: Final = {
+    "quantifier": "(CONDITION for x in COLLECTION)",
+    "elements": "(VALUE for x in COLLECTION)",
+    "numbers": "(NUMBER for x in COLLECTION)",
+    "ordered": "(VALUE for x in COLLECTION)",
+    "entities": "(x for x in COLLECTION)",
+    "entity": "(ENTITY)",
+    "sized": "(TEXT or LIST)",
+    "number": "(NUMBER)",
+    "within": "(NUMBER, NUMBER, TOLERANCE)",
+    "regex": "(TEXT, PATTERN)",
+    "text2": "(TEXT, PART)",
+    "instant": "(TEXT)",
+}
+
+
+def row(*cells: str) -> str:
+    """A line of a table; bars in cells are escaped."""
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def table(*head: str) -> list[str]:
+    """The head of a table."""
+    return [row(*head), "|" + "---|" * len(head)]
+
+
+def shape_of(schema: dict[str, Any]) -> str:
+    """What a JSON Schema asks for, in a few words."""
+    if "description" in schema and "$ref" not in schema:
+        named = schema.get("items", schema.get("additionalProperties"))
+        link = f"; {shape_of(named)}" if isinstance(named, dict) and "$ref" in named else ""
+        return f"{schema['description']}{link}"
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"see [{name}](#{name.lower()})"
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "anyOf" in schema:
+        return "; or ".join(shape_of(choice) for choice in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"a list of: {shape_of(schema.get('items', {}))}"
+    if schema.get("type") == "object":
+        inner = schema.get("additionalProperties")
+        return f"a mapping to: {shape_of(inner)}" if isinstance(inner, dict) else "a mapping"
+    words = {"string": "text", "boolean": "true or false", "integer": "a whole number"}
+    return words.get(schema.get("type", ""), "any value")
+
+
+def keys(title: str, schema: dict[str, Any], level: str = "###") -> list[str]:
+    """One mapping with fixed keys as a table."""
+    required = set(schema.get("required", ()))
+    lines = [f"{level} {title}", "", schema.get("description", "").split("\n\n")[0], ""]
+    lines += table("key", "expected", "default")
+    for name, held in schema.get("properties", {}).items():
+        default = "required" if name in required else "none"
+        if name not in required and held.get("default") not in (None, (), [], {}):
+            default = f"`{str(held['default']).lower()}`"
+            if isinstance(held["default"], dict):
+                default = "see there"
+        lines.append(row(f"`{name}`", shape_of(held), default))
+    if schema.get("additionalProperties") is True:
+        lines += ["", "Further keys are parameters of the rule."]
+    return [*lines, ""]
+
+
+def reference() -> str:
+    """docs/reference.md."""
+    lines = [HEAD, "# Reference", ""]
+    lines += [
+        "Every key, function, rule, finding and lint code. How to write a contract is told in",
+        "[first-contract.md](first-contract.md) and [contract.md](contract.md).",
+        "",
+    ]
+    for heading, schema in (
+        ("Contract", contract_schema()), ("State schema file", state_schema_schema()),
+    ):  # fmt: skip
+        lines += keys(heading, schema, "##")
+        for name, inner in sorted(schema["$defs"].items()):
+            if "properties" in inner:
+                lines += keys(name, inner)
+    lines += ["## Functions", "", *table("function", "meaning")]
+    lines += [row(f"`{f.name}{_SHAPES[f.shape]}`", f.help) for f in FUNCTIONS.values()]
+    lines += ["", "## Rules of canonicalization", "", *table("rule", "parameters", "meaning")]
+    for rule in RULES.values():
+        parameters = ", ".join(f"`{p.name}`" for p in rule.parameters) or "none"
+        lines.append(row(f"`{rule.id}`", parameters, rule.docs))
+    lines += ["", "## Findings", "", *table("code", "meaning")]
+    findings = (DOCS / "findings.md").read_text(encoding="utf-8")
+    for code, rest in re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", findings, re.MULTILINE):
+        lines.append(row(f"`{code}`", rest.rpartition(" | ")[2]))
+    lines += ["", "## Lint codes", "", "Told in full in [lint.md](lint.md).", ""]
+    lines += table("code", "severity")
+    lines += [row(f"[`{c.code}`](lint.md)", c.severity) for c in CATALOGUE.values()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def lint() -> str:
+    """docs/lint.md."""
+    lines = [HEAD, "# Lint: every code, and what to write instead", ""]
+    lines += [
+        "`statediff lint` reports errors (the contract cannot be used, or its verdicts would be",
+        "wrong; exit code 2), warnings (something is let through that its author probably did not",
+        "mean) and advice. Each remark has a place, a code and what to write instead.",
+    ]
+    for family in dict.fromkeys(entry.family for entry in CATALOGUE.values()):
+        lines += ["", f"## {family[:1].upper()}{family[1:]}", ""]
+        lines += table("code", "severity", "meaning", "instead")
+        lines += [
+            row(f"`{c.code}`", c.severity, c.meaning, c.instead)
+            for c in CATALOGUE.values()
+            if c.family == family
+        ]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Final = {"reference.md": reference, "lint.md": lint}
+
+
+def main() -> None:
+    """Both pages are as the code says."""
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

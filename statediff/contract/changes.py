@@ -1,0 +1,241 @@
+"""What changed between two versions of a contract, a state schema file or a pack.
+
+Every change is of one class: it touches the *task semantics* (which runs match), the *evidence
+collection* (what must be observed, how fresh, where it is read), or the *presentation* only. The
+class demands the part of the version that must be raised: major, minor, patch. What is not known to
+be harmless counts as semantics.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+
+class Touches(Enum):
+    """What a change touches, gravest first."""
+
+    SEMANTICS = "task semantics"
+    EVIDENCE = "evidence collection"
+    PRESENTATION = "presentation only"
+
+
+BUMP: Final = {
+    Touches.SEMANTICS: "major",
+    Touches.EVIDENCE: "minor",
+    Touches.PRESENTATION: "patch",
+}
+"""The part of the version that must rise, at least."""
+
+Path = tuple[str, ...]
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is different; `before` or `after` None where it was not there."""
+
+    area: str
+    where: str
+    kind: str
+    touches: Touches
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two versions of one document: their names, every change, and what the version should say."""
+
+    kind: str
+    old: str
+    new: str
+    old_version: str
+    new_version: str
+    same_bytes: bool
+    changes: tuple[Change, ...]
+
+    @property
+    def touches(self) -> Touches | None:
+        """The gravest class of change; None where nothing changed but the version."""
+        present = {change.touches for change in self.changes}
+        if not present and not self.same_bytes:
+            return Touches.PRESENTATION  # comments, order, quotes
+        return next((t for t in Touches if t in present), None)
+
+    @property
+    def bump(self) -> str | None:
+        """What must be raised, at least: major, minor or patch."""
+        return None if self.touches is None else BUMP[self.touches]
+
+    @property
+    def is_raised_enough(self) -> bool:
+        """Whether the new version is one that the changes allow."""
+        if self.old != self.new:
+            return True  # another contract has versions of its own
+        before, after = _numbers(self.old_version), _numbers(self.new_version)
+        if self.bump is None:
+            return after >= before
+        place = ("major", "minor", "patch").index(self.bump)
+        return after > before and after[: place + 1] > before[: place + 1]
+
+    @property
+    def least_version(self) -> str:
+        """The least version that the changes allow."""
+        major, minor, patch = _numbers(self.old_version)
+        return {
+            "major": f"{major + 1}.0.0",
+            "minor": f"{major}.{minor + 1}.0",
+            "patch": f"{major}.{minor}.{patch + 1}",
+            None: self.old_version,
+        }[self.bump]
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    found = re.fullmatch(r"([0-9]+)\.([0-9]+)\.([0-9]+)", version)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
+_NAMES_OF_THE_AUTHOR: Final = ("inputs", "set", "from", "schema", "match_on")
+
+
+def compare_contracts(
+    old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: bool
+) -> Comparison:
+    """Every change between two contracts, as plain values."""
+    told_by_intent = "prompt" not in old or "prompt" not in new
+
+    def touches(path: Path) -> Touches:
+        is_named = any(step in _NAMES_OF_THE_AUTHOR for step in path[:-1])
+        is_said = path[-1] in ("because", "id") and not is_named
+        if is_said or path in (("owner",), ("frame", "open")):
+            return Touches.PRESENTATION
+        if path == ("intent",) and not told_by_intent:
+            return Touches.PRESENTATION
+        return Touches.EVIDENCE if path[0] == "evidence" else Touches.SEMANTICS
+
+    areas = {"canonicalize": "ν", "identify": "resolver", "exclude": "Ω", "sandbox": "pack"}
+    return Comparison(
+        "contract", str(old["contract"]), str(new["contract"]), str(old["version"]),
+        str(new["version"]), same_bytes,
+        tuple(_changes(old, new, touches, lambda path: areas.get(path[0], path[0]))),
+    )  # fmt: skip
+
+
+_MAPPING: Final = ("table", "column", "source")
+"""Where something is read; what it means is the same."""
+
+
+def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: bool) -> Comparison:
+    """Every change between two state schema files, as plain values."""
+
+    def touches(path: Path) -> Touches:
+        return Touches.EVIDENCE if path[-1] in _MAPPING else Touches.SEMANTICS
+
+    return Comparison(
+        "state schema", str(old.get("schema")), str(new.get("schema")), str(old.get("version")),
+        str(new.get("version")), same_bytes,
+        tuple(_changes(old, new, touches, lambda _path: "schema")),
+    )  # fmt: skip
+
+
+def compare_packs(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    files: tuple[Mapping[str, str], Mapping[str, str]],
+    schemas: tuple[Comparison, ...] = (),
+) -> Comparison:
+    """Every change between two packs; `files` are the digests of what each holds, by path.
+
+    A schema file that both hold is compared as one (`schemas`), not by its digest.
+    """
+
+    def touches(path: Path) -> Touches:
+        if path[0] in ("about", "real", "simulated"):
+            return Touches.PRESENTATION
+        return Touches.EVIDENCE if path[0] == "sources" else Touches.SEMANTICS
+
+    changes = list(_changes(old, new, touches, lambda _path: "pack"))
+    changes += _changes(
+        {"files": dict(files[0])}, {"files": dict(files[1])},
+        lambda _path: Touches.SEMANTICS, lambda _path: "base state",
+    )  # fmt: skip
+    changes += [change for schema in schemas for change in schema.changes]
+    return Comparison(
+        "pack", str(old.get("sandbox")), str(new.get("sandbox")), str(old.get("version")),
+        str(new.get("version")), old == new and files[0] == files[1], tuple(changes),
+    )  # fmt: skip
+
+
+def _changes(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    touches: Callable[[Path], Touches],
+    area: Callable[[Path], str],
+) -> Iterator[Change]:
+    for path, before, after in differences(old, new):
+        if path == ("version",):
+            continue
+        kind = "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
+        yield Change(area(path), _place(path), kind, touches(path), _shown(before), _shown(after))
+
+
+def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """Every difference as (path, before, after); lists of named things are compared by name."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys((*old, *new)):
+            yield from differences(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)))
+    elif _named(old) and _named(new) and isinstance(old, list) and isinstance(new, list):
+        left, right = {_name(item): item for item in old}, {_name(item): item for item in new}
+        for name in dict.fromkeys((*left, *right)):
+            yield from differences(
+                left.get(name, _ABSENT), right.get(name, _ABSENT), (*path, str(name))
+            )
+    elif not _equal(old, new):
+        yield path, old, new
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is _ABSENT or b is _ABSENT:
+        return a is b
+    return json.dumps(a, default=_plain) == json.dumps(b, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    raise TypeError(type(value).__name__)
+
+
+def _named(value: Any) -> bool:
+    """Whether it is a list whose every item has a name of its own."""
+    if not isinstance(value, list):
+        return False
+    names = [_name(item) for item in value]
+    return None not in names and len(set(names)) == len(names)
+
+
+def _name(item: Any) -> str | None:
+    if not isinstance(item, dict):
+        return None
+    for key in ("id", "what", "on", "type"):
+        if isinstance(item.get(key), str):
+            return str(item[key])
+    if "use" in item:
+        return f"{item['use']} on {json.dumps(item.get('on'))}"
+    return None
+
+
+def _place(path: Path) -> str:
+    return ".".join(path)
+
+
+def _shown(value: Any) -> str | None:
+    if value is _ABSENT:
+        return None
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

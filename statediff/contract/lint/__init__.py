@@ -1,0 +1,53 @@
+"""Lint: what is probably wrong with a contract that is valid, with what to write instead.
+
+1. `wording`: the document alone: reasons, inputs, prompt, weights.
+2. `truth`: clauses that can decide nothing, by themselves or over the base state.
+3. `width`: what is explained, allowed and left unauthorized.
+4. `guards`: what can be undefined.
+5. `observing`: what no source delivers, or ν leaves nothing of.
+
+Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whoever reads
+or binds it; lint never decides a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
+from statediff.contract.lint.guards import guards
+from statediff.contract.lint.observing import observing
+from statediff.contract.lint.subject import Subject
+from statediff.contract.lint.truth import truth
+from statediff.contract.lint.width import width
+from statediff.contract.lint.wording import wording
+from statediff.errors import Problem
+
+__all__ = [
+    "CATALOGUE", "ERROR", "SEVERITIES", "LintCode", "Subject", "linted", "ordered", "wording",
+]  # fmt: skip
+
+
+def linted(subject: Subject) -> tuple[Problem, ...]:
+    """Every remark about a bound contract, in file order, each once."""
+    found: list[Problem] = list(wording(subject.source))
+    for check in (truth, width, guards, observing):
+        found += check(subject)
+    return ordered(found)
+
+
+def ordered(found: Iterable[Problem]) -> tuple[Problem, ...]:
+    """By place, graver first; the same thing said twice is said once."""
+    return tuple(
+        sorted(
+            set(found),
+            key=lambda p: (
+                p.file,
+                p.line,
+                p.column,
+                SEVERITIES.index(p.severity),
+                p.code,
+                p.message,
+            ),
+        )
+    )

@@ -1,0 +1,180 @@
+"""Every code that `lint` can report: how grave it is, what it means, what to write instead.
+
+`docs/lint.md` is generated from this. An error makes a contract unusable or its verdicts wrong, a
+warning lets something through that its author probably did not mean, advice makes it clearer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+ERROR: Final = "error"
+WARNING: Final = "warning"
+ADVICE: Final = "advice"
+SEVERITIES: Final = (ERROR, WARNING, ADVICE)
+
+
+@dataclass(frozen=True)
+class LintCode:
+    """One code. `family` groups them in the docs; `instead` is the hint in general."""
+
+    code: str
+    severity: str
+    family: str
+    meaning: str
+    instead: str
+
+
+def _codes(family: str, severity: str, *rows: tuple[str, str, str]) -> tuple[LintCode, ...]:
+    return tuple(LintCode(code, severity, family, meaning, hint) for code, meaning, hint in rows)
+
+
+_FILE: Final = "the file"
+_SHAPE: Final = "shape and names"
+_TRUTH: Final = "clauses that decide nothing"
+_WIDTH: Final = "what is let through"
+_UNDEFINED: Final = "undefined"
+_EVIDENCE: Final = "evidence"
+_WORDS: Final = "words"
+
+_ALL: Final = (
+    *_codes(
+        _FILE, ERROR,
+        ("syntax", "not YAML 1.2", "mend what stands there"),
+        ("not-utf-8", "the bytes are no UTF-8 text", "save the file as UTF-8"),
+        ("too-large", "more than 256 KiB", "move data to a fixture"),
+        ("too-deep", "more than 30 levels", "write it flatter"),
+        ("too-many-nodes", "more than 20,000 values", "move data to a fixture"),
+        ("control-character", "a character that a reader of the file cannot see", "remove it"),
+        ("hidden-character", "a key or expression holds a character one cannot see", "remove it"),
+        ("directive", "a `%` directive", "remove it"),
+        ("several-documents", "a second document", "one document a file"),
+        ("empty-document", "nothing in it", "begin with `contract:`"),
+        ("not-a-mapping", "the top is no mapping", "begin with `contract:`"),
+        ("anchor", "an anchor or alias", "write the value out"),
+        ("tag", "a tag", "remove it"),
+        ("merge-key", "the merge key `<<`", "write the keys out"),
+        ("duplicate-key", "a key twice in one mapping", "keep one"),
+        ("key-not-text", "a key that is no text", "quote it"),
+        ("number", "a number YAML 1.2 does not know or nobody can read", "quote it if it is text"),
+        ("flow-expression", "an expression between { } or [ ] without quotes",
+         "write it on a line of its own"),
+    ),
+    *_codes(
+        _SHAPE, ERROR,
+        ("invalid", "a key or value of the wrong form", "write what was expected"),
+        ("unknown-key", "a key the language does not have", "use the one that is meant"),
+        ("missing-key", "a key that every contract has is missing", "add it"),
+        ("unsupported", "a key of a later version of the language", "leave it out"),
+        ("duplicate-id", "two clauses with one id", "rename one of them"),
+        ("contract", "a name, type or count that the state schema does not have or allow",
+         "name what the state has"),
+        ("expression", "an expression that is not well formed or not well typed",
+         "see the reference of expressions"),
+        ("boundary", "a clause reads what lies outside the boundary Ω",
+         "drop the exclusion or the clause"),
+        ("exclude", "an exclusion that cannot be applied",
+         "name a TYPE or TYPE.FIELD of the state"),
+        ("canonicalize", "a rule that cannot be applied where it stands",
+         "see the table of rules"),
+        ("identify", "a rule of identity that cannot be applied",
+         "match on fields of a type without a key"),
+        ("released-changed", "a released version whose digest is not the one signed off",
+         "restore the file, or raise its version"),
+        ("self-reviewed", "a release signed off by whoever released it",
+         "somebody else must review it"),
+    ),
+    *_codes(
+        _TRUTH, ERROR,
+        ("null-run", "a run in which nothing happens would MATCH",
+         "require what must change, or say `noop: true`"),
+        ("constant-clause", "a clause reads no state, so its truth is fixed by the contract",
+         "compare something of before, after or the changes"),
+        ("never-fails", "a required clause that no run can fail",
+         "give a `count` with a `min` of at least 1, or a `that`"),
+        ("never-matches", "the conditions of a pattern contradict each other or their types",
+         "drop one of the two"),
+        ("fixed-before-run", "a required condition reads only the state before, so no run moves it",
+         "read `after` or the changes"),
+        ("already-forbidden", "a forbidden condition holds before anything happens",
+         "forbid the change, not the condition"),
+        ("absent-before", "a clause asks for an entity that the base state does not have",
+         "correct the input or the key"),
+        ("contradiction", "what is allowed or required is forbidden as well",
+         "narrow the forbid clause, or drop the other"),
+    ),
+    *_codes(
+        _TRUTH, WARNING,
+        ("already-holds", "a required condition holds before anything happens",
+         "require the change as a pattern; write an invariant as `forbid: that: not (…)`"),
+        ("matches-nothing", "no entity of the base state satisfies `where`",
+         "correct the condition"),
+        ("claim-without-answer", "a claim that does not read the answer",
+         "compare `answer.NAME` with the state, or move it to `require`"),
+        ("unused-input", "no expression and no prompt uses the input", "use it or remove it"),
+    ),
+    *_codes(
+        _WIDTH, ERROR,
+        ("weights-out-of-order", "a graver kind of change weighs less than a lighter one",
+         "order them reversible ≤ conditional ≤ irreversible"),
+    ),
+    *_codes(
+        _WIDTH, WARNING,
+        ("explains-too-much", "a clause explains every change of a type",
+         "say which entities with `where`, which fields with `fields`"),
+        ("allow-forbid-overlap", "a change can be allowed and forbidden at once; forbidden wins",
+         "make their conditions disjoint"),
+        ("unauthorized", "an irreversible change may happen without an authorization",
+         "say under `effects` what authorizes it: `authorized_by`"),
+        ("open-frame", "the frame is open although the sandbox is the trial's own",
+         "close it and allow what may change"),
+        ("transition", "exactly one recorded outcome counts as right",
+         "write `require` and `allow`, or give a reason and a second valid path under `any_of`"),
+        ("prescribed-order", "an order of tool calls is prescribed, not an effect",
+         "require the order of effects in the world, or an invariant that holds `always`"),
+    ),
+    *_codes(
+        _WIDTH, ADVICE,
+        ("unstated-effect", "an irreversible change is required and nothing is said about it",
+         "name it under `effects` with `reversibility`, `retry_safe` or `authorized_by`"),
+    ),
+    *_codes(
+        _UNDEFINED, WARNING,
+        ("unguarded", "in forbid, allow and effects, undefined leaves the trial INCONCLUSIVE",
+         "guard it"),
+    ),
+    *_codes(
+        _UNDEFINED, ADVICE,
+        ("undefined-fails", "in a required clause, undefined fails with a code that says little",
+         "guard it"),
+    ),
+    *_codes(
+        _EVIDENCE, ERROR,
+        ("unknown-source", "a source must report that is not at hand",
+         "name a source of the sandbox"),
+        ("opaque-comparison", "a rule of ν leaves of the field only whether it has a value",
+         "drop the rule, or compare with null"),
+    ),
+    *_codes(
+        _EVIDENCE, WARNING,
+        ("unlisted-source", "a clause reads a source that need not report",
+         "list it under `evidence`"),
+        ("no-history", "a clause needs what happened during the run; no source delivers it",
+         "judge the end points, or use a source with a change feed"),
+    ),
+    *_codes(
+        _WORDS, ERROR,
+        ("prompt-unknown-input", "the prompt names an input that the contract does not have",
+         "add it under `inputs`"),
+    ),
+    *_codes(
+        _WORDS, WARNING,
+        ("prose-test", "a required clause tests a part of prose",
+         "ask for the fact under `answer: schema:` and claim it"),
+        ("hollow-reason", "a reason that gives none", "say why, for whoever reviews it"),
+    ),
+)  # fmt: skip
+
+CATALOGUE: Final = {entry.code: entry for entry in _ALL}
+"""Every code, by code, in the order of the docs."""

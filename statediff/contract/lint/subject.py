@@ -1,0 +1,157 @@
+"""What is checked: a contract as written, as bound, and the base state where one is at hand.
+
+Checks range over clauses and expressions without knowing their kinds: whatever a bound contract
+holds that reads something is a clause, whatever node it holds is an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Final
+
+from statediff.contract.bound import Contract, Pattern
+from statediff.contract.lint.catalogue import CATALOGUE
+from statediff.contract.reader import Document, NodePath
+from statediff.contract.syntax import Node
+from statediff.errors import Problem
+from statediff.model.verdict import Truth
+from statediff.model.view import View
+
+PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "readings"})
+"""Sections whose clauses must hold; in the others, undefined decides nothing."""
+
+_KEYS: Final = {"node": "that", "sets": "set", "froms": "from"}
+"""Where an attribute of a bound clause is not called as in the document."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One typed expression of a clause, and where it stands. `type` is the type it was bound to."""
+
+    clause: str
+    section: str
+    key: str
+    node: Node
+    path: NodePath
+    type: str | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One bound contract. `base` is the base state under ν, `null` the null run's truths."""
+
+    source: Document
+    contract: Contract
+    base: View | None = None
+    null: Mapping[str, Truth] = field(default_factory=dict)
+    histories: frozenset[str] = frozenset()
+    """The sources at hand that deliver what happened during a run."""
+
+    def path(self, clause: str) -> NodePath:
+        """Where the clause stands in the document; the top for one that nobody wrote."""
+        return clause_paths(self.source).get(clause, ())
+
+    def section(self, clause: str) -> str:
+        """The key of the list that the clause stands in, e.g. `require` or `claims`."""
+        return _section(self.path(clause))
+
+    def written(self, clause: str) -> Mapping[str, Any]:
+        """The clause as it was written; empty where it is one expression."""
+        value: Any = self.source.value
+        for step in self.path(clause):
+            value = value[step]
+        return value if isinstance(value, dict) else {}
+
+    def remark(
+        self, code: str, path: NodePath, message: str, instead: str = "", offset: int = 0
+    ) -> Problem:
+        """What is said about a node of the document."""
+        return remark(self.source, code, path, message, instead, offset)
+
+    def clauses(self) -> Iterator[Any]:
+        """Every bound clause, of whatever kind, in the order of judgement."""
+        yield from bound_clauses(self.contract)
+
+    def patterns(self) -> Iterator[Pattern]:
+        """Every clause over deltas, those of branches included."""
+        yield from (clause for clause in self.clauses() if isinstance(clause, Pattern))
+
+    def expressions(self) -> Iterator[Expression]:
+        """Every expression of every clause; one bound to several types comes once for each."""
+        paths = clause_paths(self.source)
+        for clause in self.clauses():
+            path = paths.get(clause.id, ())
+            for name, type_name, step, node in _nodes(clause):
+                key = _KEYS.get(name, name)
+                steps: NodePath = (key, *((step, "is") if step else ()))
+                place = (*path, *steps)
+                found = place if place in self.source.positions else path
+                yield Expression(clause.id, _section(path), key, node, found, type_name)
+
+
+def remark(
+    source: Document, code: str, path: NodePath, message: str, instead: str = "", offset: int = 0
+) -> Problem:
+    """A remark of the catalogue at a node of the document."""
+    entry = CATALOGUE[code]
+    file, line, column = source.locate(path, offset)
+    return Problem(file, line, column, message, code, instead or entry.instead, entry.severity)
+
+
+def bound_clauses(holder: Any) -> Iterator[Any]:
+    """Every clause in a bound contract or in what it holds: whatever has an id and reads."""
+    for spec in fields(holder):
+        value = getattr(holder, spec.name)
+        for item in value if isinstance(value, tuple) else ():
+            if is_dataclass(item) and not isinstance(item, (Node, type)):
+                if hasattr(item, "id") and hasattr(item, "reads"):
+                    yield item
+                yield from bound_clauses(item)
+
+
+def _nodes(clause: Any) -> Iterator[tuple[str, str | None, str | None, Node]]:
+    """(attribute, type it is bound to, field it is for, node) of every expression of a clause."""
+    for spec in fields(clause):
+        value = getattr(clause, spec.name)
+        if isinstance(value, Node):
+            yield spec.name, None, None, value
+        elif isinstance(value, Mapping):
+            for type_name, held in value.items():
+                if isinstance(held, Node):
+                    yield spec.name, type_name, None, held
+                elif isinstance(held, tuple):
+                    for pair in held:
+                        if isinstance(pair, tuple) and isinstance(pair[-1], Node):
+                            yield spec.name, type_name, str(pair[0]), pair[-1]
+
+
+def clause_paths(source: Document) -> dict[str, NodePath]:
+    """Where every clause stands, by its id: written, or by its position in its list."""
+    found: dict[str, NodePath] = {}
+
+    def visit(value: Any, path: NodePath) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                visit(item, (*path, key))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                found.setdefault(_name(item, path, index), (*path, index))
+                visit(item, (*path, index))
+
+    visit(source.value, ())
+    return found
+
+
+def _name(item: Any, path: NodePath, index: int) -> str:
+    section = "claim" if path == ("answer", "claims") else str(path[-1])
+    if not isinstance(item, dict):
+        return f"{section}-{index + 1}"
+    if section == "effects" and isinstance(item.get("on"), str):
+        return f"authorized-{item['on']}".replace(" ", "-", 1)
+    return str(item.get("id") or f"{section}-{index + 1}")
+
+
+def _section(path: NodePath) -> str:
+    named: list[str] = [step for step in path if isinstance(step, str)]
+    return named[-1] if named else ""

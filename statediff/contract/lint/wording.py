@@ -1,0 +1,157 @@
+"""Checks of what is written, before any schema: reasons, inputs, the prompt, weights, exits.
+
+They read plain values, so they also say something of keys this version does not know.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from statediff.contract.composer import EXPRESSION_KEYS
+from statediff.contract.lint.subject import remark
+from statediff.contract.reader import Document, NodePath
+from statediff.errors import Problem
+
+_PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+_INPUT: Final = re.compile(r"\binput\.([a-z_][a-z0-9_]*)")
+_HOLLOW: Final = re.compile(
+    r"(?:todo|fixme|tbd|xxx|tba|n/?a|none|reason|because|see above|ditto|same|why not|\W*)[.!?…]*",
+    re.IGNORECASE,
+)
+_CALLS: Final = re.compile(r"\bin\s+calls\b")
+_TURN: Final = r"\w+\.(?:at|index|number|position|sequence|started_at|finished_at)"
+_ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
+_ORDER_KEYS: Final = frozenset({"order", "sequence", "then", "after_call", "before_call"})
+_WEIGHTS: Final = {"reversible": 1, "conditional": 3, "irreversible": 10}
+
+
+def wording(source: Document) -> Iterator[Problem]:
+    """Everything about the document that needs no schema."""
+    for check in (_reasons, _inputs, _prompt, _weights, _frame, _transition, _order):
+        yield from check(source)
+
+
+def nodes(value: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
+    """Every node of the document with its path, parents first."""
+    yield path, value
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from nodes(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from nodes(item, (*path, index))
+
+
+def texts(source: Document) -> Iterator[tuple[NodePath, str]]:
+    """Every expression as it was written."""
+    for path, value in nodes(source.value):
+        if not isinstance(value, str) or not path or path[:1] == ("inputs",):
+            continue
+        is_claim = path[:2] == ("answer", "claims") and len(path) == 3
+        if path[-1] in EXPRESSION_KEYS or path[-1] == "is" or is_claim or "expect" in path:
+            yield path, value
+
+
+def _reasons(source: Document) -> Iterator[Problem]:
+    for path, value in nodes(source.value):
+        if not isinstance(value, str) or path[-1] not in ("because", "open"):
+            continue
+        if path[0] != "inputs" and _HOLLOW.fullmatch(value.strip()):
+            yield remark(source, "hollow-reason", path, f"`{value.strip()[:40]}` is no reason")
+
+
+def _inputs(source: Document) -> Iterator[Problem]:
+    inputs = source.value.get("inputs")
+    if not isinstance(inputs, dict):
+        return
+    # Anywhere in the file: a later kind of clause may hold expressions under keys of its own.
+    used = {
+        name
+        for path, value in nodes(source.value)
+        if isinstance(value, str) and path[:1] != ("inputs",)
+        for name in (*_INPUT.findall(value), *_placeholders(path, value))
+    }
+    for name in inputs:
+        if name not in used:
+            yield remark(source, "unused-input", ("inputs", name), f"nothing uses input `{name}`")
+
+
+def _placeholders(path: NodePath, value: str) -> list[str]:
+    spoken = path[0] in ("prompt", "intent", "turns")
+    return _PLACEHOLDER.findall(value) if spoken else []
+
+
+def _prompt(source: Document) -> Iterator[Problem]:
+    known = source.value.get("inputs")
+    names = tuple(known) if isinstance(known, dict) else ()
+    told = "prompt" if "prompt" in source.value else "intent"
+    for path, value in nodes(source.value.get(told), (told,)):
+        for name in _PLACEHOLDER.findall(value) if isinstance(value, str) else ():
+            if name not in names:
+                yield remark(
+                    source, "prompt-unknown-input", path,
+                    f"the agent would be told `{{{name}}}` as it stands; no input is called so",
+                    f"add `{name}:` under `inputs`, or write the text out",
+                )  # fmt: skip
+
+
+def _weights(source: Document) -> Iterator[Problem]:
+    given = source.value.get("weights")
+    if not isinstance(given, dict):
+        return
+    weights = {**_WEIGHTS, **{k: v for k, v in given.items() if isinstance(v, int)}}
+    ranked = list(_WEIGHTS)
+    for lighter, graver in itertools.pairwise(ranked):
+        if weights[graver] < weights[lighter]:
+            at = ("weights", graver) if graver in given else ("weights", lighter)
+            yield remark(
+                source, "weights-out-of-order", at,
+                f"{graver} changes weigh {weights[graver]}, {lighter} ones {weights[lighter]}",
+                f"give {graver} at least {weights[lighter]}",
+            )  # fmt: skip
+
+
+def _frame(source: Document) -> Iterator[Problem]:
+    frame = source.value.get("frame")
+    if isinstance(frame, dict) and source.value.get("sandbox") is not None:
+        yield remark(
+            source, "open-frame", ("frame", "open"),
+            f"the sandbox {source.value['sandbox']} is reset for every trial and used by nobody "
+            "else, yet changes that no clause names are not judged",
+        )  # fmt: skip
+
+
+def _transition(source: Document) -> Iterator[Problem]:
+    for path, value in nodes(source.value):
+        if not path or path[-1] != "transition" or path[0] == "inputs":
+            continue
+        branches = source.value.get("any_of")
+        others = len(branches) if isinstance(branches, (list, dict)) else 0
+        reason = value.get("because") if isinstance(value, dict) else None
+        if not reason or others < 2:
+            lacks = "no reason" if not reason else "no second valid path"
+            yield remark(
+                source, "transition", path,
+                f"exactly one recorded outcome counts as right, with {lacks}",
+            )  # fmt: skip
+
+
+def _order(source: Document) -> Iterator[Problem]:
+    for path, text in texts(source):
+        if len(_CALLS.findall(text)) > 1 and (found := _ORDERED.search(text)):
+            yield remark(
+                source, "prescribed-order", path,
+                f"`{found[0]}` prescribes the order of two calls; another order may be as right",
+                offset=found.start(),
+            )  # fmt: skip
+    for path, value in nodes(source.value):
+        if len(path) > 1 and path[0] in ("steps", "actions") and path[-1] in _ORDER_KEYS:
+            listed = value if isinstance(value, list) else []
+            if len(listed) > 1:
+                yield remark(
+                    source, "prescribed-order", path,
+                    f"`{path[-1]}` prescribes an order of {len(listed)} calls",
+                )  # fmt: skip

@@ -1,0 +1,52 @@
+"""One contract checked as far as what is at hand allows: document, schema, base state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from statediff.contract.lint import Subject, linted, ordered, wording
+from statediff.errors import ContractError, Problem
+from statediff.evaluate.contracts import ContractFile, Scoped, compile_contract, schema_of
+from statediff.evaluate.trial import check_null_run
+from statediff.model.readings import Capture
+from statediff.model.schema import Schema
+from statediff.model.verdict import Truth
+from statediff.model.view import StateView
+from statediff.resolve import resolve
+
+NO_HISTORY: frozenset[str] = frozenset()
+
+
+def lint(
+    file: ContractFile,
+    schema: Schema | None = None,
+    base: Capture | None = None,
+    histories: frozenset[str] = NO_HISTORY,
+) -> tuple[Problem, ...]:
+    """Every problem and remark. With a base state the null run is judged and clauses looked up.
+
+    `histories` names the sources that deliver what happened during a run.
+    """
+    over = schema if base is None else schema_of(base)
+    if over is None:
+        return ordered(wording(file.source))
+    try:
+        compiled = compile_contract(file, over)
+    except ContractError as error:
+        return ordered((*error.problems, *wording(file.source)))
+    if base is None:
+        return linted(Subject(file.source, compiled.contract, histories=histories))
+    invalid: tuple[Problem, ...] = ()
+    null: Mapping[str, Truth] = {}
+    evidence = compiled.contract.evidence
+    authority = {name: rule.source for rule in evidence for name in rule.authority}
+    resolution = resolve(base, base, compiled.identities, authority)
+    try:
+        judged = check_null_run(file, compiled, resolution)
+        null = {clause.clause: clause.truth for clause in judged.clauses}
+    except ContractError as error:
+        invalid = error.problems
+    state = resolution.matchings[0].before
+    view = StateView(state, Scoped(compiled.book, compiled.boundary, compiled.contract.schema))
+    subject = Subject(file.source, compiled.contract, view, null, histories)
+    return ordered((*invalid, *linted(subject)))

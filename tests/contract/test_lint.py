@@ -1,0 +1,308 @@
+"""Every code of lint: one edit that triggers it in a contract without remarks, and the undoing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statediff.cli.trials import base_state, embedded
+from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
+from statediff.contract.reader import read_document
+from statediff.errors import ContractError, Problem
+from statediff.evaluate import parse_contract
+from statediff.evaluate.linting import lint
+from statediff.model.readings import Capture
+
+ROOT = Path(__file__).resolve().parents[2]
+CLEAN = """\
+contract: shop/refund
+version: 1.0.0
+owner: billing-operations
+intent: Refund the returned lines of one order to the card that paid for it.
+prompt: Refund order {order}.
+sandbox: shop
+inputs: {order: 1009, cents: 3900}
+
+exclude:
+  - {what: message.message_id, because: random per delivery}
+
+canonicalize:
+  - {use: timestamp@1, on: [order.updated_at], resolution: 1s, because: the shop truncates}
+
+identify: []
+
+forbid:
+  - {id: no-customer-deleted, delete: customer}
+  - id: no-large-refund
+    create: refund
+    where: it.cents > 100000
+
+require:
+  - id: refunded
+    create: refund
+    where: it.order == input.order and it.to == before.order[input.order].paid_with
+    count: {min: 1}
+    that: sum(r.cents for r in them) == input.cents
+  - id: told-once
+    create: message
+    where: it.to == before.order[input.order].customer.email
+
+allow:
+  - id: status
+    update: order
+    where: it.id == input.order
+    fields: [status, updated_at]
+
+effects:
+  - on: create refund
+    reversibility: irreversible
+    authorized_by: any(a.order == input.order and a.by.role == "billing" for a in before.approval)
+  - {on: create message, reversibility: irreversible, retry_safe: false}
+
+evidence:
+  shop-db: {max_age: 5s}
+  outbox: {max_age: 30s}
+
+weights: {reversible: 1, conditional: 3, irreversible: 10}
+
+answer:
+  schema: {refunded_cents: int, note: text}
+  claims:
+    - answer.refunded_cents == sum(r.cents for r in created.refund)
+"""
+FORBID, REQUIRE, ALLOW, CLAIMS = "forbid:\n", "require:\n", "allow:\n", "  claims:\n"
+LOOSE = "that: sum(r.cents for r in them) == input.cents"
+STATUS = "    where: it.id == input.order\n"
+BY_STATUS = "{type: order, match_on: {status: }, version: 1, because: status}"
+OPAQUE = "{use: opaque@1, on: [refund.reason], because: prose}"
+# code → edits (old, new) of CLEAN that bring it about; undoing them is the fix
+CASES: dict[str, tuple[tuple[str, str], ...]] = {
+    "syntax": (("version: 1.0.0", "version: 1.0.0: 2"),),
+    "too-deep": (("cents: 3900", "cents: " + "[" * 40 + "]" * 40),),
+    "too-large": (("owner: billing-operations", "owner: " + "x" * 300_000),),
+    "too-many-nodes": (("cents: 3900", "cents: [" + "1," * 21_000 + "1]"),),
+    "control-character": (("billing-operations", "billing\x07operations"),),
+    "hidden-character": (("it.cents >", "it.cen\u200bts >"),),
+    "directive": (("contract: shop/refund\n", "%YAML 1.1\n---\ncontract: shop/refund\n"),),
+    "several-documents": (("answer:\n", "---\nanswer:\n"),),
+    "anchor": (("cents: 3900", "cents: &a 3900"),),
+    "tag": (("cents: 3900", "cents: !!int 3900"),),
+    "merge-key": (("identify: []", "<<: {a: 1}"),),
+    "duplicate-key": (("identify: []", "owner: me"),),
+    "key-not-text": (("cents: 3900", "1: 3900"),),
+    "number": (("cents: 3900", "cents: .nan"),),
+    "flow-expression": (("delete: customer}", "delete: customer, where: it.id == 3}"),),
+    "invalid": (("retry_safe: false", "retry_safe: maybe"),),
+    "unknown-key": (("owner: billing", "ownr: billing"),),
+    "missing-key": (("owner: billing-operations\n", ""),),
+    "unsupported": (("identify: []", "retention: []"),),
+    "duplicate-id": (("id: told-once", "id: refunded"),),
+    "contract": (("delete: customer", "delete: customr"),),
+    "expression": (("it.cents > 100000", "it.cents >"),),
+    "boundary": (("fields: [status, updated_at]", "fields: [total_cents]"),
+                 ("message.message_id", "order.total_cents")),
+    "exclude": (("message.message_id", "message.nonsense"),),
+    "canonicalize": (("timestamp@1", "timestamp@9"),),
+    "identify": (("identify: []", f"identify:\n  - {BY_STATUS}"),),
+    "null-run": (
+        (CLEAN[CLEAN.index(REQUIRE) : CLEAN.index(ALLOW)], ""),
+        (CLEAN[CLEAN.index("answer:") :], ""),
+    ),
+    "constant-clause": ((REQUIRE, REQUIRE + "  - that: input.cents > 0\n"),),
+    "never-fails": (("count: {min: 1}\n    that: sum(r.cents for r in them) == input.cents",
+                     "count: {min: 0}"),),
+    "never-matches": ((STATUS, '    where: it.id == input.order and it.id == 7\n'),),
+    "fixed-before-run": (
+        (REQUIRE, REQUIRE + "  - that: any(o.total_cents == 1 for o in before.order)\n"),),
+    "already-forbidden": (
+        (FORBID, FORBID + "  - that: any(o.id == input.order for o in after.order)\n"),),
+    "absent-before": (("order: 1009", "order: 999999"),),
+    "contradiction": ((FORBID, FORBID + "  - {id: no-order, any: order}\n"),),
+    "already-holds": (
+        (REQUIRE, REQUIRE + "  - that: all(p.stock >= 0 for p in after.product)\n"),),
+    "matches-nothing": (
+        (REQUIRE, REQUIRE + "  - update: customer\n    where: it.email == \"nobody\"\n"
+         "    set: {city: Cork}\n"),),
+    "claim-without-answer": ((CLAIMS, CLAIMS + "    - count(created.refund) == 1\n"),),
+    "unused-input": (("cents: 3900", "cents: 3900, spare: 1"),),
+    "weights-out-of-order": (("irreversible: 10", "irreversible: 0"),),
+    "explains-too-much": ((STATUS, ""),),
+    "allow-forbid-overlap": (
+        (FORBID, FORBID + "  - id: not-cancelled\n    update: order\n"
+         '    that: new.status == "cancelled"\n'),),
+    "unauthorized": ((ALLOW, ALLOW + "  - id: untag\n    delete: note\n"
+                      "    where: it.order == input.order\n"),),
+    "open-frame": (("identify: []", "frame: {open: nobody knows what else changes}"),),
+    "prescribed-order": (
+        (LOOSE, "that: all(a.at < b.at for a in calls.look for b in calls.refund)"),),
+    "unstated-effect": (
+        ("  - {on: create message, reversibility: irreversible, retry_safe: false}\n", ""),),
+    "unguarded": (
+        (FORBID, FORBID + "  - id: not-late\n    update: order\n"
+         "    where: it.delivered_at > it.placed_at and it.id != input.order\n"),),
+    "undefined-fails": (
+        (REQUIRE, REQUIRE + "  - that: any(o.delivered_at > o.placed_at and o.status == "
+         '"refunded" and o.id == 1 for o in after.order)\n'),),
+    "unknown-source": (("outbox: {max_age", "outbx: {max_age"),),
+    "opaque-comparison": (
+        ("canonicalize:\n", f"canonicalize:\n  - {OPAQUE}\n"),
+        (LOOSE, LOOSE + ' and all(r.reason == "x" for r in them)')),
+    "unlisted-source": (("  outbox: {max_age: 30s}\n", ""),),
+    "no-history": (("    fields: [status, updated_at]\n",
+                    "    fields: [status, updated_at]\n    by: agent\n"),),
+    "prompt-unknown-input": (("order {order}.", "order {ordr} of {order}."),),
+    "prose-test": ((CLAIMS, CLAIMS + '    - contains(answer.note, "refund")\n'),),
+    "hollow-reason": (("random per delivery", "TODO"),),
+}  # fmt: skip
+ELSEWHERE = {
+    "not-utf-8": "test_bytes_and_empty_files",
+    "empty-document": "test_bytes_and_empty_files",
+    "not-a-mapping": "test_bytes_and_empty_files",
+    "transition": "test_a_transition_needs_a_reason_and_a_second_path",
+    "released-changed": "tests/cli/test_releases.py",
+    "self-reviewed": "tests/cli/test_releases.py",
+}
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Capture]:
+    with embedded("shop") as sandbox:
+        yield base_state(sandbox)
+
+
+def found(text: str | bytes, base: Capture | None) -> tuple[Problem, ...]:
+    data = text if isinstance(text, bytes) else text.encode()
+    try:
+        return lint(parse_contract(data, "c.yaml"), None, base)
+    except ContractError as error:
+        return error.problems
+
+
+def edited(code: str) -> str:
+    text = CLEAN
+    for old, new in CASES[code]:
+        assert old in text, f"{code}: {old!r} is not in the contract"
+        text = text.replace(old, new)
+    return text
+
+
+def test_the_clean_contract_has_no_remark(shop: Capture) -> None:
+    assert [str(p) for p in found(CLEAN, shop)] == []
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_each_code_has_a_contract_that_triggers_it(code: str, shop: Capture) -> None:
+    problems = found(edited(code), shop)
+    mine = [p for p in problems if p.code == code]
+    assert mine, [(p.code, str(p)) for p in problems]
+    assert all(p.severity == CATALOGUE[code].severity for p in mine)
+    assert all(p.line >= 1 and p.column >= 1 and p.message for p in mine)
+    if CATALOGUE[code].severity != "error":
+        assert all(p.hint for p in mine)
+
+
+def test_every_code_of_the_catalogue_is_triggered_somewhere() -> None:
+    assert set(CATALOGUE) == set(CASES) | set(ELSEWHERE)
+    assert {entry.severity for entry in CATALOGUE.values()} == set(SEVERITIES)
+
+
+def test_every_code_in_the_source_stands_in_the_catalogue() -> None:
+    used: set[str] = set()
+    for folder in ("contract", "contract/lint", "evaluate", "cli"):
+        for path in (ROOT / "statediff" / folder).glob("*.py"):
+            if path.name in ("schemafile.py", "catalogue.py"):
+                continue
+            text = path.read_text(encoding="utf-8")
+            used |= set(re.findall(r'\bcode\s*(?::\s*str\s*)?=\s*"([a-z-]+)"', text))
+            used |= set(re.findall(r'remark\(\s*(?:source,\s*)?"([a-z-]+)"', text))
+    assert used - set(CATALOGUE) == set()
+
+
+def test_bytes_and_empty_files(shop: Capture) -> None:
+    assert [p.code for p in found(b"contract: \xff", shop)] == ["not-utf-8"]
+    assert [p.code for p in found("", shop)] == ["empty-document"]
+    assert [p.code for p in found("- a\n", shop)] == ["not-a-mapping"]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("transition: {of: reference}\n", ["transition"]),
+        ("transition: {of: reference, because: imported from a recording}\n", ["transition"]),
+        ("transition: {because: imported}\nany_of: [{id: a}, {id: b}]\n", []),
+    ],
+)
+def test_a_transition_needs_a_reason_and_a_second_path(text: str, codes: list[str]) -> None:
+    assert [p.code for p in wording(read_document(text.encode(), "c.yaml"))] == codes
+
+
+def remarks(shop: Capture, old: str, new: str) -> list[str]:
+    assert old in CLEAN
+    return [p.code for p in found(CLEAN.replace(old, new), shop)]
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        "it.delivered_at != null and it.delivered_at > it.placed_at and it.id == 3",
+        "it.id == 3 and not (it.delivered_at == null) and it.delivered_at > it.placed_at",
+        "it.id == 3 and (it.delivered_at == null or it.delivered_at > it.placed_at)",
+    ],
+)
+def test_a_guard_is_seen_wherever_it_may_stand(guarded: str, shop: Capture) -> None:
+    clause = f"  - id: x\n    update: order\n    where: {guarded}\n"
+    assert "unguarded" not in remarks(shop, FORBID, FORBID + clause)
+
+
+def test_a_guard_to_the_right_is_none(shop: Capture) -> None:
+    clause = (
+        "  - id: x\n    update: order\n"
+        "    where: it.delivered_at > it.placed_at and it.delivered_at != null\n"
+    )
+    assert "unguarded" in remarks(shop, FORBID, FORBID + clause)
+
+
+def test_an_unguarded_place_is_told_with_the_guard_to_write(shop: Capture) -> None:
+    clause = '  - id: x\n    update: order\n    where: it.id == 3 and it.customer.city == "Cork"\n'
+    [problem] = [
+        p for p in found(CLEAN.replace(FORBID, FORBID + clause), shop) if p.code == "unguarded"
+    ]
+    assert problem.hint == "write `it.customer != null and …` before it"
+    assert (
+        CLEAN.replace(FORBID, FORBID + clause)
+        .splitlines()[problem.line - 1]
+        .strip()
+        .startswith("where:")
+    )
+    assert problem.column > 12
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        'it.status != "open" and it.id == 5',
+        "it.id in [5, 6]",
+        "not (it.id == input.order)",
+        "it.id < 1000",
+    ],
+)
+def test_disjoint_conditions_do_not_overlap(condition: str, shop: Capture) -> None:
+    clause = f"  - id: x\n    update: order\n    where: {condition}\n"
+    codes = remarks(shop, FORBID, FORBID + clause)
+    assert "allow-forbid-overlap" not in codes
+    assert "contradiction" not in codes
+
+
+def test_without_a_state_or_schema_the_words_are_checked() -> None:
+    text = CLEAN.replace("random per delivery", "TODO").replace("cents: 3900", "cents: 3900, x: 1")
+    assert sorted(p.code for p in found(text, None)) == ["hollow-reason", "unused-input"]
+
+
+def test_linting_is_deterministic_and_sorted(shop: Capture) -> None:
+    text = CLEAN.replace(STATUS, "").replace("cents: 3900", "cents: 3900, x: 1, y: 2")
+    first = found(text, shop)
+    assert first == found(text, shop)
+    assert [(p.line, p.column) for p in first] == sorted((p.line, p.column) for p in first)
