@@ -121,7 +121,8 @@ def looked(text: str, table: Table, *, by_columns: bool) -> Any:
         for s in world.seen
     ]
     return (
-        plainly(found), seen, world.causes, world.undefined, world.steps, ledger.scans, ledger.looks,
+        plainly(found), seen, world.causes, world.undefined, world.steps, ledger.scans,
+        ledger.looks,
     )  # fmt: skip
 
 
@@ -131,11 +132,11 @@ def terms() -> st.SearchStrategy[str]:
         "null != x.n", "x.n + x.m > 2", "x.n * x.n == x.m", "x.n - 9223372036854775807 < 0",
         "x.n in [1, 2]", "x.n not in [0]", "x.t in ['a', 'b']", "x.n in input.some", "x.n in []",
         'x.t == "a"', 'x.t < "b"', "x.t >= input.t", "x.t != null", "x.b", "not x.b",
-        "x.b == true", "x.b == x.b", "x.n == input.n", "x.n > input.half", "x.n > 0.0", 
-"x.n < 1e90",
+        "x.b == true", "x.b == x.b", "x.n == input.n", "x.n > input.half", "x.n > 0.0",
+        "x.n < 1e90",
         "x.d > 1", "x.d == x.n", "x.f > 0", 'x.at > timestamp("2026-01-01T12:30:00Z")',
         'x.day == date("2026-01-01")', "x.at == x.at", 'x.any == 1', 'x.any == "a"',
-"x.any != null",
+        "x.any != null",
         "x.next == 1", "1 == 1", "x.n == input.none", "2 <= x.n <= 3", "x == 1", "x.n / 1 == 1",
         "x.next.n == 1", "abs(x.n) == 1", "-x.n < 0", "x.n == 9223372036854775808",
     ])  # fmt: skip
