@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Final
 
-from statediff.contract.bound import Condition, Contract, Effect, EvidenceRule, Pattern
-from statediff.contract.document import Claim, Clause, ContractDocument, seconds
-from statediff.contract.english import phrase
+from statediff.contract.bound import (
+    Alternatives,
+    Branch,
+    Condition,
+    Contract,
+    Effect,
+    EvidenceRule,
+    Pattern,
+)
+from statediff.contract.derived import derived_field
+from statediff.contract.document import BranchClauses, Claim, Clause, ContractDocument, seconds
+from statediff.contract.english import branches_sentence, phrase
 from statediff.contract.kinds import suggest
 from statediff.contract.parser import Scope
 from statediff.contract.patterns import (
@@ -30,8 +39,8 @@ __all__ = ["Policy", "bind", "plain_value"]
 
 NO_POLICY: Final = Policy()
 
-RESERVED: Final = ("frame", "answer")
-"""Names of clauses that every contract has without writing them."""
+RESERVED: Final = ("frame", "answer", "any_of", "disputed")
+"""Names of clauses that a contract has without giving them an id."""
 
 
 def bind(
@@ -61,9 +70,9 @@ class _Binder(PatternBinder):
 
     def bind(self, digest: str) -> Contract:
         document = self.document
-        forbid = self.section("forbid", Stage.FORBID, document.forbid)
-        require = self.section("require", Stage.REQUIRE, document.require)
-        allow = self.section("allow", None, document.allow)
+        forbid = self.section(("forbid",), Stage.FORBID, document.forbid)
+        require = self.section(("require",), Stage.REQUIRE, document.require)
+        allow = self.section(("allow",), None, document.allow)
         claims = tuple(
             c
             for i, claim in enumerate(document.answer.claims)
@@ -82,6 +91,12 @@ class _Binder(PatternBinder):
             )
             for source, rule in sorted(document.evidence.items())
         )
+        derived = tuple(
+            d
+            for i, raw in enumerate(document.derive)
+            if (d := derived_field(self, i, raw, self.name(("derive", i), raw.id))) is not None
+        )
+        branches = self.alternatives()
         self.check_evidence()
         self.check_distinct()
         if self.problems:
@@ -99,32 +114,37 @@ class _Binder(PatternBinder):
             evidence,
             document.frame != "closed",
             self.policy.excluded,
+            derived,
+            branches,
         )
 
-    def name(self, section: str, index: int, given: str | None) -> str:
-        name = given or f"{section}-{index + 1}"
-        if name in RESERVED:
+    def name(self, path: Path, given: str | None, within: str = "") -> str:
+        """The clause's id; clauses of a branch are `BRANCH/ID`."""
+        section, index = path[-2:]
+        own = given or f"{section}-{int(index) + 1}"
+        name = within + own
+        if own in RESERVED:
             self.problem(
-                (section, index, "id"),
-                f"`{name}` is the name of a clause that every contract has",
+                (*path, "id"),
+                f"`{own}` is the name of a clause that every contract has",
                 "choose another id",
             )
         if name in self.ids:
             self.problem(
-                (section, index, "id") if given else (section, index),
-                f"two clauses are called `{name}`",
+                (*path, "id") if given else path,
+                f"two clauses are called `{own}`",
                 "give each its own id",
             )
-        self.ids[name] = (section, index)
+        self.ids[name] = path
         return name
 
     def section(
-        self, key: str, stage: Stage | None, clauses: tuple[Clause, ...]
+        self, at: Path, stage: Stage | None, clauses: tuple[Clause, ...], within: str = ""
     ) -> tuple[Pattern | Condition, ...]:
         bound: list[Pattern | Condition] = []
         for index, clause in enumerate(clauses):
-            name = self.name(key, index, clause.id)
-            path: Path = (key, index)
+            path: Path = (*at, index)
+            name = self.name(path, clause.id, within)
             if clause.operation is None:
                 if stage is None:
                     self.problem(path, "an allow clause names an operation and a type")
@@ -139,6 +159,31 @@ class _Binder(PatternBinder):
             if pattern is not None:
                 bound.append(pattern)
         return tuple(bound)
+
+    def alternatives(self) -> Alternatives | None:
+        """The branches of `any_of` or the readings of `disputed`, if the contract has either."""
+        document = self.document
+        disputed = document.disputed
+        written = document.any_of if disputed is None else disputed.readings
+        if not written:
+            return None
+        at: Path = ("any_of",) if disputed is None else ("disputed", "readings")
+        branches = tuple(
+            Branch(
+                name,
+                self.section((*at, name, "forbid"), Stage.FORBID, branch.forbid, f"{name}/"),
+                self.section((*at, name, "require"), Stage.REQUIRE, branch.require, f"{name}/"),
+                tuple(
+                    p
+                    for p in self.section((*at, name, "allow"), None, branch.allow, f"{name}/")
+                    if isinstance(p, Pattern)
+                ),
+            )
+            for name, branch in written.items()
+        )
+        because = "" if disputed is None else disputed.because
+        names = [branch.name for branch in branches]
+        return Alternatives(str(at[0]), branches, branches_sentence(names, because), because)
 
     def condition(
         self, name: str, stage: Stage, path: Path, text: str, during_run: bool = False
@@ -158,7 +203,7 @@ class _Binder(PatternBinder):
     def claim(self, index: int, claim: str | Claim) -> Condition | None:
         text = claim if isinstance(claim, str) else claim.that
         given = None if isinstance(claim, str) else claim.id
-        name = self.name("claim", index, given)
+        name = self.name(("claim", index), given)
         path: Path = ("answer", "claims", index)
         return self.condition(
             name, Stage.ANSWER, path if isinstance(claim, str) else (*path, "that"), text
@@ -223,16 +268,24 @@ class _Binder(PatternBinder):
                 owners[name] = source
 
     def check_distinct(self) -> None:
-        counted = {
-            clause.id
-            for clause in self.document.require
-            if clause.operation is not None and clause.count != "every"
-        }
+        self.check_distinct_in((), self.document, frozenset())
+        for name, branch in (self.document.any_of or {}).items():
+            self.check_distinct_in(("any_of", name), branch, _counted(self.document))
+        if self.document.disputed is not None:
+            for name, branch in self.document.disputed.readings.items():
+                above = ("disputed", "readings", name)
+                self.check_distinct_in(above, branch, _counted(self.document))
+
+    def check_distinct_in(
+        self, at: Path, within: ContractDocument | BranchClauses, outer: frozenset[str | None]
+    ) -> None:
+        counted = outer | _counted(within)
+        known = {*self.ids, *(name.partition("/")[2] for name in self.ids)} if at else self.ids
         for section in ("forbid", "require", "allow"):
-            for index, clause in enumerate(getattr(self.document, section)):
+            for index, clause in enumerate(getattr(within, section)):
                 for name in clause.distinct or ():
-                    path: Path = (section, index, "distinct")
-                    if name not in self.ids:
+                    path: Path = (*at, section, index, "distinct")
+                    if name not in known:
                         hint = suggest(name, self.ids)
                         self.problem(path, f"no clause is called `{name}`", hint)
                     elif section != "require" or name not in counted:
@@ -242,3 +295,12 @@ class _Binder(PatternBinder):
                             if section == "require"
                             else "`distinct` is for required changes",
                         )
+
+
+def _counted(within: ContractDocument | BranchClauses) -> frozenset[str | None]:
+    """The required patterns that need a number of entities of their own."""
+    return frozenset(
+        clause.id
+        for clause in within.require
+        if clause.operation is not None and clause.count != "every"
+    )

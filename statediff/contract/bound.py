@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from statediff.contract.document import ContractDocument
-from statediff.contract.syntax import Node, Read
+from statediff.contract.syntax import Compare, Node, Read
 from statediff.model.delta import Label, Op
 from statediff.model.schema import Schema
 from statediff.model.values import Value
@@ -47,6 +47,8 @@ class Pattern:
     """For `link: TYPE.field`: the to-one reference whose re-pointing it selects."""
     names_fields: bool = False
     """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
+    cascade: tuple[tuple[str, int], ...] = ()
+    """(type, most): rows of it the system may add or remove with one matched entity."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,53 @@ class Condition:
     sentence: str
     reads: frozenset[Read]
     during_run: bool = False
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A field that the system keeps equal to an expression: `after` and `before` compare the two.
+
+    Both are `it.FIELD == EXPRESSION`, one over the state after the run, one over that before it.
+    """
+
+    id: str
+    type: str
+    field: str
+    after: Compare
+    before: Compare
+    sentence: str
+    reads: frozenset[Read]
+    is_row_local: bool
+    """Whether the expression reads nothing but the entity's own fields."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One way that is right: clauses judged together, with a frame of their own."""
+
+    name: str
+    forbid: tuple[Pattern | Condition, ...]
+    require: tuple[Pattern | Condition, ...]
+    allow: tuple[Pattern, ...]
+
+    @property
+    def explaining(self) -> tuple[Pattern, ...]:
+        """The patterns that explain changes."""
+        return (*(c for c in self.require if isinstance(c, Pattern)), *self.allow)
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """`any_of` (one branch must hold) or `disputed` (they are readings; all should agree)."""
+
+    id: str
+    branches: tuple[Branch, ...]
+    sentence: str
+    because: str = ""
+
+    @property
+    def is_disputed(self) -> bool:
+        return self.id == "disputed"
 
 
 @dataclass(frozen=True)
@@ -107,6 +156,8 @@ class Contract:
     frame_is_open: bool
     excluded: Callable[[str, str], str | None]
     """(type, field) → the rule that puts it outside Ω, or None; field "" asks for the type."""
+    derived: tuple[Derived, ...] = ()
+    alternatives: Alternatives | None = None
 
     @property
     def name(self) -> str:
@@ -117,6 +168,11 @@ class Contract:
         """Every pattern of forbid, require and allow, in that order."""
         clauses = (*self.forbid, *self.require)
         return (*(c for c in clauses if isinstance(c, Pattern)), *self.allow)
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The branches of `any_of` or the readings of `disputed`."""
+        return () if self.alternatives is None else self.alternatives.branches
 
     @property
     def weights(self) -> Mapping[Label, int]:

@@ -119,6 +119,12 @@ class Count(Part):
         return self
 
 
+class Cascade(Part):
+    """How many rows of a type the system may add or remove with one matched entity."""
+
+    max: Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+
+
 class Clause(Part):
     """A pattern over deltas, or (with `that` alone) an expression over the states."""
 
@@ -146,6 +152,10 @@ class Clause(Part):
     by: Literal["agent", "user", "system"] | None = None
     during: Literal["run"] | None = None
     distinct: Annotated[tuple[str, ...] | None, Field(description="a list of clause ids")] = None
+    cascade: Annotated[
+        dict[TypeName, Cascade] | None,
+        Field(description="a mapping of entity types to `max`, the most rows for one entity"),
+    ] = None
     because: Reason | None = None
 
     @property
@@ -165,10 +175,46 @@ class Clause(Part):
         if not named and self.that is None:
             raise ValueError(f"needs one of {', '.join(OPERATIONS)}, or `that` with an expression")
         if not named:
-            for key in ("where", "set", "from_", "fields", "count", "by", "distinct"):
+            for key in ("where", "set", "from_", "fields", "count", "by", "distinct", "cascade"):
                 if getattr(self, key) is not None:
                     raise ValueError(f"`{key.rstrip('_')}` needs an operation such as `update:`")
         return self
+
+
+class Derive(Part):
+    """A field that the system itself keeps equal to an expression over the same state."""
+
+    id: Identifier | None = None
+    field: Annotated[str, Field(description="TYPE.FIELD")]
+    is_: Annotated[Expression, Field(alias="is")]
+    because: Reason
+
+
+class BranchClauses(Part):
+    """One way that is right: clauses that are judged together, with a frame of their own."""
+
+    forbid: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Γ)")] = ()
+    require: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Φ)")] = ()
+    allow: Annotated[tuple[Clause, ...], Field(description="a list of clauses")] = ()
+
+    @model_validator(mode="after")
+    def _has_a_clause(self) -> BranchClauses:
+        if not (self.forbid or self.require):
+            raise ValueError("a branch with no forbid or require would match anything; state one")
+        return self
+
+
+Branches = Annotated[
+    dict[Identifier, BranchClauses],
+    Field(min_length=2, description="a mapping of at least two names to require, allow, forbid"),
+]
+
+
+class Disputed(Part):
+    """Readings of a task whose right outcome is itself unsettled, and why it is."""
+
+    because: Reason
+    readings: Branches
 
 
 class Effect(Part):
@@ -197,6 +243,8 @@ class Evidence(Part):
     ] = ()
     acknowledgement: Literal["sufficient"] | None = None
     history: Literal["required"] | None = None
+    retain: Duration | None = None
+    disclose: Literal["public", "reviewer", "auditor"] = "auditor"
 
 
 class Claim(Part):
@@ -301,6 +349,11 @@ class ContractDocument(Part):
     allow: Annotated[
         tuple[Clause, ...], Field(description="a list of clauses: permitted, not required")
     ] = ()
+    derive: Annotated[
+        tuple[Derive, ...], Field(description="a list of fields that the system itself keeps")
+    ] = ()
+    any_of: Branches | None = None
+    disputed: Disputed | None = None
     effects: Annotated[
         tuple[Effect, ...],
         Field(description="a list of kinds of effect (Λ) and what holds for them"),
@@ -313,9 +366,15 @@ class ContractDocument(Part):
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
-        if not (self.forbid or self.require or self.answer.claims):
+        stated = (self.forbid, self.require, self.answer.claims, self.any_of, self.disputed)
+        if not any(stated):
             raise ValueError(
                 "a contract with no forbid, require or claim would match anything; state one"
+            )
+        if self.any_of and self.disputed:
+            raise ValueError(
+                "names both `any_of` and `disputed`; if each reading has alternatives, write every "
+                "combination as a reading of its own"
             )
         return self
 

@@ -197,6 +197,7 @@ class PatternWords:
     high: int | None
     is_every: bool
     that: str
+    cascade: tuple[tuple[str, int], ...] = ()
 
 
 def pattern_sentence(of: PatternWords) -> str:
@@ -216,7 +217,24 @@ def pattern_sentence(of: PatternWords) -> str:
         text = f"Every {noun}{condition} must be {verb}{only}"
     else:
         text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
-    return text + (f", such that {of.that}" if of.that else "") + "."
+    text += (f", such that {of.that}" if of.that else "") + "."
+    for name, most in of.cascade:
+        text += f" With each, the system itself may add or remove up to {most} {words(name)}."
+    return text
+
+
+def derived_sentence(type_name: str, field: str, value: str) -> str:
+    """The sentence of a derived field."""
+    own = f"{words(field)} of every {words(type_name)}"
+    return f"The system keeps the {own} equal to {value}."
+
+
+def branches_sentence(names: list[str], disputed_because: str) -> str:
+    """The sentence of `any_of`, or of `disputed` with its reason."""
+    listed = ", ".join(words(name) for name in names)
+    if disputed_because:
+        return f"By every reading ({listed}) this is right; {printable(disputed_because)}."
+    return f"One of these is done, and nothing else: {listed}."
 
 
 def _times(low: int, high: int | None) -> str:

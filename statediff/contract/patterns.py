@@ -179,6 +179,7 @@ class PatternBinder:
         if clause.from_ is not None and key == "create":
             self.problem((*path, "from"), "a created entity has no old values", "write `set:`")
         low, high, every = self.count(path, stage, clause)
+        cascade = self.cascade(path, stage, clause, entities)
         if len(self.problems) > before:
             return None
         reads = {Read("delta", e.name, f) for e in entities for f in (fields or ("",))}
@@ -206,6 +207,7 @@ class PatternBinder:
                 high,
                 every,
                 "" if first_that is None else phrase(first_that, own),
+                cascade,
             )
         )
         return Pattern(
@@ -228,7 +230,32 @@ class PatternBinder:
             clause.distinct or (),
             f"{key}:{relation}" if relation else None,
             clause.fields is not None,
+            cascade,
         )
+
+    def cascade(
+        self, path: Path, stage: Stage | None, clause: Clause, entities: tuple[EntityType, ...]
+    ) -> tuple[tuple[str, int], ...]:
+        found: list[tuple[str, int]] = []
+        matched = {entity.name for entity in entities}
+        for name, bound in sorted((clause.cascade or {}).items()):
+            spec = self.schema.by_name.get(name)
+            place: Path = (*path, "cascade", name)
+            if spec is None:
+                known = suggest(name, self.schema.by_name)
+                self.problem(place, f"unknown entity type `{name}`", known)
+            elif stage is Stage.FORBID:
+                self.problem(place, "a forbidden change explains nothing, so nothing goes with it")
+            elif not matched & {field.reference for field in spec.fields}:
+                self.problem(
+                    place,
+                    f"{name} refers to no {' or '.join(sorted(matched))}, so no row of it goes "
+                    "with one",
+                    "name the reference in the state schema, or write an allow clause",
+                )
+            else:
+                found.append((name, bound.max))
+        return tuple(found)
 
     def fields(
         self,

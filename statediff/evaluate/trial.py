@@ -29,7 +29,7 @@ from statediff.policy.findings import history_gap
 from statediff.policy.judge import Evidence, judge
 from statediff.resolve import resolve
 
-KERNEL: Final = "1"
+KERNEL: Final = "2"
 """Version of the judging kernel; raised by hand when any judgement could change."""
 
 
@@ -224,4 +224,8 @@ def facts_of(
         "schema": f"{schema.name}@{schema.version}",
         "verdict": judgement.verdict.value,
         "rules": sorted({use.rule.id for use in compiled.book.uses}),
+        "keeping": {
+            source: {"retain": rule.retain, "disclose": rule.disclose}
+            for source, rule in sorted(file.content.evidence.items())
+        },
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from statediff.contract.bound import Contract
 from statediff.model.verdict import (
@@ -15,7 +16,10 @@ from statediff.model.verdict import (
     Stage,
     Truth,
 )
-from statediff.policy.judge import fold
+from statediff.policy.judge import fold, report_order
+
+_WHOLE: Final = ("any_of", "disputed")
+"""Clauses that hold a frame of their own, which uses every identity."""
 
 
 def combine(
@@ -45,7 +49,10 @@ def combine(
             continue
         cause = used[0][1] if used else ambiguous[0][1]
         name = used[0][0] if used else ambiguous[0][0]
-        findings = [f for f in findings if f.clause != entry.clause]
+        is_whole = entry.clause in _WHOLE
+        findings = [
+            f for f in findings if f.clause != entry.clause and not (is_whole and "/" in f.clause)
+        ]
         findings.append(
             Finding(
                 entry.clause,
@@ -58,8 +65,6 @@ def combine(
             )
         )
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
-    order = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
-    stages = list(Stage)
     results = {r: [c for c in clauses if RESULT_OF_STAGE[c.stage] is r] for r in Result}
     return replace(
         first,
@@ -68,20 +73,19 @@ def combine(
         tool=fold(results[Result.TOOL]) if results[Result.TOOL] else None,
         task=fold(results[Result.TASK]) if results[Result.TASK] else None,
         outcome=fold(results[Result.OUTCOME]) if results[Result.OUTCOME] else None,
-        findings=tuple(
-            sorted(findings, key=lambda f: (order[f.truth], stages.index(f.stage), f.rank))
-        ),
+        findings=report_order(findings),
     )
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
-    if entry.stage is Stage.FRAME:
+    if entry.stage is Stage.FRAME or entry.clause in _WHOLE:
         return True
     for rule in contract.effects:
         # What an effect clause ranges over is the type it names, beside what it reads.
         if rule.id == entry.clause and rule.type == type_name:
             return True
-    for clause in (*contract.forbid, *contract.require, *contract.claims, *contract.effects):
+    asked = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
+    for clause in (*asked, *contract.derived):
         if clause.id == entry.clause:
             return any(read.type == type_name for read in clause.reads)
     return False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from statediff.contract.bound import Pattern
 from statediff.contract.world import FALSE, TRUE
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.values import Unobserved, is_value, key_order
 from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.cascade import Known, cascaded
 from statediff.policy.findings import (
     doubt_causes,
     fails,
@@ -20,7 +22,7 @@ from statediff.policy.findings import (
     that_of_all,
     unknown,
 )
-from statediff.policy.matching import COME, Judge, Match, speaks_of_each
+from statediff.policy.matching import COME, Judge, Match, both, speaks_of_each
 from statediff.policy.witness import delta_text, deltas_text
 
 
@@ -35,51 +37,60 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class _Bound:
-    """Whether `count` and `that` let a pattern explain what it matches, and what that waits for."""
+class Said:
+    """What one clause says of its explaining one delta: TRUE, FALSE, or what that waits for."""
 
+    delta: Delta
+    by: str
     mask: int
     causes: frozenset[str] = frozenset()
 
 
-def explain(patterns: Sequence[Pattern], judge: Judge) -> tuple[Explanation, ...]:
-    """Each delta, in order, with the truth of its being explained by some pattern."""
-    found: dict[int, list[tuple[Pattern, Match, _Bound]]] = {}
-    for pattern in patterns:
-        matches, bound = _candidates(pattern, judge)
-        for match in matches:
-            for delta in match.change.deltas:
-                found.setdefault(id(delta), []).append((pattern, match, bound))
+def explain(
+    patterns: Sequence[Pattern], judge: Judge, more: Iterable[Said] = ()
+) -> tuple[Explanation, ...]:
+    """Each delta, in order, with the truth of its being explained by some pattern or by `more`."""
+    found: dict[int, list[Said]] = {}
+    for said in chain(*(_said(pattern, judge) for pattern in patterns), more):
+        found.setdefault(id(said.delta), []).append(said)
     return tuple(
-        _explain_one(delta, judge, found.get(id(delta), []))
+        _explain_one(delta, found.get(id(delta), []))
         for change in judge.changes
         for delta in change.deltas
     )
 
 
-def _explain_one(
-    delta: Delta, judge: Judge, candidates: list[tuple[Pattern, Match, _Bound]]
-) -> Explanation:
-    by: list[str] = []
-    causes: set[str] = set()
-    for pattern, match, bound in candidates:
-        covers = _covers(pattern, delta, judge)
-        if FALSE in (covers.mask, bound.mask):
-            continue
-        if match.holds and covers.mask == bound.mask == TRUE:
-            by.append(pattern.id)
-            continue
-        causes |= covers.causes | bound.causes
-        if not match.holds:
-            causes |= match.why
-        causes |= set() if causes else {f"whether {pattern.id} explains it"}
+def _explain_one(delta: Delta, said: list[Said]) -> Explanation:
+    by = tuple(entry.by for entry in said if entry.mask == TRUE)
     if by:
-        return Explanation(delta, tuple(by), Truth.HOLDS)
-    truth = Truth.UNKNOWN if causes else Truth.FAILS
-    return Explanation(delta, (), truth, frozenset(causes))
+        return Explanation(delta, by, Truth.HOLDS)
+    open_ = [entry for entry in said if entry.mask != FALSE]
+    causes = frozenset().union(*(entry.causes for entry in open_))
+    if open_ and not causes:
+        causes = frozenset({f"whether {open_[0].by} explains it"})
+    return Explanation(delta, (), Truth.UNKNOWN if open_ else Truth.FAILS, causes)
 
 
-def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], _Bound]:
+def _said(pattern: Pattern, judge: Judge) -> Iterator[Said]:
+    """What the pattern says of the deltas it matches, and of the rows that go with them."""
+    matches, bound = _candidates(pattern, judge)
+    for match in matches:
+        for delta in match.change.deltas:
+            covers = _covers(pattern, delta, judge)
+            if FALSE in (covers.mask, bound.mask):
+                continue
+            if match.holds and covers.mask == bound.mask == TRUE:
+                yield Said(delta, pattern.id, TRUE)
+                continue
+            why = frozenset() if match.holds else match.why
+            yield Said(delta, pattern.id, TRUE | FALSE, covers.causes | bound.causes | why)
+    for row in cascaded(pattern, judge, matches):
+        mask = both(row.mask, bound.mask)
+        for delta in row.change.deltas if mask != FALSE else ():
+            yield Said(delta, f"{pattern.id}/cascade", mask, row.causes | bound.causes)
+
+
+def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], Known]:
     """What the pattern matches, and whether it may explain it.
 
     A require clause explains whatever it matches: that there are too many, or that `that` fails of
@@ -87,7 +98,7 @@ def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], _Bound]:
     """
     matches = judge.matches(pattern)
     if pattern.section is Stage.REQUIRE:
-        return matches, _Bound(TRUE)
+        return matches, Known(TRUE)
     doubts = relevant(pattern, judge, ~FALSE)
     waiting = doubt_causes(doubts)
     matches = qualified(pattern, judge, matches, waiting)
@@ -95,37 +106,37 @@ def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], _Bound]:
     causes: set[str] = set()
     if pattern.high is not None:
         if definite > pattern.high:
-            return matches, _Bound(FALSE)
+            return matches, Known(FALSE)
         more = further(pattern, matches, doubts)
         if more is None or len(matches) + more > pattern.high:
             causes |= waiting.union(*(m.why for m in matches if not m.holds))
     if not speaks_of_each(pattern):
         that = that_of_all(pattern, judge, matches, waiting)
         if that.mask == FALSE:
-            return matches, _Bound(FALSE)
+            return matches, Known(FALSE)
         if that.mask != TRUE:
             causes |= that.causes or {that.undefined or f"`that` of {pattern.id}"}
-    return matches, _Bound(TRUE | FALSE if causes else TRUE, frozenset(causes))
+    return matches, Known(TRUE | FALSE if causes else TRUE, frozenset(causes))
 
 
-def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> _Bound:
+def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> Known:
     """Whether the pattern's selected paths include the delta's."""
     if pattern.fields is None:
-        return _Bound(TRUE)
+        return Known(TRUE)
     if delta.op is Op.UPDATE:
-        return _Bound(TRUE if delta.path in pattern.fields else FALSE)
+        return Known(TRUE if delta.path in pattern.fields else FALSE)
     if not pattern.names_fields:
-        return _Bound(TRUE)
+        return Known(TRUE)
     value = delta.after if delta.op in COME else delta.before
     inside = {*pattern.fields, *judge.after.schema.by_name[delta.type].key}
     cells = value.fields if isinstance(value, Entity) else ()
     outside = [(name, cell) for name, cell in cells if name not in inside]
     if any(cell is not None and is_value(cell) for _, cell in outside):
-        return _Bound(FALSE)
+        return Known(FALSE)
     causes = frozenset(
         f"{delta.id}.{name}: {cell.cause}" for name, cell in outside if isinstance(cell, Unobserved)
     )
-    return _Bound(TRUE | FALSE, causes) if causes else _Bound(TRUE)
+    return Known(TRUE | FALSE, causes) if causes else Known(TRUE)
 
 
 def frame(

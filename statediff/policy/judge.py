@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.bound import Condition, Contract, Pattern
+from statediff.contract.bound import Contract, Pattern
 from statediff.model.delta import Delta, Diff, Label, Op
 from statediff.model.readings import History
 from statediff.model.trace import NoAnswer
@@ -22,13 +22,15 @@ from statediff.model.verdict import (
 )
 from statediff.model.view import View
 from statediff.policy.admission import Refusal
+from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
+from statediff.policy.derived import derived_clause
 from statediff.policy.findings import no_history
-from statediff.policy.forbid import effect, forbid_pattern
-from statediff.policy.frame import Explanation, explain, frame
+from statediff.policy.forbid import effect
+from statediff.policy.frame import Explanation, Said, explain, frame
 from statediff.policy.matching import Judge, changes
 from statediff.policy.metrics import metrics
-from statediff.policy.require import require_pattern
+from statediff.policy.sections import Bench
 
 NO_FEED = Unobserved("no change feed was attached")
 RISK = list(Label)
@@ -67,27 +69,29 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
             findings.append(finding)
 
     by_id = {p.id: p for p in contract.patterns}
-    for clause in contract.forbid:
-        evidence.begin(clause.id)
-        if isinstance(clause, Condition):
-            add([condition(clause, room, evidence.history)], clause.sentence)
-        else:
-            add([forbid_pattern(clause, room, everything, evidence.history)], clause.sentence)
+    bench = Bench(room, everything, evidence.history, evidence.begin)
+    for finding, sentence in bench.forbidden(contract.forbid):
+        add([finding], sentence)
     for rule in contract.effects:
         evidence.begin(rule.id)
         asked = effect(rule, room, everything)
         if asked is not None:
             add([asked], rule.sentence)
+    said: list[Said] = []
+    for derived in contract.derived:
+        evidence.begin(derived.id)
+        found, explains = derived_clause(derived, room)
+        add([found], derived.sentence)
+        said += explains
+    own = [p for p in contract.patterns if p.section is not Stage.FORBID]
+    judged = judge_branches(contract, bench, own, said)
     evidence.begin("frame")
-    explaining = [p for p in contract.patterns if p.section is not Stage.FORBID]
-    explanations = explain(explaining, room)
+    # Whatever no branch explains is a violation in all of them, so the frame itself says it.
+    explaining = [*own, *(p for branch in contract.branches for p in branch.explaining)]
+    explanations = explain(explaining, room, said)
     add(_frame(contract, explanations, explaining, room, evidence), _frame_sentence(contract))
-    for clause in contract.require:
-        evidence.begin(clause.id)
-        if isinstance(clause, Condition):
-            add([condition(clause, room, evidence.history)], clause.sentence)
-        else:
-            add([require_pattern(clause, room, by_id, evidence.history)], clause.sentence)
+    for finding, sentence in bench.required(contract.require, by_id):
+        add([finding], sentence)
     schema = contract.document.answer.schema_
     if schema:
         add(
@@ -98,11 +102,24 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         evidence.begin(claim.id)
         add([condition(claim, room, evidence.history)], claim.sentence)
     evidence.begin("")
-    ordered = tuple(sorted(findings, key=_report_order))
+    alternatives = contract.alternatives
+    parts: list[Finding] = []
+    if alternatives is not None:
+        whole, *parts = combined(alternatives, judged)
+        add([whole], alternatives.sentence)
     clauses = tuple(
         ClauseTruth(name, stage, _kleene(f.truth for f in findings if f.clause == name), sentence)
         for name, (stage, sentence) in summaries.items()
     )
+    measured, counted, nearest = contract, explanations, tuple(findings)
+    if alternatives is not None:
+        chosen = best(judged)
+        measured = replace(contract, require=(*contract.require, *chosen.branch.require))
+        counted, nearest = chosen.explanations, (*findings, *chosen.findings)
+        if chosen.truth is Truth.HOLDS:
+            explanations = counted
+        findings += parts
+    ordered = report_order(findings)
     return Judgement(
         fold(clauses),
         _result(clauses, Result.TOOL),
@@ -110,7 +127,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         _result(clauses, Result.OUTCOME),
         clauses,
         ordered,
-        metrics(contract, diff, ordered, explanations, room),
+        metrics(measured, diff, nearest, counted, room),
         diff.deltas,
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
@@ -156,8 +173,14 @@ def _frame(
     return found
 
 
-def _report_order(finding: Finding) -> tuple[int, int, int]:
-    return (_TRUTHS[finding.truth], _STAGES.index(finding.stage), finding.rank)
+def report_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings as reports show them; those of branches follow what they are part of."""
+
+    def order(finding: Finding) -> tuple[int, bool, int, int]:
+        stage = _STAGES.index(finding.stage)
+        return _TRUTHS[finding.truth], "/" in finding.clause, stage, finding.rank
+
+    return tuple(sorted(findings, key=order))
 
 
 def _kleene(truths: Iterable[Truth]) -> Truth:

@@ -314,10 +314,10 @@ def _field_is(thing: Thing | Unknown | None, path: str, node: Node, world: World
     if thing is None:
         return FALSE
     wanted = evaluate(node, world, env)
-    return relate("==", _held(thing, path), wanted, world)
+    return relate("==", field_of(thing, path), wanted, world)
 
 
-def _held(thing: Thing | Unknown, path: str) -> Result:
+def field_of(thing: Thing | Unknown, path: str) -> Result:
     """What is known of a field, as the expressions see it."""
     if isinstance(thing, Unknown):
         return Unknown(thing.causes)
@@ -334,7 +334,7 @@ def _relation(relation: str, it: Thing | Unknown, new: Thing | Unknown | None, w
     """Whether a re-pointed reference links (has a new target) or unlinks (had an old one)."""
     kind, _, path = relation.partition(":")
     thing = new if kind == "link" else it
-    held = None if thing is None else _held(thing, path)
+    held = None if thing is None else field_of(thing, path)
     if isinstance(held, Unknown):
         world.causes |= held.causes
         return TRUE | FALSE

@@ -190,7 +190,8 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
     """`distinct`: enough different entities exist for this clause and the ones it names."""
     if not pattern.distinct:
         return None
-    group = [pattern, *(by_id[name] for name in pattern.distinct if name != pattern.id)]
+    others = [by_id[name] for name in pattern.distinct]
+    group = [pattern, *(other for other in others if other.id != pattern.id)]
     graph: nx.Graph[object] = nx.Graph()
     slots: list[object] = [(member.id, slot) for member in group for slot in range(member.low)]
     graph.add_nodes_from(slots)
@@ -208,12 +209,11 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
         return None
     if causes:
         return unknown(pattern.id, _STAGE, causes)
-    others = ", ".join(pattern.distinct)
     return fails(
         pattern.id,
         "not-distinct",
         _STAGE,
-        f"one change would have to count for both {pattern.id} and {others}",
+        f"one change would have to count for both {pattern.id} and {', '.join(pattern.distinct)}",
     )
 
 

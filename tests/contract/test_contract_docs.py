@@ -71,6 +71,10 @@ def test_the_generated_pages_are_as_the_code_says(name: str) -> None:
 
 
 def test_the_contract_in_the_docs_is_one() -> None:
-    [example] = re.findall(r"```yaml\n(.*?)```", CONTRACT, re.DOTALL)
+    example, *parts = re.findall(r"```yaml\n(.*?)```", CONTRACT, re.DOTALL)
     _, contract = parse_document(example.encode(), "docs/contract.md")
     assert contract.contract == "shop/refund"
+    head = "".join(f"{line}\n" for line in example.splitlines()[:5])
+    for part in parts:
+        own = "" if part.startswith("forbid") else "forbid: [{delete: customer}]\n"
+        parse_document((head + own + part).encode(), "docs/contract.md")

@@ -301,3 +301,15 @@ def test_the_deepest_value_a_state_may_hold_can_be_replayed() -> None:
 def test_verdicts_are_what_the_trials_say() -> None:
     assert {t.judgement.verdict for t in TRIALS.values()} == {MATCH, DIVERGE, INCONCLUSIVE}
     assert judged(BODY, BEFORE, BEFORE, answer={"n": 1}).verdict is DIVERGE
+
+
+def test_the_manifest_says_how_long_each_source_is_kept_and_who_may_see_it() -> None:
+    body = "forbid: [{delete: user}]\nevidence: {db: {retain: 30d, disclose: reviewer}, mail: {}}\n"
+    found = run(body, {}, {})
+    assert found.bundle.manifest["keeping"] == {
+        "db": {"retain": "30d", "disclose": "reviewer"},
+        "mail": {"retain": None, "disclose": "auditor"},
+    }
+    wider = {**found.bundle.manifest["keeping"], "db": {"retain": "30d", "disclose": "public"}}
+    with pytest.raises(BundleError, match="keeping"):
+        replay(resealed(found.bundle, dict(found.bundle.files), keeping=wider))

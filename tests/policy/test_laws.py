@@ -8,6 +8,7 @@ is drawn at random, any completion may be the witness against a guess.
 from __future__ import annotations
 
 from collections import Counter
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -85,6 +86,8 @@ def patterns(draw: st.DrawFn, section: str, index: int) -> str:
                 ]
             )
         )
+        if section != "forbid" and target == "delete: user" and draw(st.booleans()):
+            target += ", cascade: {item: {max: 1}, grant: {max: 1}}"
         return f"  - {{id: {section}-{index}, {target}}}\n"
     if operation == "link":
         target = draw(st.sampled_from(["link: grant", "unlink: grant", "any: [grant, log]"]))
@@ -115,6 +118,30 @@ def patterns(draw: st.DrawFn, section: str, index: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+DERIVED = (
+    "count(u for u in after.user)", "it.owner", "sum(i.n for i in after.item if i.t == it.t)",
+    "after.user[it.owner].id - 1", "max(i.owner for i in after.item if i.owner != null)",
+)  # fmt: skip
+
+
+@st.composite
+def branches(draw: st.DrawFn) -> str:
+    """`any_of`, `disputed` or neither, with two or three branches."""
+    kind = draw(st.sampled_from(["", "any_of:\n", "disputed:\n  because: it is\n  readings:\n"]))
+    if not kind:
+        return ""
+    text = kind
+    for name in "abc"[: draw(st.integers(2, 3))]:
+        text += f"    {name}:\n"
+        required = draw(st.sampled_from(["require", "forbid"]))
+        for section in dict.fromkeys((required, draw(st.sampled_from(["allow", "require"])))):
+            clauses = "".join(
+                draw(patterns(section, index)) for index in range(draw(st.integers(1, 2)))
+            )
+            text += f"      {section}:\n" + indent(clauses, " " * 6)
+    return text
+
+
 @st.composite
 def bodies(draw: st.DrawFn, forbidden: str = "", is_closed: bool = False) -> str:
     text = ""
@@ -135,6 +162,10 @@ def bodies(draw: st.DrawFn, forbidden: str = "", is_closed: bool = False) -> str
             clauses.append(f"  - {{id: {section}-c, that: {quoted(condition)}}}\n")
         if clauses:
             text += f"{section}:\n" + "".join(clauses)
+    text += draw(branches())
+    if draw(st.integers(0, 2)) == 0:
+        rule = draw(st.sampled_from(DERIVED))
+        text += f"derive: [{{field: item.n, is: {quoted(rule)}, because: the law needs it}}]\n"
     if draw(st.integers(0, 3)) == 0:
         rule = draw(
             st.sampled_from(["it.n == 1", 'before.user[1].role == "admin"', "it.t != null"])

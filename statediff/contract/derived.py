@@ -1,0 +1,132 @@
+"""Binding a derived field: an expression over one state, typed once and read on either side."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from statediff.contract.bound import Derived
+from statediff.contract.document import Derive
+from statediff.contract.english import derived_sentence, phrase
+from statediff.contract.kinds import comparable, describe, suggest, type_of_field
+from statediff.contract.patterns import Path, PatternBinder
+from statediff.contract.syntax import (
+    BOOL,
+    AnswerOf,
+    Canonical,
+    Compare,
+    Entities,
+    EntityT,
+    FieldOf,
+    Follow,
+    Loop,
+    Node,
+    Read,
+    Variable,
+    footprint,
+    walk,
+)
+from statediff.model.schema import EntityType, Field, Kind
+
+_N = TypeVar("_N", bound=Node)
+
+
+def derived_field(binder: PatternBinder, index: int, raw: Derive, name: str) -> Derived | None:
+    """The derived field, or None with the problems noted in the binder."""
+    path: Path = ("derive", index)
+    found = _field(binder, path, raw.field)
+    if found is None:
+        return None
+    entity, spec = found
+    node = binder.expression((*path, "is"), raw.is_, {"it": EntityT(entity.name)}, boolean=False)
+    if node is None:
+        return None
+    kind = binder.policy.kind_of(entity.name, spec.name) or spec.kind
+    held = type_of_field(kind, spec.reference)
+    wrong = _not_of_one_state(node)
+    if wrong is not None:
+        hint = "write `it.FIELD` and `after.TYPE`; for the state before, statediff reads the same"
+        binder.problem((*path, "is"), wrong, hint)
+    elif kind is Kind.FLOAT:
+        binder.problem(
+            (*path, "field"),
+            f"{raw.field} is a binary floating-point number, which equals nothing exactly",
+            "canonicalize the field with decimal@1",
+        )
+    elif not comparable(held, node.type):
+        binder.problem(
+            (*path, "is"), f"{raw.field} is {describe(held)}, this is {describe(node.type)}"
+        )
+    else:
+        return _bound(binder, entity, spec, raw, name, node)
+    return None
+
+
+def _bound(
+    binder: PatternBinder, entity: EntityType, spec: Field, raw: Derive, name: str, node: Node
+) -> Derived:
+    own = f"the {entity.name.replace('_', ' ')}"
+    sentence = derived_sentence(entity.name, spec.name, phrase(node, own))
+    local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
+    apply = binder.policy.literal(entity.name, spec.name)
+    if apply is not None:
+        node = Canonical(node.type, 0, node, entity.name, spec.name, apply)
+    it = Variable(EntityT(entity.name), 0, "it")
+    field = FieldOf(node.type, 0, it, entity.name, spec.name, spec.is_nullable)
+    after = Compare(BOOL, 0, "==", field, node, f"it.{spec.name} == {raw.is_}")
+    before = on_side(after, "before")
+    reads = footprint(after) | footprint(before) | {Read("delta", entity.name, spec.name)}
+    return Derived(name, entity.name, spec.name, after, before, sentence, reads, local)
+
+
+def _field(binder: PatternBinder, path: Path, named: str) -> tuple[EntityType, Field] | None:
+    holder, _, member = named.rpartition(".")
+    entity = binder.schema.by_name.get(holder)
+    at: Path = (*path, "field")
+    if entity is None:
+        known = suggest(holder, binder.schema.by_name) or "write TYPE.FIELD"
+        binder.problem(at, f"unknown entity type `{holder or named}`", known)
+        return None
+    spec = entity.by_name.get(member)
+    rule = binder.policy.excluded(entity.name, member) or binder.policy.excluded(entity.name, "")
+    if spec is None:
+        binder.problem(at, f"{holder} has no field `{member}`", suggest(member, entity.by_name))
+    elif entity.is_keyless:
+        binder.problem(at, f"{holder} has no key, so none of its rows has a value before and after")
+    elif member in entity.key:
+        binder.problem(at, f"{named} is part of a key; a key is never derived")
+    elif rule is not None:
+        binder.problem(at, f"{named} lies outside the boundary ({rule})", code="boundary")
+    else:
+        return entity, spec
+    return None
+
+
+def _not_of_one_state(node: Node) -> str | None:
+    for part in walk(node):
+        if isinstance(part, Entities) and part.root != "after":
+            return f"`{part.root}.{part.entity}`: a derived field is a function of one state"
+        if isinstance(part, AnswerOf):
+            return f"`answer.{part.name}`: a derived field is a function of one state"
+    return None
+
+
+def on_side(node: _N, side: str) -> _N:
+    """The same expression with its whole types read on the other side of the run."""
+    if isinstance(node, Entities):
+        return replace(node, root=side)
+    changed: dict[str, Any] = {}
+    for spec in fields(node):
+        value = getattr(node, spec.name)
+        if isinstance(value, Node):
+            changed[spec.name] = on_side(value, side)
+        elif isinstance(value, tuple) and any(isinstance(item, (Node, Loop)) for item in value):
+            changed[spec.name] = tuple(_item_on_side(item, side) for item in value)
+    return replace(node, **changed)
+
+
+def _item_on_side(item: Any, side: str) -> Any:
+    if isinstance(item, Loop):
+        conditions = tuple(on_side(c, side) for c in item.conditions)
+        return replace(item, source=on_side(item.source, side), conditions=conditions)
+    return on_side(item, side) if isinstance(item, Node) else item

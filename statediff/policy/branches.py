@@ -1,0 +1,164 @@
+"""Alternatives: branches judged whole, each with its own frame (DESIGN.md §4).
+
+`any_of` HOLDS if one branch HOLDS and FAILS if all FAIL. `disputed` HOLDS only if all readings do,
+FAILS only if all FAIL; where they are decided and differ it is UNKNOWN, `contract-ambiguity`. A
+branch is the conjunction of its clauses and its frame, in which the contract's own patterns and the
+branch's explain. Findings of a branch are named `BRANCH/CLAUSE`; they are parts of the one clause
+`any_of` or `disputed`, which alone counts for the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from statediff.contract.bound import Alternatives, Branch, Contract, Pattern
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.findings import fails, holds, unknown
+from statediff.policy.frame import Explanation, Said, explain, frame
+from statediff.policy.sections import Bench
+
+_STAGE: Final = Stage.REQUIRE
+_BEST: Final = {Truth.HOLDS: 0, Truth.UNKNOWN: 1, Truth.FAILS: 2}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One branch with what was found of it."""
+
+    branch: Branch
+    truth: Truth
+    findings: tuple[Finding, ...]
+    explanations: tuple[Explanation, ...]
+
+    def of(self, truth: Truth) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.truth is truth)
+
+    @property
+    def first(self) -> Finding:
+        """The violation that says best why it is not this branch.
+
+        What is unexplained comes last: where a required change is missing, whatever was done
+        instead is unexplained.
+        """
+        return min(self.of(Truth.FAILS), key=lambda f: f.stage is Stage.FRAME)
+
+
+def judge_branches(
+    contract: Contract, bench: Bench, outer: Sequence[Pattern], more: Iterable[Said]
+) -> tuple[Judged, ...]:
+    """Every branch, judged whole, in the order of the contract.
+
+    `outer` are the contract's own explaining patterns; `more` is what explains beside patterns.
+    """
+    said = tuple(more)
+    by_id = {p.id: p for p in contract.patterns}
+    return tuple(
+        _judged(contract, branch, bench, (*outer, *branch.explaining), said, by_id)
+        for branch in contract.branches
+    )
+
+
+def _judged(
+    contract: Contract,
+    branch: Branch,
+    bench: Bench,
+    explaining: Sequence[Pattern],
+    more: tuple[Said, ...],
+    outer: dict[str, Pattern],
+) -> Judged:
+    own = {p.id.partition("/")[2]: p for p in branch.explaining}
+    findings = [found for found, _ in bench.forbidden(branch.forbid)]
+    bench.begin(f"{branch.name}/frame")
+    explanations = explain(explaining, bench.room, more)
+    if not contract.frame_is_open:
+        framed = frame(explanations, explaining, bench.room)
+        findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
+    findings += [found for found, _ in bench.required(branch.require, {**outer, **own})]
+    truths = {f.truth for f in findings}
+    truth = next((t for t in (Truth.FAILS, Truth.UNKNOWN) if t in truths), Truth.HOLDS)
+    return Judged(branch, truth, tuple(findings), explanations)
+
+
+def best(judged: Sequence[Judged]) -> Judged:
+    """The branch the numbers are about: the first that holds, else the one nearest to it.
+
+    Nearest: undecided before failed, then fewest failing clauses, then the contract's order.
+    """
+    return min(judged, key=lambda j: (_BEST[j.truth], len({f.clause for f in j.of(Truth.FAILS)})))
+
+
+def combined(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    """The finding of the whole, first, and those findings of branches that belong to its truth."""
+    return (_disputed if alternatives.is_disputed else _any_of)(alternatives, judged)
+
+
+def _any_of(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    right = [j for j in judged if j.truth is Truth.HOLDS]
+    if right:
+        return _all_hold(alternatives, right[:1])
+    if all(j.truth is Truth.FAILS for j in judged):
+        return _all_fail(alternatives, judged)
+    return _open(alternatives, judged)
+
+
+def _disputed(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    truths = {j.truth for j in judged}
+    if truths == {Truth.HOLDS}:
+        return _all_hold(alternatives, judged)
+    if truths == {Truth.FAILS}:
+        return _all_fail(alternatives, judged)
+    if not truths >= {Truth.HOLDS, Truth.FAILS}:
+        return _open(alternatives, judged)
+    right = ", ".join(j.branch.name for j in judged if j.truth is Truth.HOLDS)
+    wrong = [j for j in judged if j.truth is Truth.FAILS]
+    first = wrong[0].first
+    sentence = f"right by {right}, but {_why(wrong[0])}; {alternatives.because}"
+    found = Finding(
+        alternatives.id,
+        "contract-ambiguity",
+        _STAGE,
+        Truth.UNKNOWN,
+        sentence,
+        "policy",
+        first.deltas,
+        first.evidence,
+        first.witness,
+        (f"which reading is meant: {', '.join(j.branch.name for j in judged)}",),
+        first.rank,
+    )
+    return (found,)
+
+
+def _all_hold(alternatives: Alternatives, right: Sequence[Judged]) -> tuple[Finding, ...]:
+    text = f"all of {', '.join(j.branch.name for j in right)} holds"
+    return (
+        holds(alternatives.id, _STAGE, text),
+        *(f for j in right for f in j.findings),
+    )
+
+
+def _all_fail(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    nearest = best(judged)
+    ordered = (nearest, *(j for j in judged if j is not nearest))
+    first = nearest.first
+    text = "; ".join(_why(j) for j in ordered)
+    found = replace(
+        fails(alternatives.id, "no-branch-holds", _STAGE, text),
+        deltas=first.deltas,
+        evidence=first.evidence,
+        witness=first.witness,
+        rank=first.rank,
+    )
+    return found, *(f for j in ordered for f in j.of(Truth.FAILS))
+
+
+def _why(judged: Judged) -> str:
+    return f"not {judged.first.clause}: {judged.first.sentence}"
+
+
+def _open(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    waiting = [f for j in judged if j.truth is Truth.UNKNOWN for f in j.of(Truth.UNKNOWN)]
+    missing = {cause for f in waiting for cause in f.missing}
+    return unknown(alternatives.id, _STAGE, missing), *waiting

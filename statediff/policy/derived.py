@@ -1,0 +1,151 @@
+"""Derived fields: kept by the system, so that a field equals its expression or moved as it moved.
+
+A clause of its own, which fails of any entity whose field did neither; and an explanation for the
+change of exactly that field, entity by entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from statediff.contract.bound import Derived
+from statediff.contract.evaluation import evaluate, outcomes
+from statediff.contract.relations import equal, exact, finite
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Result,
+    Seen,
+    Thing,
+    TooCostly,
+    Undefined,
+    Unknown,
+)
+from statediff.model.delta import Delta, Op
+from statediff.model.values import Key, key_order, show_key
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import doubt_causes, fails, holds, last, unknown
+from statediff.policy.frame import Said
+from statediff.policy.matching import COME, GONE, TOO_COSTLY, Judge
+from statediff.policy.witness import deciding
+
+_STAGE = Stage.REQUIRE
+
+
+@dataclass
+class _Checked:
+    """What is known of the entities looked at; `open` is why others may be wrong."""
+
+    masks: dict[Any, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    created: set[Any] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    wrong: tuple[str, str, tuple[Delta, ...], tuple[Seen, ...]] | None = None
+    """(code, sentence, deltas, trail) of the first entity of which the clause fails."""
+
+
+def derived_clause(rule: Derived, judge: Judge) -> tuple[Finding, tuple[Said, ...]]:
+    """The finding of a derived field, and what it says of the deltas of that field."""
+    deltas = {
+        key_order(d.key): d
+        for change in judge.changes
+        if change.type == rule.type and change.op is Op.UPDATE
+        for d in change.deltas
+        if d.path == rule.field
+    }
+    checked = _Checked()
+    for key, now in _entities(rule, judge, checked):
+        mask, causes, seen, reason = _kept(rule, judge, key, now, key_order(key) in checked.created)
+        checked.masks[key_order(key)] = mask, causes
+        if mask == TRUE:
+            continue
+        if mask & TRUE:
+            checked.open |= causes or {reason or f"{rule.type} {show_key(key)}"}
+        elif checked.wrong is None:
+            delta = deltas.get(key_order(key))
+            code, text = "derived-wrong", f"{rule.type} {show_key(key)}: {deciding(seen, FALSE)}"
+            if mask == UNDEFINED:
+                code, text = "undefined", reason
+            checked.wrong = code, text, () if delta is None else (delta,), seen
+    said = tuple(
+        Said(delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes)
+        for order, delta in deltas.items()
+        for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
+    )
+    if checked.wrong is not None:
+        code, text, changed, seen = checked.wrong
+        return fails(rule.id, code, _STAGE, text, changed, seen), said
+    if checked.open:
+        return unknown(rule.id, _STAGE, checked.open, (), tuple(deltas.values())), said
+    return holds(rule.id, _STAGE, "the field is kept", tuple(deltas.values())), said
+
+
+def _entities(rule: Derived, judge: Judge, checked: _Checked) -> Iterator[tuple[Key, Thing]]:
+    """The entities after the run of which the clause could fail; notes what it cannot see.
+
+    Where nothing that the expression reads changed, only the changed entities could.
+    """
+    reads = {r.type for r in rule.reads if r.root in ("before", "after")}
+    doubts = [d for d in judge.doubts if d.type in reads]
+    own = [c for c in judge.changes if c.type == rule.type]
+    come = {key_order(c.key) for c in own if c.op in COME}
+    gone = {key_order(c.key) for c in own if c.op in GONE} - come
+    touched = {key_order(c.key): c.key for c in own}
+    touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
+    checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
+    checked.created = come
+    moved = any(c.type in reads for c in judge.changes) or bool(doubts)
+    if moved and not rule.is_row_local:
+        fields = judge.world(rule.reads).fields_of(rule.type)
+        for key, row in judge.after.rows(rule.type, fields):
+            touched.pop(key_order(key), None)
+            if key_order(key) not in gone:
+                yield key, Thing("after", rule.type, key, row)
+    for order in sorted(touched.keys() - gone):
+        yield touched[order], judge.thing("after", rule.type, touched[order])
+
+
+def _kept(
+    rule: Derived, judge: Judge, key: Key, now: Thing, is_created: bool
+) -> tuple[int, frozenset[str], tuple[Seen, ...], str]:
+    """Whether the field equals the expression after the run, or moved as it moved."""
+    world = judge.world(rule.reads)
+    try:
+        mask = outcomes(rule.after, world, {"it": now})
+        seen = tuple(world.seen)
+        then = None if is_created else _then(judge, rule.type, key)
+        if mask != TRUE and then is not None:
+            old, new = ({"it": then}, {"it": now})
+            moved = _moved_alike(
+                evaluate(rule.before.left, world, old),
+                evaluate(rule.after.left, world, new),
+                evaluate(rule.before.right, world, old),
+                evaluate(rule.after.right, world, new),
+            )
+            mask = TRUE if moved == TRUE else mask | (moved & TRUE)
+    except TooCostly:
+        return TRUE | FALSE | UNDEFINED, frozenset({TOO_COSTLY}), (), TOO_COSTLY
+    return mask, frozenset(world.causes), seen, last(world.undefined) if mask & UNDEFINED else ""
+
+
+def _then(judge: Judge, type_name: str, key: Key) -> Thing | None:
+    """The entity before the run; None where it was not there."""
+    then = judge.thing("before", type_name, key)
+    is_known = then.row is not None or not judge.before.enumeration(type_name).is_complete
+    return then if is_known else None
+
+
+def _moved_alike(field_0: Result, field_1: Result, value_0: Result, value_1: Result) -> int:
+    """Whether the field moved exactly as the expression did; what is undefined can only stay."""
+    if any(isinstance(part, Unknown) for part in (field_0, field_1, value_0, value_1)):
+        return TRUE | FALSE
+    if isinstance(value_0, Undefined) or isinstance(value_1, Undefined):
+        both = isinstance(value_0, Undefined) and isinstance(value_1, Undefined)
+        return TRUE if both and equal(field_0, field_1) else FALSE
+    if all(finite(part) for part in (field_0, field_1, value_0, value_1)):
+        alike = exact(field_1) - exact(field_0) == exact(value_1) - exact(value_0)
+    else:
+        alike = equal(field_0, field_1) and equal(value_0, value_1)
+    return TRUE if alike else FALSE

@@ -1,0 +1,48 @@
+"""The clauses of one section, judged one after the other: forbidden or required."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from statediff.contract.bound import Condition, Pattern
+from statediff.model.readings import History
+from statediff.model.values import Unobserved
+from statediff.model.verdict import Finding
+from statediff.policy.conditions import condition
+from statediff.policy.forbid import forbid_pattern
+from statediff.policy.matching import Change, Judge
+from statediff.policy.require import require_pattern
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What clauses are judged by: the room, all changes that Γ may match, and the history."""
+
+    room: Judge
+    everything: tuple[Change, ...]
+    """The changes with those that ν hides: ν may not hide what Γ matches."""
+    history: History | Unobserved
+    begin: Callable[[str], None]
+
+    def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[tuple[Finding, str]]:
+        """The finding of each clause of Γ, with the clause's sentence."""
+        for clause in clauses:
+            self.begin(clause.id)
+            if isinstance(clause, Condition):
+                yield condition(clause, self.room, self.history), clause.sentence
+            else:
+                found = forbid_pattern(clause, self.room, self.everything, self.history)
+                yield found, clause.sentence
+
+    def required(
+        self, clauses: tuple[Pattern | Condition, ...], by_id: Mapping[str, Pattern]
+    ) -> Iterator[tuple[Finding, str]]:
+        """The finding of each clause of Φ, with the clause's sentence."""
+        for clause in clauses:
+            self.begin(clause.id)
+            if isinstance(clause, Condition):
+                yield condition(clause, self.room, self.history), clause.sentence
+            else:
+                found = require_pattern(clause, self.room, by_id, self.history)
+                yield found, clause.sentence

@@ -1,0 +1,250 @@
+"""Derived fields and cascades: what the system itself does beside the agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statediff.errors import ContractError
+from statediff.evaluate import replay
+from tests.judging import (
+    CUT,
+    DIVERGE,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    document,
+    finding,
+    item,
+    run,
+    state,
+    truths,
+    user,
+)
+
+# The name of a user is the number of items that the user owns, and more exotic things.
+DERIVE = """
+require: [{create: item, count: {min: 1}}]
+derive:
+  - id: kept
+    field: item.n
+    is: count(i for i in after.item if i.owner == it.owner)
+    because: the system counts the items of an owner
+"""
+
+
+def trial(body: str, before: Any, after: Any, **more: Any) -> Any:
+    found = run(body, before, after, **more)
+    assert document(replay(found.bundle)) == document(found.judgement)
+    return found.judgement
+
+
+def owned(*numbers: Any) -> list[Any]:
+    return [item(key, n, owner=1) for key, n in enumerate(numbers, 1)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "truth", "frame"),
+    [
+        ((1,), (2, 2), HOLDS, HOLDS),  # equal before and after
+        ((5,), (6, 2), HOLDS, HOLDS),  # wrong before, and moved as the expression
+        ((5,), (2, 2), HOLDS, HOLDS),  # wrong before, put right
+        ((5,), (5, 2), FAILS, HOLDS),  # wrong before, and did not move
+        ((1,), (1, 2), FAILS, HOLDS),  # forgotten
+        ((1,), (3, 2), FAILS, FAILS),  # moved otherwise
+        ((1,), (2, 3), FAILS, HOLDS),  # the created one is wrong
+        ((1,), (HIDDEN, 2), UNKNOWN, UNKNOWN),
+        ((HIDDEN,), (2, 2), HOLDS, UNKNOWN),
+        ((HIDDEN,), (3, 2), UNKNOWN, UNKNOWN),
+        ((None,), (2, 2), HOLDS, HOLDS),
+        ((None,), (None, 2), FAILS, HOLDS),
+    ],
+)  # fmt: skip
+def test_a_derived_field_equals_its_expression_or_moved_with_it(
+    before: Any, after: Any, truth: Any, frame: Any
+) -> None:
+    judgement = trial(DERIVE, {"item": owned(*before)}, {"item": owned(*after)})
+    found = truths(judgement)
+    assert (found["kept"], found["frame"]) == (truth, frame)
+
+
+def test_a_derivation_explains_that_field_of_that_entity_and_nothing_else() -> None:
+    before = {"item": [*owned(1), item(9, 1, owner=2)]}
+    moved = {"item": [*owned(2, 2), item(9, 2, owner=2)]}
+    judgement = trial(DERIVE, before, moved)
+    assert judgement.explained_by[0] == ("item[1].n", ("kept",))
+    assert dict(judgement.explained_by)["item[9].n"] == ()
+    assert finding(judgement, "kept").code == "derived-wrong"
+    assert finding(judgement, "kept").sentence == "item 9: 2 ≠ 1"
+    other = {"item": [{**owned(2)[0], "t": "b"}, owned(2, 2)[1], item(9, 1, owner=2)]}
+    assert finding(trial(DERIVE, before, other), "frame").deltas == ("item[1].t",)
+
+
+def test_a_derivation_is_no_requirement_in_the_numbers() -> None:
+    metrics = trial(DERIVE, {"item": owned(1)}, {"item": owned(2, 2)}).metrics
+    assert (metrics.precision, metrics.recall) == (1, 1)
+
+
+def test_an_entity_nobody_saw_may_be_wrong() -> None:
+    judgement = trial(DERIVE, {"item": owned(1)}, state({"item": owned(2, 2)}, {"item": CUT}))
+    assert truths(judgement)["kept"] is UNKNOWN
+
+
+ROW_LOCAL = """
+allow: [{update: item, fields: [n]}]
+derive: [{id: kept, field: item.owner, is: 'it.n', because: the system copies it}]
+require: [{id: some, that: '1 == 1'}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "truth"),
+    [
+        (item(1, 1, owner=1), item(1, 2, owner=2), HOLDS),
+        (item(1, 1, owner=1), item(1, 2, owner=1), FAILS),
+        (item(1, 1, owner=5), item(1, 1, owner=5), HOLDS),
+        (item(1, 1, owner=1), item(1, HIDDEN, owner=1), UNKNOWN),
+    ],
+)
+def test_an_expression_over_the_entity_alone_is_asked_of_what_changed(
+    before: Any, after: Any, truth: Any
+) -> None:
+    assert truths(trial(ROW_LOCAL, {"item": [before]}, {"item": [after]}))["kept"] is truth
+
+
+UNDEFINED = """
+require: [{id: some, that: '1 == 1'}]
+derive: [{id: kept, field: item.n, is: 'after.user[it.owner].id + 1', because: the test says so}]
+allow: [{update: item, fields: [owner, t]}, {any: user}]
+"""
+
+
+def test_what_is_undefined_before_and_after_may_only_stay() -> None:
+    lost = {"item": [item(1, 4, owner=9)]}
+    assert truths(trial(UNDEFINED, lost, lost))["kept"] is HOLDS
+    moved = {"item": [item(1, 4, owner=9)], "user": [user(1)]}
+    assert truths(trial(UNDEFINED, lost, moved))["kept"] is HOLDS
+    broken = trial(UNDEFINED, {"item": [item(1, 2, owner=1)], "user": [user(1)]}, lost)
+    assert finding(broken, "kept").code == "undefined"
+
+
+@pytest.mark.parametrize(
+    ("derive", "said"),
+    [
+        ("{field: item.n, is: count(i for i in before.item), because: why}", "of one state"),
+        ("{field: item.n, is: count(i for i in created.item), because: why}", "of one state"),
+        ("{field: item.m, is: '1', because: why}", "no field `m`"),
+        ("{field: itm.n, is: '1', because: why}", "unknown entity type"),
+        ("{field: n, is: '1', because: why}", "TYPE.FIELD"),
+        ("{field: item.id, is: '1', because: why}", "part of a key"),
+        ("{field: log.n, is: '1', because: why}", "no key"),
+        ("{field: item.n, is: '\"x\"', because: why}", "item.n is a number"),
+        ("{field: item.n, is: '1'}", "because"),
+        ("{field: item.n, is: them.n, because: why}", "them"),
+    ],
+)
+def test_what_is_no_derivation_is_refused_with_its_place(derive: str, said: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        run(f"forbid: [{{delete: user}}]\nderive:\n  - {derive}\n", {}, {})
+    problem = caught.value.problems[0]
+    assert said in f"{problem.message} {problem.hint}", problem
+    assert problem.line == 8
+
+
+# ---------------------------------------------------------------- cascade
+
+CASCADE = """
+require:
+  - {id: gone, delete: user, where: 'it.id == 1', cascade: {item: {max: 2}, grant: {max: 1}}}
+"""
+USERS = [user(1), user(2)]
+
+
+def cascading(items: Any, grants: Any = (), **more: Any) -> Any:
+    before = {"user": USERS, "item": items, "grant": grants}
+    return trial(CASCADE, before, {"user": [user(2)], **more})
+
+
+def test_rows_of_a_deleted_entity_go_with_it_up_to_a_number() -> None:
+    grants = [{"user": 1, "item": 1}]
+    judgement = cascading([item(1, owner=1), item(2, owner=1)], grants)
+    assert judgement.verdict is MATCH
+    assert dict(judgement.explained_by)["item[1]"] == ("gone/cascade",)
+    assert judgement.metrics.precision == 1
+    too_many = cascading([item(key, owner=1) for key in (1, 2, 3)])
+    assert too_many.verdict is DIVERGE
+    assert {f.deltas for f in too_many.findings if f.clause == "frame"} == {
+        ("item[1]",), ("item[2]",), ("item[3]",),
+    }  # fmt: skip
+
+
+def test_rows_of_another_entity_do_not() -> None:
+    judgement = cascading([item(1, owner=1), item(2, owner=2), item(3, owner=None)])
+    unexplained = {d for f in judgement.findings if f.clause == "frame" for d in f.deltas}
+    assert unexplained == {"item[2]", "item[3]"}
+
+
+def test_rows_that_came_do_not_go_with_what_was_deleted() -> None:
+    assert cascading([], item=[item(1, owner=1)]).verdict is DIVERGE
+
+
+def test_an_update_does_not_go_with_it_either() -> None:
+    assert cascading([item(1, 1, owner=1)], item=[item(1, 2, owner=1)]).verdict is DIVERGE
+
+
+def test_rows_come_with_a_created_entity() -> None:
+    body = "require: [{create: user, cascade: {item: {max: 1}}}]\n"
+    after = {"user": [user(1)], "item": [item(1, owner=1)]}
+    assert trial(body, {}, after).verdict is MATCH
+    assert trial(body, {}, {**after, "item": [item(1, owner=2)]}).verdict is DIVERGE
+
+
+@pytest.mark.parametrize(
+    ("items", "coverage", "frame"),
+    [
+        ([item(1, owner=HIDDEN)], {}, UNKNOWN),
+        ([item(1, owner=1)], {"item": CUT}, UNKNOWN),
+        ([item(1, owner=2)], {"user": CUT}, UNKNOWN),
+        ([item(key, owner=1) for key in (1, 2, 3)], {}, FAILS),
+        ([item(1, owner=1), item(2, owner=1), item(3, owner=HIDDEN)], {}, UNKNOWN),
+    ],
+)
+def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
+    items: Any, coverage: Any, frame: Any
+) -> None:
+    before = state({"user": USERS, "item": items}, coverage)
+    judgement = trial(CASCADE, before, {"user": [user(2)]})
+    assert truths(judgement)["frame"] is frame
+
+
+def test_an_entity_that_may_have_gone_may_have_taken_its_rows_with_it() -> None:
+    body = "allow: [{delete: user, cascade: {item: {max: 1}}}]\nforbid: [{create: item}]\n"
+    before = {"user": [user(1)], "item": [item(1, owner=1)]}
+    assert trial(body, before, {}).verdict is MATCH
+    assert trial(body, before, {"user": [user(1)]}).verdict is DIVERGE
+    assert trial(body, before, state({}, {"user": CUT})).verdict is INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("clause", "said"),
+    [
+        ("{update: item, cascade: {user: {max: 1}}}", "user refers to no item"),
+        ("{delete: user, cascade: {itm: {max: 1}}}", "unknown entity type"),
+        ("{delete: user, cascade: {item: {max: 0}}}", "at least 1"),
+        ("{delete: user, cascade: {item: {}}}", "max"),
+    ],
+)
+def test_what_is_no_cascade_is_refused(clause: str, said: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        run(f"forbid: [{{create: doc}}]\nallow: [{clause}]\n", {}, {})
+    problem = caught.value.problems[0]
+    assert said in f"{problem.message} {problem.hint}", problem
+
+
+def test_a_forbidden_change_takes_nothing_with_it() -> None:
+    with pytest.raises(ContractError, match="explains nothing"):
+        run("forbid: [{delete: user, cascade: {item: {max: 1}}}]\n", {}, {})
