@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks import diff, trial
+from benchmarks import clauses, diff, trial
 
 if __name__ == "__main__":
     trial.main()
+    clauses.main()
     diff.main()

@@ -97,12 +97,20 @@ class World:
     causes: set[str] = field(default_factory=set)
     undefined: list[str] = field(default_factory=list)
     steps: int = 0
+    is_paid: bool = False
+    """Set while the rows of a swept type are evaluated: they cost a step each, however read."""
 
     def view(self, side: str) -> View:
         return self.before if side == "before" else self.after
 
     def step(self) -> None:
-        self.steps += 1
+        """One step more, unless what is evaluated was paid for by `charge`."""
+        if not self.is_paid:
+            self.charge(1)
+
+    def charge(self, steps: int) -> None:
+        """That many steps more; `TooCostly` where the clause has used up its own."""
+        self.steps += steps
         if self.steps > MAX_STEPS:
             raise TooCostly
 

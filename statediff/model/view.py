@@ -6,11 +6,13 @@ the bundle can hold exactly what the decision read. Replay uses a view over a bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from statediff.model.schema import Schema
+import pyarrow as pa
+
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import Coverage, Enumeration, Row, State
 from statediff.model.values import Key, key_order
 
@@ -36,6 +38,23 @@ class View(Protocol):
 
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         """Every known entity in key order; each row has at least `fields`."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A whole type as it is stored: `batches` in key order, `rows` of them in all."""
+
+    type: EntityType
+    rows: int
+    batches: Iterable[pa.RecordBatch]
+
+
+@runtime_checkable
+class ColumnarView(View, Protocol):
+    """A view that may show a type as it is stored, where that is what its rows say."""
+
+    def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
+        """What `rows` of the same arguments would give; None where only `rows` can."""
 
 
 class StateView:
@@ -76,6 +95,14 @@ class StateView:
         whole = self._canonicalizer is not None and self._canonicalizer.touches(type_name)
         for key, row in table.rows(None if whole else fields):
             yield key, self._canonical(type_name, row)
+
+    def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
+        if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
+            return None
+        if self._canonicalizer is not None and self._canonicalizer.touches(type_name):
+            return None
+        table = self._state.tables[type_name]
+        return Columns(table.type, table.row_count, table.batches())
 
     def _canonical(self, type_name: str, row: Row) -> Row:
         if self._canonicalizer is None or not self._canonicalizer.touches(type_name):
@@ -147,3 +174,11 @@ class RecordingView:
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         self._ledger.scan(Scan(self._side, type_name, fields))
         return self._view.rows(type_name, fields)
+
+    def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
+        found = None
+        if isinstance(self._view, ColumnarView):
+            found = self._view.columns(type_name, fields)
+        if found is not None:
+            self._ledger.scan(Scan(self._side, type_name, fields))
+        return found

@@ -1,0 +1,177 @@
+"""Operations on evaluated results: no recursion, no names, only what three values make of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain
+
+from statediff.contract.columnar import NOTHING, Partial
+from statediff.contract.relations import exact, finite, order, plain
+from statediff.contract.syntax import Entities, FieldOf
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Result,
+    Thing,
+    Undefined,
+    Unknown,
+    World,
+    note,
+)
+from statediff.model.state import Coverage
+from statediff.model.values import ABSENT, Absent, Excluded, Key, Map, Observed, Unobserved
+
+
+def as_condition(result: Result, world: World) -> int:
+    """The outcomes of a result that stands as a condition."""
+    match result:
+        case True:
+            return TRUE
+        case False:
+            return FALSE
+        case Unknown():
+            note(result, world)
+            wide = result.maybe_null or result.maybe_undefined
+            return TRUE | FALSE | (UNDEFINED if wide else 0)
+        case Undefined(reason):
+            world.undefined.append(reason)
+            return UNDEFINED
+        case _:
+            pass
+    world.undefined.append("null or absent is used as a condition")
+    return UNDEFINED
+
+
+def member_by_key(left: Result, right: Entities, world: World) -> int:
+    """The outcomes of `left in before.TYPE`."""
+    if isinstance(left, Undefined):
+        world.undefined.append(left.reason)
+        return UNDEFINED
+    if isinstance(left, Unknown):
+        note(left, world)
+        return TRUE | FALSE | (UNDEFINED if left.maybe_undefined else 0)
+    if left is None or isinstance(left, Absent):
+        return FALSE
+    found = look(right.root, right.entity, (plain(left),), world)
+    if isinstance(found, Absent):
+        return FALSE
+    if isinstance(found, Unknown):
+        note(found, world)
+        return TRUE | FALSE
+    return TRUE
+
+
+def look(side: str, entity: str, key: Key, world: World) -> Result:
+    """The entity; ABSENT only where the enumeration is complete."""
+    view = world.view(side)
+    enumeration = view.enumeration(entity)
+    if enumeration.coverage is not Coverage.UNOBSERVED:
+        row = view.row(entity, _match_kind(key))
+        if row is not None:
+            return Thing(side, entity, key, row)
+        if enumeration.is_complete:
+            return ABSENT
+    return Unknown(frozenset({f"{entity} {side}: {enumeration.cause}"}), False, True)
+
+
+def _match_kind(key: Key) -> Key:
+    """Integral numbers look up integer keys however they are written."""
+    return tuple(
+        int(p) if isinstance(p, Decimal) and p == p.to_integral_value() else p for p in key
+    )
+
+
+def field_value(node: FieldOf, holder: Result) -> Result:
+    """The field of what `node.entity` evaluated to."""
+    match holder:
+        case Undefined():
+            return holder
+        case Absent() | None:
+            return Undefined(f"{node.entity_type} is absent, so it has no {node.field}")
+        case Unknown():
+            return Unknown(holder.causes, node.is_nullable, holder.maybe_undefined)
+        case _:
+            pass
+    if not isinstance(holder, Thing):
+        raise TypeError(f"not an entity: {holder!r}")
+    if holder.row is None:
+        return Unknown(frozenset({holder.cause}), node.is_nullable, False)
+    observed: Observed = holder.row.get(node.field, ABSENT)
+    for name in node.part:
+        if isinstance(observed, Map):
+            observed = observed.get(name)
+        elif not isinstance(observed, Unobserved):
+            return Undefined(f"{node.field} has no part {name}")
+    if isinstance(observed, Unobserved):
+        where = f"{node.entity_type}.{node.field}"
+        return Unknown(frozenset({f"{where} {holder.side}: {observed.cause}"}), node.is_nullable)
+    if isinstance(observed, Excluded):
+        return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))
+    return observed
+
+
+def arithmetic(op: str, left: Result, right: Result) -> Result:
+    """`left op right`, exact."""
+    for side in (left, right):
+        if isinstance(side, Undefined):
+            return side
+    for side in (left, right):
+        if not isinstance(side, Unknown) and not finite(side):
+            return Undefined("arithmetic on null, absent or something that is not a number")
+    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
+    if op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
+        return Undefined("division by zero")
+    if unknown:
+        causes = frozenset(chain.from_iterable(u.causes for u in unknown))
+        wide = any(u.maybe_null or u.maybe_undefined for u in unknown)
+        return Unknown(causes, False, wide or (op == "/" and isinstance(right, Unknown)))
+    x, y = exact(left), exact(right)
+    return {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
+
+
+def unary(name: str, value: Result) -> Result:
+    """`abs` or `len` of a result."""
+    if isinstance(value, Undefined):
+        return value
+    if isinstance(value, Unknown):
+        return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
+    if name == "abs":
+        return abs(exact(value)) if finite(value) else Undefined("abs of null or absent")
+    if isinstance(value, (str, tuple)):
+        return len(value)
+    return Undefined("len of null, absent or a value without length")
+
+
+def aggregate(
+    name: str, values: list[Result], causes: set[str], reason: str, beside: Partial = NOTHING
+) -> Result:
+    """`sum`, `min`, `max` or `count` of collected elements; `reason` if one is undefined.
+
+    `beside` are further elements, of which columns say enough.
+    """
+    if reason and not causes:
+        return Undefined(reason)
+    if causes:
+        return Unknown(frozenset(causes), False, name != "count" or bool(reason))
+    if name == "count":
+        return len(values) + beside.count
+    if any(v is None or isinstance(v, Absent) for v in values):
+        return Undefined(f"{name} over null or absent")
+    if name == "sum":
+        if not all(finite(v) for v in values):
+            return Undefined("sum over something that is not a number")
+        return sum((exact(v) for v in values), Fraction(beside.total))
+    if beside.count and not values:
+        return beside.least if name == "min" else beside.greatest
+    if not values:
+        return Undefined(f"{name} of nothing")
+    best = values[0]
+    for value in values[1:]:
+        sign = order(value, best)
+        if sign is None:
+            return Undefined(f"{name} over values without a common order")
+        if sign and (sign < 0) == (name == "min"):
+            best = value
+    return best

@@ -1,0 +1,296 @@
+"""Columns give what rows give: outcome, witness, reasons and reads, on any state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.contract.columnar import plan
+from statediff.contract.evaluation import evaluate, outcomes
+from statediff.contract.parser import Scope, parse
+from statediff.contract.syntax import Call, Compare, walk
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, TooCostly, World
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    COMPLETE,
+    ChunkRef,
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    Row,
+    State,
+    Table,
+    build_table,
+    encode_rows,
+)
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Key, Observed, Unobserved, encode
+from statediff.model.view import Ledger, RecordingView, StateView, View
+
+INPUTS: dict[str, Any] = {"n": 2, "t": "b", "some": (1, 2), "none": None, "half": Decimal("0.5")}
+ITEM = EntityType(
+    "item",
+    ("id",),
+    (
+        Field("id", Kind.INT, is_nullable=False),
+        Field("n", Kind.INT),
+        Field("m", Kind.INT),
+        Field("t", Kind.TEXT),
+        Field("b", Kind.BOOL),
+        Field("d", Kind.DECIMAL),
+        Field("f", Kind.FLOAT),
+        Field("at", Kind.TIMESTAMP),
+        Field("day", Kind.DATE),
+        Field("any", Kind.ANY),
+        Field("next", Kind.INT, reference="item"),
+    ),
+)
+SCHEMA = Schema("columns", "1", (ITEM,))
+NOON, DAY = datetime(2026, 1, 1, 12, tzinfo=UTC), date(2026, 1, 1)
+HIDDEN = Unobserved("hidden")
+DOMAINS: dict[str, tuple[Observed, ...]] = {
+    "n": (0, 1, 2, 3, -1), "m": (0, 1, 2), "t": ("a", "b", "", "\u0430", "\U0001f600", "\uffee"),
+    "b": (True, False), "d": (Decimal(1), Decimal("1.0"), Decimal("0.5")), "f": (0.5, 1.0),
+    "at": (NOON, NOON.replace(hour=13)), "day": (DAY, date(2025, 1, 1)),
+    "any": (1, "a", True), "next": (1, 9),
+}  # fmt: skip
+ODD: tuple[Observed, ...] = (
+    None, None, HIDDEN, 2**63, -(2**63), 2**63 - 1, 2**80, Decimal("1.5"), Decimal("NaN"),
+    float("nan"), float("inf"), -0.0, "x", True, b"x", NOON, NOON.replace(tzinfo=None), (1, 2),
+)  # fmt: skip
+
+
+class RowsOnly:
+    """The same side without its columns."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.schema = view.schema
+        self.enumeration = view.enumeration
+        self.row = view.row
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        return self._view.rows(type_name, fields)
+
+
+def table_of(rows: list[Row], chunk: int, enumeration: Enumeration = COMPLETE) -> Table:
+    """The rows in chunks of that many, so that their columns have forms of their own."""
+    store = MemoryChunks()
+    whole = [{f.name: row.get(f.name) for f in ITEM.fields} for row in rows]
+    refs: list[ChunkRef] = []
+    cuts: list[Key] = []
+    for start in range(0, max(len(whole), 1), chunk):
+        part = whole[start : start + chunk]
+        if start:
+            cuts.append((part[0]["id"],))  # type: ignore[arg-type]  # ids are integers
+        refs.append(store.put(encode_rows(ITEM, [((r["id"],), r) for r in part])))  # type: ignore[misc]
+    return Table(ITEM, tuple(refs), tuple(cuts), store, enumeration)
+
+
+def plainly(result: Result) -> Any:
+    if isinstance(result, Thing):
+        row = {} if result.row is None else {n: encode(v) for n, v in result.row.items()}
+        return (result.side, result.type, result.key, row, result.cause)
+    return repr(result)
+
+
+def looked(text: str, table: Table, *, by_columns: bool) -> Any:
+    """All that an evaluation yields, and what it read."""
+    scope = Scope(SCHEMA, INPUTS)
+    node = parse(text, scope, boolean=False)
+    ledger = Ledger()
+    side: View = StateView(State(SCHEMA, {"item": table}))
+    if not by_columns:
+        side = RowsOnly(side)
+    view = RecordingView(side, "before", ledger)
+    names = {n.field for n in walk(node) if hasattr(n, "field")} | {"id"}
+    fields = tuple(f.name for f in ITEM.fields if f.name in names)
+    world = World(view, view, NoAnswer("none"), fields_of=lambda _: fields)
+    boolean = isinstance(node, Compare) or (
+        isinstance(node, Call) and node.name in ("all", "any", "unique")
+    )
+    found = outcomes(node, world, {}) if boolean else evaluate(node, world, {})
+    seen = [
+        (plainly(s.left), plainly(s.right), s.mask, [plainly(t) for t in s.things])
+        for s in world.seen
+    ]
+    return (
+        plainly(found), seen, world.causes, world.undefined, world.steps, ledger.scans,
+        ledger.looks,
+    )  # fmt: skip
+
+
+def terms() -> st.SearchStrategy[str]:
+    return st.sampled_from([
+        "x.n == 1", "x.n != 1", "x.n >= 0", "x.n < x.m", "x.n == x.m", "x.n != x.m", "x.n == null",
+        "null != x.n", "x.n + x.m > 2", "x.n * x.n == x.m", "x.n - 9223372036854775807 < 0",
+        "x.n in [1, 2]", "x.n not in [0]", "x.t in ['a', 'b']", "x.n in input.some", "x.n in []",
+        'x.t == "a"', 'x.t < "b"', "x.t >= input.t", "x.t != null", "x.b", "not x.b",
+        "x.b == true", "x.b == x.b", "x.n == input.n", "x.n > input.half", "x.n > 0.0",
+        "x.n < 1e90",
+        "x.d > 1", "x.d == x.n", "x.f > 0", 'x.at > timestamp("2026-01-01T12:30:00Z")',
+        'x.day == date("2026-01-01")', "x.at == x.at", 'x.any == 1', 'x.any == "a"',
+        "x.any != null",
+        "x.next == 1", "1 == 1", "x.n == input.none", "2 <= x.n <= 3", "x == 1", "x.n / 1 == 1",
+        "x.next.n == 1", "abs(x.n) == 1", "-x.n < 0", "x.n == 9223372036854775808",
+    ])  # fmt: skip
+
+
+def conditions() -> st.SearchStrategy[str]:
+    return st.recursive(
+        terms(),
+        lambda inner: st.one_of(
+            st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+                lambda p: f"({p[0]} {p[1]} {p[2]})"),
+            inner.map(lambda c: f"(not {c})")),
+        max_leaves=4,
+    )  # fmt: skip
+
+
+def ranges() -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.just("for x in before.item"),
+        conditions().map(lambda c: f"for x in before.item if {c}"),
+        st.tuples(terms(), terms()).map(lambda p: f"for x in after.item if {p[0]} if {p[1]}"),
+    )
+
+
+def expressions() -> st.SearchStrategy[str]:
+    elements = st.sampled_from(
+        ["x.n", "x.m", "x.n + x.m", "x.n * x.m", "x.d", "x.f", "x.any", "-x.n"]
+    )
+    ordered = st.sampled_from(["x.n", "x.t", "x.at", "x.day", "x.d", "x.n - x.m", "x.any"])
+    single = st.sampled_from(["x.n", "x.t", "x.b", "x.at", "x.any", "x.n + x.m", "x.d", "x.id"])
+    return st.one_of(
+        st.tuples(st.sampled_from(["all", "any"]), conditions(), ranges()),
+        st.tuples(st.just("sum"), elements, ranges()),
+        st.tuples(st.sampled_from(["min", "max"]), ordered, ranges()),
+        st.tuples(st.just("unique"), single, ranges()),
+        st.tuples(st.just("count"), st.sampled_from(["x", "x.n", "x.t"]), ranges()),
+    ).map(lambda p: f"{p[0]}({p[1]} {p[2]})")
+
+
+@st.composite
+def states(draw: st.DrawFn) -> Table:
+    rows: list[Row] = []
+    odd = draw(st.sampled_from([0, 4, 20]))
+    for key in range(1, draw(st.integers(0, 7)) + 1):
+        row: Row = {"id": key}
+        for name, domain in DOMAINS.items():
+            is_odd = odd and draw(st.integers(0, odd)) == 0
+            row[name] = draw(st.sampled_from(ODD if is_odd else domain))
+        rows.append(row)
+    enumeration = draw(st.sampled_from([
+        COMPLETE, COMPLETE, Enumeration(Coverage.INCOMPLETE, "cut"),
+        Enumeration(Coverage.UNOBSERVED, "dark"),
+    ]))  # fmt: skip
+    return table_of(rows, draw(st.integers(1, 8)), enumeration)
+
+
+@given(expressions(), states())
+def test_columns_give_what_rows_give(text: str, table: Table) -> None:
+    assert looked(text, table, by_columns=True) == looked(text, table, by_columns=False)
+
+
+@given(expressions(), states(), st.sampled_from(["==", "<", "!="]), st.sampled_from([1, 0]))
+def test_columns_give_what_rows_give_inside_a_comparison(
+    text: str, table: Table, op: str, number: int
+) -> None:
+    if not text.startswith(("sum", "count")) or "x.f" in text or "x.any" in text:
+        text = (
+            f"count(x for x in before.item if {text.partition('(')[2].partition(' for')[0]})"
+            if text.startswith(("all", "any"))
+            else "count(x for x in before.item)"
+        )
+    text = f"{text} {op} {number}"
+    assert looked(text, table, by_columns=True) == looked(text, table, by_columns=False)
+
+
+ROWS: list[Row] = [{"id": key, "n": key % 3, "m": key, "t": "ab"[key % 2]} for key in range(1, 30)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("all(x.n >= 0 for x in after.item)", TRUE),
+        ("all(x.n > 0 for x in after.item)", FALSE),
+        ("any(x.n == 2 and x.m > 28 for x in after.item)", TRUE),
+        ("any(x.n == 5 for x in after.item)", FALSE),
+        ("sum(x.m for x in after.item if x.n == 1) == 145", TRUE),
+        ('count(x for x in after.item if x.t == "a") == 14', TRUE),
+        ("min(x.m for x in after.item if x.n == 2) == 2", TRUE),
+        ("max(x.m * 2 for x in after.item) == 58", TRUE),
+        ("unique(x.m for x in after.item)", TRUE),
+        ("unique(x.n for x in after.item)", FALSE),
+        ("min(x.m for x in after.item if x.n == 7) == 1", UNDEFINED),
+        ("all(x.d > 0 for x in after.item)", UNDEFINED),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_clauses_over_a_whole_type_by_columns(text: str, expected: int, chunk: int) -> None:
+    found = looked(text, table_of(ROWS, chunk), by_columns=True)
+    assert found == looked(text, table_of(ROWS, chunk), by_columns=False)
+    assert found[0] == repr(expected)
+
+
+def test_the_witness_is_the_first_entity_that_fails_by_key() -> None:
+    seen = looked(
+        "all(x.n > 0 for x in after.item if x.m > 4)", table_of(ROWS, 4), by_columns=True
+    )[1]
+    assert [entry[3][0][2] for entry in seen if entry[2] == FALSE] == [(6,)]
+
+
+def test_what_is_certain_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [*ROWS, {"id": 40, "n": None}, {"id": 41, "n": 0}, {"id": 42, "n": 0}]
+    decoded: list[Key] = []
+
+    def counted(*arguments: Any) -> Iterator[tuple[Key, Row]]:
+        for key, row in real(*arguments):
+            decoded.append(key)
+            yield key, row
+
+    import statediff.contract.columnar as module  # noqa: PLC0415
+
+    real = module.batch_rows
+    monkeypatch.setattr(module, "batch_rows", counted)
+    assert looked("all(x.n < 3 for x in after.item)", table_of(rows, 8), by_columns=True)
+    assert decoded == [(40,)]
+    decoded.clear()
+    assert looked("all(x.n != 0 for x in after.item)", table_of(rows, 8), by_columns=True)
+    assert decoded == [(3,)]
+
+
+def test_only_combinations_of_plain_fields_have_a_plan() -> None:
+    def planned(text: str) -> bool:
+        node = parse(text, Scope(SCHEMA, INPUTS))
+        assert isinstance(node, Call)
+        return plan(node.arguments[0]) is not None
+
+    assert planned('all(x.n > 0 and (x.t == "a" or not x.b) for x in after.item if x.m < 2)')
+    assert not planned("all(x.next.n > 0 for x in after.item)")
+    assert not planned("all(x.n > y.n for x in after.item for y in after.item)")
+    assert not planned("all(x.n > 0 for x in created.item)")
+    assert not planned("all(exists(before.item[x.n]) for x in after.item)")
+    assert not planned("all(x.n > count(before.item) for x in after.item)")
+
+
+def test_a_swept_entity_costs_one_step_however_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 20)
+    for by_columns in (True, False):
+        with pytest.raises(TooCostly):
+            looked("all(x.n < 3 for x in after.item)", table_of(ROWS, 8), by_columns=by_columns)
+        assert looked(
+            "all(x.n < 3 for x in after.item)", table_of(ROWS[:15], 8), by_columns=by_columns
+        )
+
+
+def test_a_table_built_as_captured_is_read_by_columns_too() -> None:
+    rows: list[Row] = [{f.name: None for f in ITEM.fields} | row for row in ROWS]
+    table = build_table(ITEM, rows, MemoryChunks())
+    assert looked("sum(x.m for x in after.item) == 435", table, by_columns=True)[0] == repr(TRUE)
