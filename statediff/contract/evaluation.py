@@ -54,6 +54,7 @@ from statediff.contract.syntax import (
     Node,
     Not,
     Or,
+    PartOf,
     ScalarT,
     Variable,
 )
@@ -285,7 +286,8 @@ def _range(source: Node, world: World, env: Env) -> Iterator[tuple[Result, bool]
 
 def _crowd(source: Node, world: World, env: Env) -> Crowd | None:
     match source:
-        case Entities(root="before" | "after" as side, entity=entity):
+        case Entities(root="before" | "after" | "now" as root, entity=entity):
+            side = world.now if root == "now" else root
             view = world.view(side)
             enumeration = view.enumeration(entity)
             fields = world.fields_of(entity)
@@ -383,6 +385,8 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             return _field(node, world, env)
         case Follow(reference=reference):
             return _follow(reference, world, env)
+        case PartOf(whole=whole, name=name):
+            return _part(evaluate(whole, world, env), name)
         case Canonical(child=child, apply=apply):
             value = evaluate(child, world, env)
             if isinstance(value, (Unknown, Undefined, Absent, Thing)):
@@ -427,6 +431,7 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
 
 def _look(side: str, entity: str, key: Key, world: World) -> Result:
     """The entity; ABSENT only where the enumeration is complete."""
+    side = world.now if side == "now" else side
     view = world.view(side)
     enumeration = view.enumeration(entity)
     if enumeration.coverage is not Coverage.UNOBSERVED:
@@ -472,6 +477,18 @@ def _field(node: FieldOf, world: World, env: Env) -> Result:
     if isinstance(observed, Excluded):
         return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))
     return observed
+
+
+def _part(whole: Result, name: str) -> Result:
+    match whole:
+        case Map():
+            return whole.get(name)
+        case Undefined():
+            return whole
+        case Unknown():
+            return Unknown(whole.causes, True, True)
+        case _:
+            return Undefined(f"what has no parts has no {name}")
 
 
 def _follow(reference: FieldOf, world: World, env: Env) -> Result:

@@ -97,8 +97,14 @@ class World:
     causes: set[str] = field(default_factory=set)
     undefined: list[str] = field(default_factory=list)
     steps: int = 0
+    now: str = ""
+    """The side that `now` is, in clauses that are judged along the run."""
+    moments: Mapping[str, View] = field(default_factory=dict)
+    """The states between the two, by the name of their side."""
 
     def view(self, side: str) -> View:
+        if side in self.moments:
+            return self.moments[side]
         return self.before if side == "before" else self.after
 
     def step(self) -> None:

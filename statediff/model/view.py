@@ -6,7 +6,7 @@ the bundle can hold exactly what the decision read. Replay uses a view over a bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -113,6 +113,8 @@ class Ledger:
         self.clause = ""
         self.looks: dict[str, set[Look]] = {}
         self.scans: dict[str, set[Scan]] = {}
+        self.heard: dict[str, set[str]] = {}
+        """What was read beside the states, named as in a bundle: of the trace, of the answer."""
 
     def begin(self, clause: str) -> None:
         """From now on, what is read is read for `clause`."""
@@ -120,6 +122,9 @@ class Ledger:
 
     def look(self, look: Look) -> None:
         self.looks.setdefault(self.clause, set()).add(look)
+
+    def hear(self, names: Iterable[str]) -> None:
+        self.heard.setdefault(self.clause, set()).update(names)
 
     def scan(self, scan: Scan) -> None:
         self.scans.setdefault(self.clause, set()).add(scan)

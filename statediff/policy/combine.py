@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from statediff.contract.bound import Contract
 from statediff.model.verdict import (
-    RESULT_OF_STAGE,
     ClauseTruth,
     Finding,
     Judgement,
@@ -60,7 +59,7 @@ def combine(
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
     order = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
     stages = list(Stage)
-    results = {r: [c for c in clauses if RESULT_OF_STAGE[c.stage] is r] for r in Result}
+    results = {r: [c for c in clauses if c.result is r] for r in Result}
     return replace(
         first,
         verdict=fold(clauses),
@@ -81,6 +80,12 @@ def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
         # What an effect clause ranges over is the type it names, beside what it reads.
         if rule.id == entry.clause and rule.type == type_name:
             return True
+    for assertion in contract.assertions:
+        if assertion.id == entry.clause:
+            return any(read.type == type_name for read in assertion.reads)
+    for rule in contract.effects:
+        if rule.retry_id == entry.clause:
+            return rule.type == type_name
     for clause in (*contract.forbid, *contract.require, *contract.claims, *contract.effects):
         if clause.id == entry.clause:
             return any(read.type == type_name for read in clause.reads)
