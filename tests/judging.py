@@ -12,7 +12,7 @@ from statediff.evidence.documents import judgement_document
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Map, Observed, Unobserved, Value
 from statediff.model.verdict import Finding, Judgement, Truth, Verdict
 
@@ -68,6 +68,7 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
+NO_TRACE = Trace()
 SILENT = NoAnswer("none was given")
 FACTS = TrialFacts("trial")
 TIMELINE = Timeline(at(0), at(10), at(11), at(20), at(30))
@@ -129,6 +130,7 @@ def run(
     answer: Mapping[str, Value] | NoAnswer = SILENT,
     timeline: Timeline | None = None,
     facts: TrialFacts = FACTS,
+    trace: Trace = NO_TRACE,
 ) -> Evaluated:
     """The judged trial of `body` (a contract without its head) over the two sides."""
     sides = []
@@ -140,7 +142,9 @@ def run(
         sides.append(capture(moment, part(moment, known)))
     said = answer if isinstance(answer, NoAnswer) else Map.of(dict(answer))
     file = parse_contract(contract(body, noop).encode(), "c.yaml")
-    return evaluate(file, sides[0], sides[1], answer=said, timeline=timeline, facts=facts)
+    return evaluate(
+        file, sides[0], sides[1], answer=said, timeline=timeline, facts=facts, trace=trace
+    )
 
 
 def judged(body: str, before: Any, after: Any, **rest: Any) -> Judgement:

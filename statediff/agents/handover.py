@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
-from statediff.model.trace import Action, ActionClass, NoAnswer, Trace
+from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Value
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
@@ -44,7 +45,11 @@ def read_answer(path: Path) -> Value | NoAnswer:
 
 
 def read_trace(path: Path) -> Trace:
-    """The calls in the file up to the first bad line. Never complete: the agent wrote it itself."""
+    """The calls in the file up to the first bad line. Never complete: the agent wrote it itself.
+
+    A line is a call, or `{"user": TEXT}`, which begins a turn, or `{"reply": …}`, the agent's
+    reply in it.
+    """
     try:
         raw = read_handed_file(path, MAX_TRACE_BYTES)
     except InputError as error:
@@ -52,14 +57,17 @@ def read_trace(path: Path) -> Trace:
     if raw is None:
         return Trace(cause=NOT_RECORDED)
     actions: list[Action] = []
+    turns: list[Turn] = []
+    cause = SELF_RECORDED
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            actions.append(_action(line, number, len(actions) + 1))
+            _take(line, f"trace line {number}", actions, turns)
         except InputError as error:
-            return Trace(tuple(actions), is_complete=False, cause=str(error))
-    return Trace(tuple(actions), is_complete=False, cause=SELF_RECORDED)
+            cause = str(error)
+            break
+    return Trace(tuple(actions), False, cause, True, tuple(turns) or None)
 
 
 def read_handed_file(path: Path, max_bytes: int) -> bytes | None:
@@ -95,12 +103,26 @@ def _kind(mode: int) -> str:
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
 
 
-def _action(line: bytes, number: int, position: int) -> Action:
-    what = f"trace line {number}"
+def _take(line: bytes, what: str, actions: list[Action], turns: list[Turn]) -> None:
+    """One more line of a trace: a call, a message of the user, or the agent's reply."""
     entry = read_json(line, what, max_bytes=MAX_TRACE_LINE_BYTES, max_depth=MAX_HANDED_DEPTH)
     if not isinstance(entry, Map):
         raise InputError(f"{what}: expected an object")
     members = dict(entry.items)
+    if members.keys() == {"user"}:
+        message = members["user"]
+        if not isinstance(message, str):
+            raise InputError(f"{what}: expected text under `user`")
+        turns.append(Turn(message, len(actions)))
+    elif members.keys() == {"reply"}:
+        if not turns:
+            raise InputError(f"{what}: a reply before the first message of the user")
+        turns[-1] = replace(turns[-1], reply=members["reply"])
+    else:
+        actions.append(_action(members, what, len(actions) + 1))
+
+
+def _action(members: dict[str, Value], what: str, position: int) -> Action:
     unknown = sorted(set(members) - _KEYS)
     if unknown:
         raise InputError(f"{what}: unknown key {unknown[0][:60]!r}")

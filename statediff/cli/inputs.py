@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -258,8 +258,11 @@ def answer_from(path: Path | None) -> Value | NoAnswer:
     return read_json(raw, printable(str(path)), max_bytes=MAX_ANSWER_BYTES)
 
 
-def trace_from(path: Path | None) -> Trace:
-    """The trace in a file of JSON lines; `InputError` at its first line that cannot be read."""
+def trace_from(path: Path | None, is_complete: bool = False) -> Trace:
+    """The trace in a file of JSON lines; `InputError` at its first line that cannot be read.
+
+    With `is_complete`, whoever asks vouches that it holds every call and no agent wrote it.
+    """
     if path is None:
         return Trace(cause="no trace was given")
     if read_handed_file(path, MAX_TRACE_BYTES) is None:
@@ -267,4 +270,6 @@ def trace_from(path: Path | None) -> Trace:
     trace = read_trace(path)
     if trace.cause != SELF_RECORDED:
         raise InputError(f"{printable(str(path))}: {trace.cause}")
+    if is_complete:
+        return replace(trace, is_complete=True, is_agent_influenced=False, cause="")
     return trace

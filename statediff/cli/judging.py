@@ -25,7 +25,7 @@ SchemaFileOption = Annotated[
 ]
 
 
-def judge(
+def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     contract: Annotated[
         str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
     ],
@@ -38,6 +38,12 @@ def judge(
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="The agent's calls, JSON lines.")
     ] = None,
+    complete_trace: Annotated[
+        bool,
+        typer.Option(
+            "--complete-trace", help="The trace holds every call, and the agent did not write it."
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,7 +65,7 @@ def judge(
     folders.require_writable(out or folders.BUNDLES)
     captures = capture_pair(before, after, refinements(schema, file.content.sandbox))
     evaluated = evaluate(
-        file, *captures, trace=trace_from(trace), answer=answer_from(answer),
+        file, *captures, trace=trace_from(trace, complete_trace), answer=answer_from(answer),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )  # fmt: skip
     folder = out or folders.bundle_folder(evaluated.bundle)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Final
 
+from statediff.contract.bindrun import RunBinder
 from statediff.contract.bound import (
     Alternatives,
     Branch,
@@ -16,7 +17,14 @@ from statediff.contract.bound import (
     Pattern,
 )
 from statediff.contract.derived import derived_field
-from statediff.contract.document import BranchClauses, Claim, Clause, ContractDocument, seconds
+from statediff.contract.document import (
+    Approval,
+    BranchClauses,
+    Claim,
+    Clause,
+    ContractDocument,
+    seconds,
+)
 from statediff.contract.english import branches_sentence, phrase
 from statediff.contract.kinds import suggest
 from statediff.contract.parser import Scope
@@ -29,7 +37,7 @@ from statediff.contract.patterns import (
     nowhere,
     plain_value,
 )
-from statediff.contract.syntax import EntityT, Node, footprint
+from statediff.contract.syntax import EntityT, Node, Read, footprint
 from statediff.errors import ContractError
 from statediff.model.delta import Label
 from statediff.model.schema import Schema
@@ -97,6 +105,10 @@ class _Binder(PatternBinder):
             if (d := derived_field(self, i, raw, self.name(("derive", i), raw.id))) is not None
         )
         branches = self.alternatives()
+        run = RunBinder(self, self.name)
+        steps = run.steps(document.steps)
+        actions = run.actions(document.actions)
+        turns = run.turns(document.turns)
         self.check_evidence()
         self.check_distinct()
         if self.problems:
@@ -116,6 +128,9 @@ class _Binder(PatternBinder):
             self.policy.excluded,
             derived,
             branches,
+            steps,
+            actions,
+            turns,
         )
 
     def name(self, path: Path, given: str | None, within: str = "") -> str:
@@ -219,6 +234,8 @@ class _Binder(PatternBinder):
         if name in self.ids:
             self.problem((*path, "on"), f"there is already a clause `{name}`", "keep one of them")
         self.ids[name] = path
+        if raw.retry_safe is False:
+            self.ids[f"retried-{key}-{type_name}"] = path
         if type_name not in self.schema.by_name:
             self.problem(
                 (*path, "on"),
@@ -227,27 +244,41 @@ class _Binder(PatternBinder):
             )
             return None
         node: Node | None = None
+        approval = raw.authorized_by if isinstance(raw.authorized_by, Approval) else None
         if raw.authorized_by is not None:
             variables = {"it": EntityT(type_name), "new": EntityT(type_name)}
-            node = self.expression((*path, "authorized_by"), raw.authorized_by, variables)
+            where: Path = (*path, "authorized_by")
+            text = raw.authorized_by if approval is None else approval.where
+            if approval is not None:
+                where = (*where, "where")
+                if not self.types((*path, "authorized_by"), "approval", (approval.approval,))[0]:
+                    return None
+                variables["approval"] = EntityT(approval.approval)
+            node = self.expression(where, str(text), variables)
             if node is None:
                 return None
         label = None if raw.reversibility is None else Label(raw.reversibility)
         own = f"the {type_name.replace('_', ' ')}"
-        sentence = f"Every {key} of {own.removeprefix('the ')} is authorized" + (
+        by = "" if approval is None else " by an approval from before the run that it left alone"
+        sentence = f"Every {key} of {own.removeprefix('the ')} is authorized{by}" + (
             f": {phrase(node, own)}." if node is not None else "."
         )
+        reads = footprint(node) if node is not None else frozenset()
+        if approval is not None:
+            reads |= {Read("before", approval.approval, "")}
         return Effect(
             name,
             OPERATIONS[key],
             type_name,
             label,
             node,
-            raw.authorized_by or "",
+            str(raw.authorized_by or "") if approval is None else approval.where,
             raw.compensation,
             raw.retry_safe,
             sentence,
-            footprint(node) if node is not None else frozenset(),
+            reads,
+            None if approval is None else approval.approval,
+            raw.tool,
         )
 
     def check_evidence(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from statediff.contract.assertions import ActionRule, Asserted, Gate, Step
 from statediff.contract.document import ContractDocument
 from statediff.contract.syntax import Compare, Node, Read
 from statediff.model.delta import Label, Op
@@ -125,6 +126,20 @@ class Effect:
     is_retry_safe: bool | None
     sentence: str
     reads: frozenset[Read]
+    approval: str | None = None
+    """The type of the approvals that `authorized_by` is about, one by one; None: it says itself."""
+    tool: str | None = None
+    """The tool each of whose calls has one such effect; None: any that does not only read."""
+
+    @property
+    def is_judged_for_retries(self) -> bool:
+        """Whether a retried call must not have brought the effect about twice."""
+        return self.is_retry_safe is False and bool(self.operations & {Op.CREATE, Op.LINK})
+
+    @property
+    def retry_id(self) -> str:
+        """The clause that no retried call repeated the effect."""
+        return self.id.replace("authorized-", "retried-", 1)
 
 
 @dataclass(frozen=True)
@@ -158,6 +173,14 @@ class Contract:
     """(type, field) → the rule that puts it outside Ω, or None; field "" asks for the type."""
     derived: tuple[Derived, ...] = ()
     alternatives: Alternatives | None = None
+    steps: tuple[Step, ...] = ()
+    actions: tuple[ActionRule, ...] = ()
+    turns: tuple[Gate, ...] = ()
+
+    @property
+    def assertions(self) -> tuple[Asserted, ...]:
+        """Every assertion about the run, in the order of judgement."""
+        return (*self.steps, *self.turns, *self.actions)
 
     @property
     def name(self) -> str:

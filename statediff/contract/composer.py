@@ -43,7 +43,9 @@ MAX_PROBLEMS: Final = 50
 NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and (0-based) indices from the top of a document to a node."""
 
-EXPRESSION_KEYS: Final = frozenset(("where", "that", "authorized_by"))
+EXPRESSION_KEYS: Final = frozenset(
+    ("where", "that", "authorized_by", "always", "after_every_call", "calls")
+)
 _NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
 """Below these, keys are names of inputs and fields, and their values never expressions."""
 
@@ -359,7 +361,9 @@ class Composer:
         self._fatal(line, column, clue.words, "syntax", hint)
 
 
-_EXPRESSION_LINE = re.compile(r"\s*(?:- +)*(?:(?:where|that|authorized_by)\s*:|[\"'\[({])")
+_EXPRESSION_LINE = re.compile(
+    r"\s*(?:- +)*(?:(?:where|that|authorized_by|always|after_every_call|calls)\s*:|[\"'\[({])"
+)
 
 
 @dataclass(frozen=True)
@@ -401,5 +405,5 @@ _CLUES: Final = (
 def _holds_an_expression(path: NodePath) -> bool:
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
-    is_claim = len(path) > 1 and path[-2] == "claims" and isinstance(path[-1], int)
-    return path[-1] in EXPRESSION_KEYS or is_claim
+    is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
+    return path[-1] in EXPRESSION_KEYS or is_listed

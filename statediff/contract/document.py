@@ -14,54 +14,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Identifier = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$",
-        description="a name of letters, digits, `_`, `.` and `-`, at most 100",
-    ),
-]
-TypeName = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$",
-        description="the name of an entity type (letters, digits, `_` and `.`)",
-    ),
-]
-TypeNames = Annotated[
-    TypeName | tuple[TypeName, ...],
-    Field(description="the name of an entity type, or a list of them"),
-]
-Duration = Annotated[
-    str,
-    Field(
-        pattern=r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$",
-        description="a number and its unit (ms, s, m, h or d), e.g. `5s`",
-    ),
-]
-Expression = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=4000,
-        description="an expression in block style, at most 4000 characters",
-    ),
-]
-Reason = Annotated[
-    str, Field(min_length=3, max_length=2000, description="a reason in words, 3 to 2000 characters")
-]
-Version = Annotated[
-    str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", description="three numbers, e.g. 1.0.0")
-]
-Weight = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
+from statediff.contract.conduct import Actions, Step, Turn
+from statediff.contract.parts import (
+    Count,
+    Duration,
+    Expression,
+    Identifier,
+    Part,
+    Reason,
+    TypeName,
+    TypeNames,
+    Version,
+    Weight,
+)
+
 Scalar = bool | int | Decimal | str | None
 OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
-
-
-class Part(BaseModel):
-    """What all mappings with fixed keys share: nothing extra, nothing coerced, nothing changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
 
 
 class Exclude(Part):
@@ -104,19 +72,6 @@ class Identify(Part):
     ]
     version: Annotated[int, Field(ge=1, description="a whole number of at least 1")]
     because: Reason
-
-
-class Count(Part):
-    """How many entities a pattern may match."""
-
-    min: Annotated[int, Field(ge=0, description="a whole number of at least 0")] = 0
-    max: Annotated[int, Field(ge=0, description="a whole number of at least 0")] | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Count:
-        if self.max is not None and self.max < self.min:
-            raise ValueError("max is below min")
-        return self
 
 
 class Cascade(Part):
@@ -217,6 +172,16 @@ class Disputed(Part):
     readings: Branches
 
 
+class Approval(Part):
+    """An authorization by an approval that was there before the run and that the run let be."""
+
+    approval: TypeName
+    where: Annotated[
+        Expression,
+        Field(description="a condition over `approval`, the approval, and `it`, what was done"),
+    ]
+
+
 class Effect(Part):
     """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
 
@@ -228,8 +193,18 @@ class Effect(Part):
         ),
     ]
     reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
-    authorized_by: Expression | None = None
-    compensation: str | None = None
+    authorized_by: Annotated[
+        Expression | Approval | None,
+        Field(description="an expression, or a mapping of approval and where"),
+    ] = None
+    tool: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="the tool whose call has such an effect"),
+    ] = None
+    compensation: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="the tool that undoes such an effect"),
+    ] = None
     retry_safe: bool | None = None
 
 
@@ -362,12 +337,22 @@ class ContractDocument(Part):
         dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")
     ] = {}
     weights: Weights = Weights()
+    steps: Annotated[
+        tuple[Step, ...],
+        Field(description="a list of what must hold along the run, whatever its path"),
+    ] = ()
+    actions: Actions | None = None
+    turns: Annotated[
+        tuple[Turn, ...],
+        Field(description="a list of the user's messages and what must hold after each"),
+    ] = ()
     answer: Answer = Answer()
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
+        conduct = self.steps or self.actions is not None or self.turns
         stated = (self.forbid, self.require, self.answer.claims, self.any_of, self.disputed)
-        if not any(stated):
+        if not any(stated) and not conduct:
             raise ValueError(
                 "a contract with no forbid, require or claim would match anything; state one"
             )

@@ -25,6 +25,7 @@ from statediff.contract.syntax import (
     Node,
     Not,
     Or,
+    PartOf,
     Variable,
 )
 from statediff.model.values import printable, show
@@ -40,6 +41,7 @@ _RELATIONS = {
     "not in": "is none of",
 }
 _WHEN = {
+    "now": "at that moment",
     "before": "before the run",
     "after": "after the run",
     "created": "created in the run",
@@ -74,6 +76,12 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"the changed {own.removeprefix('the ')}"
         case Variable(name="them"):
             return "those entities"
+        case Variable(name="call"):
+            return "the call"
+        case Variable(name="calls"):
+            return "calls so far"
+        case Variable(name="reply"):
+            return "the agent's reply"
         case Variable(name=name):
             return f"“{name}”"
         case Entities(root=root, entity=entity):
@@ -82,6 +90,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"{_named(entity, keys, own)} {_WHEN[root]}"
         case FieldOf(entity=holder, field=name, part=part):
             return f"the {words('.'.join((name, *part)))} of {of(holder)}"
+        case PartOf(whole=whole, name=name):
+            return f"the {words(name)} of {of(whole)}"
         case Follow(reference=reference):
             return of(reference)
         case Canonical(child=child):
@@ -167,14 +177,14 @@ def _ranges(node: Comprehension, own: str) -> str:
     texts = []
     for loop in node.loops:
         many = phrase(loop.source, own)
-        text = f"“{loop.name}” of {many if many.startswith('those') else f'the {many}'}"
+        text = f"“{loop.name}” of {many if many.startswith(('those', 'the ')) else f'the {many}'}"
         if loop.conditions:
             text += " where " + " and ".join(phrase(c, own) for c in loop.conditions)
         texts.append(text)
     return " and ".join(texts)
 
 
-_VERBS = {
+VERBS = {
     "create": "created",
     "update": "updated",
     "delete": "deleted",
@@ -203,7 +213,7 @@ class PatternWords:
 def pattern_sentence(of: PatternWords) -> str:
     """The sentence of a pattern clause."""
     noun = " or ".join(words(t) for t in of.types)
-    verb = _VERBS[of.operation]
+    verb = VERBS[of.operation]
     only = f" in {', '.join(words(f) for f in of.fields)}" if of.fields else ""
     condition = f" where {of.where}" if of.where else ""
     if of.section == "forbid":

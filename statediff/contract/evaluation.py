@@ -51,6 +51,7 @@ from statediff.contract.syntax import (
     Node,
     Not,
     Or,
+    PartOf,
     ScalarT,
     Variable,
 )
@@ -72,6 +73,7 @@ from statediff.model.values import (
     ABSENT,
     Absent,
     Key,
+    Map,
     Value,
 )
 
@@ -217,6 +219,8 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             return field_value(node, evaluate(node.entity, world, env))
         case Follow(reference=reference):
             return _follow(reference, world, env)
+        case PartOf(whole=whole, name=name):
+            return _part(evaluate(whole, world, env), name)
         case Canonical(child=child, apply=apply):
             value = evaluate(child, world, env)
             if isinstance(value, (Unknown, Undefined, Absent, Thing)):
@@ -258,6 +262,18 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
     if not isinstance(source, Entities):
         raise TypeError("a lookup reads before.TYPE or after.TYPE")
     return look(source.root, source.entity, tuple(keys), world)
+
+
+def _part(whole: Result, name: str) -> Result:
+    match whole:
+        case Map():
+            return whole.get(name)
+        case Undefined():
+            return whole
+        case Unknown():
+            return Unknown(whole.causes, True, True)
+        case _:
+            return Undefined(f"what has no parts has no {name}")
 
 
 def _follow(reference: FieldOf, world: World, env: Env) -> Result:

@@ -59,6 +59,10 @@ def describe(kind: Type) -> str:
             return f"a reference to {reference}"
         case ScalarT(kind=scalar):
             return f"a {scalar.value if scalar else 'null'} value"
+        case EntityT(type="@call"):
+            return "a call"
+        case CollectionT(type="@call"):
+            return "the calls"
         case EntityT(type=name):
             return f"an entity ({name})"
         case CollectionT(type=name):

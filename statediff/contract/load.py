@@ -26,10 +26,12 @@ class ClauseIds:
     require: tuple[str, ...]
     allow: tuple[str, ...]
     claims: tuple[str, ...]
+    steps: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
-        return self.forbid + self.require + self.allow + self.claims
+        return self.forbid + self.require + self.allow + self.claims + self.steps + self.turns
 
 
 def clause_ids(contract: ContractDocument) -> ClauseIds:
@@ -46,6 +48,8 @@ def clause_ids(contract: ContractDocument) -> ClauseIds:
             "claim",
             (claim.id if isinstance(claim, Claim) else None for claim in contract.answer.claims),
         ),
+        steps=ids("steps", (step.id for step in contract.steps)),
+        turns=ids("turns", (turn.id for turn in contract.turns)),
     )
 
 
@@ -97,7 +101,7 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
 def _repeated_ids(document: Document, contract: ContractDocument) -> Iterator[Problem]:
     ids = clause_ids(contract)
     places: list[tuple[str, NodePath]] = []
-    for section in ("forbid", "require", "allow", "claims"):
+    for section in ("forbid", "require", "allow", "claims", "steps", "turns"):
         above: NodePath = ("answer", "claims") if section == "claims" else (section,)
         places.extend(
             (clause_id, (*above, index)) for index, clause_id in enumerate(getattr(ids, section))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
+from statediff.contract.calls import CALL
 from statediff.contract.functions import FUNCTIONS
 from statediff.contract.kinds import (
     ExpressionError,
@@ -36,6 +37,7 @@ from statediff.contract.syntax import (
     ListT,
     Lookup,
     Node,
+    PartOf,
     ScalarT,
     Type,
     Variable,
@@ -77,6 +79,17 @@ class Scope:
     literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+    has_now: bool = False
+    """Whether the clause is judged at moments of the run, so that `now` is a state."""
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The roots that name a state."""
+        return (*STATE_ROOTS, "now") if self.has_now else STATE_ROOTS
+
+    def entity(self, name: str) -> EntityType:
+        """The type of an entity in hand; a call of the trace has one of its own."""
+        return CALL if name == CALL.name else self.schema.by_name[name]
 
 
 class Names:
@@ -120,10 +133,12 @@ class Names:
             return Const(kind, node.col_offset, value)
         if node.id in self._variables:
             return Variable(self._variables[node.id], node.col_offset, node.id)
-        if node.id in (*STATE_ROOTS, *DELTA_ROOTS, "input", "answer"):
+        if node.id in (*self._scope.states, *DELTA_ROOTS, "input", "answer"):
             raise self.error(node, f"`{node.id}` needs a name after it, e.g. `{node.id}.order`")
         if node.id in LATER_ROOTS:
-            raise self.error(node, f"`{node.id}` belongs to steps, not to this kind of clause")
+            raise self.error(
+                node, f"`{node.id}` belongs to steps and turns, not to this kind of clause"
+            )
         if node.id in FUNCTIONS:
             raise self.error(node, f"`{node.id}` is a function; write {node.id}(…)")
         if node.id in ("it", "new", "them"):
@@ -149,7 +164,8 @@ class Names:
         path = self._dotted(node)
         if path is not None:
             root, name = path
-            return Entities(CollectionT(name, root in STATE_ROOTS), node.col_offset, root, name)
+            held = CollectionT(name, root in self._scope.states)
+            return Entities(held, node.col_offset, root, name)
         holder = self.expression(node.value)
         return self._field(node, holder)
 
@@ -160,7 +176,7 @@ class Names:
         while isinstance(at, ast.Attribute):
             names.append(at.attr)
             at = at.value
-        if not isinstance(at, ast.Name) or at.id not in (*STATE_ROOTS, *DELTA_ROOTS):
+        if not isinstance(at, ast.Name) or at.id not in (*self._scope.states, *DELTA_ROOTS):
             if isinstance(at, ast.Name) and at.id in LATER_ROOTS:
                 self._name(at)
             return None
@@ -201,6 +217,8 @@ class Names:
                 return self._field(node, Follow(target, node.col_offset, holder))
             if holder.type.kind in (Kind.MAP, Kind.ANY):
                 return replace(holder, type=ANY, is_nullable=True, part=(*holder.part, node.attr))
+        if holder.type == ANY:
+            return PartOf(ANY, node.col_offset, holder, node.attr)
         if not isinstance(holder.type, EntityT):
             what = describe(holder.type)
             hint = (
@@ -209,14 +227,14 @@ class Names:
                 else ""
             )
             raise self.error(node, f"`.{node.attr}` cannot be read from {what}", hint)
-        entity = self._scope.schema.by_name[holder.type.type]
+        entity = self._scope.entity(holder.type.type)
         spec = entity.by_name.get(node.attr)
         if spec is None and entity.is_open:
             return FieldOf(ANY, node.col_offset, holder, entity.name, node.attr, True)
         if spec is None:
             raise self.error(
                 node,
-                f"{entity.name} has no field `{node.attr}`",
+                f"{'a call' if entity is CALL else entity.name} has no field `{node.attr}`",
                 suggest(node.attr, entity.by_name),
             )
         rule = self._scope.excluded(entity.name, spec.name)
@@ -236,7 +254,7 @@ class Names:
 
     def _lookup(self, node: ast.Subscript) -> Node:
         collection = self.expression(node.value)
-        if not isinstance(collection, Entities) or collection.root not in STATE_ROOTS:
+        if not isinstance(collection, Entities) or collection.root not in self._scope.states:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
         entity = self._scope.schema.by_name[collection.entity]
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

@@ -65,6 +65,7 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
 
 def look(side: str, entity: str, key: Key, world: World) -> Result:
     """The entity; ABSENT only where the enumeration is complete."""
+    side = world.now if side == "now" else side
     view = world.view(side)
     enumeration = view.enumeration(entity)
     if enumeration.coverage is not Coverage.UNOBSERVED:

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
+from statediff.contract.fieldnames import parsed
 from statediff.contract.functions import FUNCTIONS
 from statediff.contract.kinds import (
     NUMERIC,
@@ -86,7 +87,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source.strip(), mode="eval")
+            tree = parsed(source.strip())
     except SyntaxError as error:
         offset = max((error.offset or 1) - 1, 0)
         raise ExpressionError(f"not an expression: {error.msg}", offset) from None
@@ -200,7 +201,7 @@ class _Checker(Names):
                         node, f"{describe(left.type)} cannot be in a list of {describe(item)}s"
                     )
             case CollectionT(type=name, has_keys=True):
-                entity = self._scope.schema.by_name[name]
+                entity = self._scope.entity(name)
                 if len(entity.key) != 1 or not isinstance(left.type, ScalarT):
                     raise self.error(node, f"`in` needs the single key of {name} on its left")
             case ScalarT(kind=Kind.ANY):

@@ -8,10 +8,11 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from statediff.contract.bound import Pattern
-from statediff.contract.document import Clause, Count
+from statediff.contract.document import Clause
 from statediff.contract.english import PatternWords, pattern_sentence, phrase
 from statediff.contract.kinds import comparable, describe, suggest, type_of, type_of_field
 from statediff.contract.parser import ExpressionError, Scope, parse
+from statediff.contract.parts import Count
 from statediff.contract.syntax import (
     Canonical,
     CollectionT,

@@ -17,8 +17,8 @@ from statediff.model.view import ColumnarView, Columns
 def crowd_of(source: Node, world: World, env: Env) -> Crowd | None:
     """The entities that the expression names; None where it names no collection."""
     match source:
-        case Entities(root="before" | "after" as side, entity=entity):
-            return _whole(side, entity, world)
+        case Entities(root="before" | "after" | "now" as root, entity=entity):
+            return _whole(world.now if root == "now" else root, entity, world)
         case Entities(root=root, entity=entity):
             return world.crowds.get((root, entity), Crowd((), entity, "after"))
         case Variable(name=name) if isinstance(env.get(name), Crowd):

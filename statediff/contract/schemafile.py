@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field as Described
 
-from statediff.contract.document import Identifier, Part, TypeName, Version
 from statediff.contract.load import read_bytes
+from statediff.contract.parts import Identifier, Part, TypeName, Version
 from statediff.contract.reader import Document, NodePath, read_document
 from statediff.contract.shape import did_you_mean, shaped
 from statediff.errors import ContractError, Problem

@@ -27,9 +27,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 LATER: Final = frozenset(
     (
-        "steps",
-        "actions",
-        "turns",
         "transition",
         "access",
         "retention",

@@ -48,6 +48,9 @@ class ListT:
 
 
 Type: TypeAlias = ScalarT | EntityT | CollectionT | ListT
+CALL_TYPE = "@call"
+"""The type of a call in an expression; no contract can write the name of a type like this."""
+
 BOOL = ScalarT(Kind.BOOL)
 NUMBER = ScalarT(Kind.DECIMAL)
 TEXT = ScalarT(Kind.TEXT)
@@ -118,6 +121,14 @@ class FieldOf(Node):
     is_nullable: bool
     part: tuple[str, ...] = ()
     """Names followed inside a map value."""
+
+
+@dataclass(frozen=True)
+class PartOf(Node):
+    """`VALUE.name` inside a value that is no field: of the answer, a reply, an item of a list."""
+
+    whole: Node
+    name: str
 
 
 @dataclass(frozen=True)
@@ -233,7 +244,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, order=True)
 class Read:
-    """One thing a clause reads; `root` is before, after, delta, input or answer.
+    """One thing a clause reads; `root` is before, after, delta, trace, input or answer.
 
     An empty `field` is the presence of the entity.
     """
@@ -244,13 +255,14 @@ class Read:
 
 
 _SIDES = {
-    "created": "after",
-    "linked": "after",
-    "updated": "after",
-    "deleted": "before",
-    "unlinked": "before",
-    "before": "before",
-    "after": "after",
+    "created": ("after",),
+    "linked": ("after",),
+    "updated": ("after",),
+    "deleted": ("before",),
+    "unlinked": ("before",),
+    "before": ("before",),
+    "after": ("after",),
+    "now": ("before", "after"),
 }
 
 
@@ -260,9 +272,15 @@ def footprint(node: Node) -> frozenset[Read]:
     for part in walk(node):
         match part:
             case Entities(root=root, entity=entity):
-                reads.add(Read(_SIDES[root], entity, ""))
-                if root not in ("before", "after"):
+                reads.update(Read(side, entity, "") for side in _SIDES[root])
+                if root not in ("before", "after", "now"):
                     reads.add(Read("delta", entity, ""))
+            case Variable(type=CollectionT(type="@call") | EntityT(type="@call")):
+                reads.add(Read("trace", CALL_TYPE, ""))
+            case FieldOf(entity_type="@call", field=name):
+                reads.add(Read("trace", CALL_TYPE, name))
+            case Variable(name="reply"):
+                reads.add(Read("trace", "reply", ""))
             case FieldOf(entity=holder, entity_type=entity, field=name):
                 reads.update(Read(side, entity, name) for side in _sides(holder))
             case Follow(reference=reference, type=EntityT(type=entity)):
@@ -279,7 +297,7 @@ def footprint(node: Node) -> frozenset[Read]:
 def _sides(node: Node) -> tuple[str, ...]:
     match node:
         case Lookup(collection=Entities(root=root)):
-            return (_SIDES[root],)
+            return _SIDES[root]
         case Follow(reference=reference):
             return _sides(reference.entity)
         case Variable(name="new"):

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from statediff.contract.document import Part
+from statediff.contract.parts import Part
 from statediff.contract.reader import Document, read_document
 from statediff.contract.shape import shaped
 from statediff.errors import ContractError, Problem, UsageError

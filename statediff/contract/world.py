@@ -99,8 +99,14 @@ class World:
     steps: int = 0
     is_paid: bool = False
     """Set while the rows of a swept type are evaluated: they cost a step each, however read."""
+    now: str = ""
+    """The side that `now` is, in clauses that are judged along the run."""
+    moments: Mapping[str, View] = field(default_factory=dict)
+    """The states between the two, by the name of their side."""
 
     def view(self, side: str) -> View:
+        if side in self.moments:
+            return self.moments[side]
         return self.before if side == "before" else self.after
 
     def step(self) -> None:

@@ -12,6 +12,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.fragments import FragmentView, read_fragments
 from statediff.evidence.pack import check_refusals, index
 from statediff.evidence.package import Bundle
+from statediff.evidence.traces import trace_from
 from statediff.model.values import Unobserved
 from statediff.model.verdict import Judgement
 from statediff.model.view import Ledger
@@ -73,7 +74,8 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     must = [r.source for r in contract.evidence]
     check_refusals(triples(refusals), captures, recorded_schema, must)
     answer = doc.answer_map(doc.answer_from(bundle.document("answer.json")))
-    rest = Rest(refusals, answer, Unobserved(captures["history"]["unobserved"]))
+    history = Unobserved(captures["history"]["unobserved"])
+    rest = Rest(refusals, answer, history, trace_from(bundle.document("trace.json")))
     resolution = bundle.document("resolution.json")
     doubts = tuple(doc.doubt_from(entry) for entry in resolution["doubts"])
     cases = zip(

@@ -9,6 +9,7 @@ from typing import Any, Final
 from statediff import __version__
 from statediff.canonicalize import canonicalize
 from statediff.contract.bound import Contract
+from statediff.contract.syntax import CALL_TYPE, Read
 from statediff.diff import diff
 from statediff.errors import ContractError
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
@@ -19,7 +20,7 @@ from statediff.model.delta import Diff, Doubt
 from statediff.model.readings import Capture, Timeline
 from statediff.model.stages import Matching, Resolution
 from statediff.model.state import State
-from statediff.model.trace import NoAnswer, Trace
+from statediff.model.trace import NoAnswer, Trace, Turn
 from statediff.model.values import Unobserved, Value
 from statediff.model.verdict import Judgement, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView, View
@@ -27,6 +28,7 @@ from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
 from statediff.policy.findings import history_gap
 from statediff.policy.judge import Evidence, judge
+from statediff.policy.run import Moments
 from statediff.resolve import resolve
 
 KERNEL: Final = "2"
@@ -102,7 +104,7 @@ def evaluate(
     check_null_run(file, compiled, resolution, refusals)
     history = Unobserved(history_gap(after.history))
     heard = Heard(before, after, triples(refusals), history.cause, trace, answer, timeline)
-    rest = Rest(refusals, doc.answer_map(answer), history)
+    rest = Rest(refusals, doc.answer_map(answer), history, trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
     ]
@@ -126,6 +128,9 @@ class Rest:
     refusals: tuple[Refusal, ...]
     answer: Mapping[str, Value] | NoAnswer
     history: Unobserved
+    trace: Trace = NO_TRACE
+    is_still: bool = False
+    """Whether it is known that no state lies between the two (the null run)."""
 
 
 def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
@@ -177,8 +182,22 @@ def judged(
         rest.history,
         rest.refusals,
         ledger.begin,
+        rest.trace,
+        Moments(gap=None if rest.is_still else rest.history.cause),
+        lambda reads: ledger.hear(_heard(reads)),
     )
     return judge(compiled.contract, evidence)
+
+
+def _heard(reads: Iterable[Read]) -> Iterable[str]:
+    """What a clause reads of the trace and the answer, as a bundle names it."""
+    for read in reads:
+        if read.root == "answer":
+            yield f"answer:{read.field}"
+        elif read.root == "trace" and read.type == CALL_TYPE:
+            yield f"trace:call[*]{read.field and '.'}{read.field}"
+        elif read.root == "trace":
+            yield f"trace:{read.type}[*]"
 
 
 def check_null_run(
@@ -197,6 +216,8 @@ def check_null_run(
         tuple(r for r in refusals if r.side == "before"),
         NoAnswer("the null run says nothing"),
         Unobserved("the null run has no history"),
+        Trace((), is_complete=True, cause="", turns=_spoken(compiled.contract)),
+        is_still=True,
     )
     null = _judge_states(compiled, still.matchings[0], still, rest).judgement
     if null.verdict is Verdict.MATCH and not file.content.noop:
@@ -208,6 +229,11 @@ def check_null_run(
         )
         raise ContractError((problem,))
     return null
+
+
+def _spoken(contract: Contract) -> tuple[Turn, ...]:
+    """The turns of a run in which the user says everything and the agent does nothing."""
+    return tuple(Turn(gate.message, 0, None) for gate in contract.turns)
 
 
 def facts_of(

@@ -10,7 +10,7 @@ from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration
-from statediff.model.trace import Action, NoAnswer, Trace
+from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Map, Observed, Value, decode, encode
 from statediff.model.verdict import Finding, Judgement, Verdict, Witness
 
@@ -275,6 +275,11 @@ def _instant(document: Json) -> datetime:
     return moment
 
 
+def instant_or_none(document: Json) -> datetime | None:
+    """The instant in this JSON, None for its null; `ValueError` for anything else."""
+    return None if document == ["null"] else _instant(document)
+
+
 def capture_document(capture: Capture) -> Json:
     """The readings of one moment with the digests of the states they delivered."""
     return [
@@ -324,9 +329,7 @@ def timeline_from(document: Json) -> Timeline | None:
     """What `timeline_document` turned into this JSON."""
     if document is None:
         return None
-    steps = {
-        name: None if document[name] == ["null"] else _instant(document[name]) for name in TIMELINE
-    }
+    steps = {name: instant_or_none(document[name]) for name in TIMELINE}
     return Timeline(**steps, unsettled=tuple((s, c) for s, c in document["unsettled"]))
 
 
@@ -340,31 +343,6 @@ def answer_from(document: Json) -> Value | NoAnswer:
     if "none" in document:
         return NoAnswer(document["none"])
     return decode(document["answer"])  # type: ignore[return-value]  # an answer is a value
-
-
-def action_document(action: Action) -> Json:
-    """The JSON of an action."""
-    return {
-        "id": action.id,
-        "tool": action.tool,
-        "class": action.action_class.value,
-        "arguments": encode(action.arguments),
-        "result": encode(action.result),
-        "error": action.error,
-        "principal": action.principal,
-        "attempt": action.attempt,
-        "started_at": encode(action.started_at),
-        "finished_at": encode(action.finished_at),
-    }
-
-
-def trace_document(trace: Trace) -> Json:
-    """The JSON of a trace."""
-    return {
-        "is_complete": trace.is_complete,
-        "cause": trace.cause,
-        "actions": [action_document(a) for a in trace.actions],
-    }
 
 
 def answer_map(answer: Value | NoAnswer) -> dict[str, Value] | NoAnswer:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from statediff.errors import BundleError
 from statediff.evidence import documents as doc
 from statediff.evidence.fragments import collect, fragment_id, scan_id
+from statediff.evidence.traces import trace_document
 from statediff.model.readings import Capture, Timeline
 from statediff.model.stages import Matching, Resolution
 from statediff.model.state import Coverage
@@ -74,7 +75,7 @@ def documents(
         },
         "fragments.json": [_fragments(case, needs_whole_rows) for case in cases],
         "index.json": [index(case.judgement, case.ledger) for case in cases],
-        "trace.json": doc.trace_document(heard.trace),
+        "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
         "timeline.json": doc.timeline_document(heard.timeline),
         "trial.json": dict(trial),
@@ -163,4 +164,6 @@ def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
         sets.setdefault(clause, set()).update(fragment_id(k.side, k.type, k.key) for k in looks)
     for clause, scans in ledger.scans.items():
         sets.setdefault(clause, set()).update(scan_id(s) for s in scans)
-    return {clause: sorted(ids) for clause, ids in sorted(sets.items())}
+    for clause, names in ledger.heard.items():
+        sets.setdefault(clause, set()).update(names)
+    return {clause: sorted(ids) for clause, ids in sorted(sets.items()) if ids}

@@ -45,6 +45,26 @@ class Action:
 
 
 @dataclass(frozen=True)
+class NoAnswer:
+    """The agent gave no answer that could be read; `cause` says why. Claims about it FAIL."""
+
+    cause: str
+
+
+NO_REPLY: Final = NoAnswer("no reply was recorded in this turn")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of the user and what the agent did until the next one."""
+
+    message: str
+    calls_before: int
+    """How many of the trace's actions precede the message."""
+    reply: Value | NoAnswer = NO_REPLY
+
+
+@dataclass(frozen=True)
 class Trace:
     """The ordered log. `is_complete` only where nothing could act unrecorded."""
 
@@ -52,10 +72,14 @@ class Trace:
     is_complete: bool = False
     cause: str = "the agent's calls were not recorded"
     """Why the log may be incomplete."""
+    is_agent_influenced: bool = False
+    """The agent could have written or changed the log: its word, never proof in its favour."""
+    turns: tuple[Turn, ...] | None = None
+    """The user's messages in order; None where the log does not tell turns apart."""
 
-
-@dataclass(frozen=True)
-class NoAnswer:
-    """The agent gave no answer that could be read; `cause` says why. Claims about it FAIL."""
-
-    cause: str
+    @property
+    def gap(self) -> str | None:
+        """Why there may be calls that the log does not hold; None where there are none."""
+        if self.is_agent_influenced:
+            return f"forgeable: {self.cause or 'the agent could have written the log'}"
+        return None if self.is_complete else f"unrecorded: {self.cause}"

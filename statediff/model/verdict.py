@@ -59,7 +59,7 @@ RESULT_OF_STAGE = {
 
 @dataclass(frozen=True)
 class WitnessRow:
-    """A fragment of state that shows a finding: `side` is before, after, input or answer."""
+    """A fragment of state that shows a finding: `side` is before, after or trace (a call)."""
 
     side: str
     type: str
@@ -126,6 +126,13 @@ class ClauseTruth:
     truth: Truth
     summary: str
     """The clause in an English sentence."""
+    is_about_calls: bool = False
+    """Whether a step is about the calls alone, so that it tells of the tools, not of the world."""
+
+    @property
+    def result(self) -> Result:
+        """The one of the three results that the clause belongs to."""
+        return Result.TOOL if self.is_about_calls else RESULT_OF_STAGE[self.stage]
 
 
 @dataclass(frozen=True)

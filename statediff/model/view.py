@@ -140,6 +140,8 @@ class Ledger:
         self.clause = ""
         self.looks: dict[str, set[Look]] = {}
         self.scans: dict[str, set[Scan]] = {}
+        self.heard: dict[str, set[str]] = {}
+        """What was read beside the states, named as in a bundle: of the trace, of the answer."""
 
     def begin(self, clause: str) -> None:
         """From now on, what is read is read for `clause`."""
@@ -147,6 +149,9 @@ class Ledger:
 
     def look(self, look: Look) -> None:
         self.looks.setdefault(self.clause, set()).add(look)
+
+    def hear(self, names: Iterable[str]) -> None:
+        self.heard.setdefault(self.clause, set()).update(names)
 
     def scan(self, scan: Scan) -> None:
         self.scans.setdefault(self.clause, set()).add(scan)

@@ -8,7 +8,6 @@ from typing import Final
 
 from statediff.contract.bound import Contract
 from statediff.model.verdict import (
-    RESULT_OF_STAGE,
     ClauseTruth,
     Finding,
     Judgement,
@@ -65,7 +64,7 @@ def combine(
             )
         )
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
-    results = {r: [c for c in clauses if RESULT_OF_STAGE[c.stage] is r] for r in Result}
+    results = {r: [c for c in clauses if c.result is r] for r in Result}
     return replace(
         first,
         verdict=fold(clauses),
@@ -84,6 +83,12 @@ def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
         # What an effect clause ranges over is the type it names, beside what it reads.
         if rule.id == entry.clause and rule.type == type_name:
             return True
+    for assertion in contract.assertions:
+        if assertion.id == entry.clause:
+            return any(read.type == type_name for read in assertion.reads)
+    for rule in contract.effects:
+        if rule.retry_id == entry.clause:
+            return rule.type == type_name
     asked = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
     for clause in (*asked, *contract.derived):
         if clause.id == entry.clause:

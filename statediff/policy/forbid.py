@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from statediff.contract.bound import Effect, Pattern
-from statediff.contract.world import FALSE, TRUE, UNDEFINED
+from statediff.contract.evaluation import outcomes
+from statediff.contract.relations import combine
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Env,
+    Result,
+    Thing,
+    TooCostly,
+    World,
+)
 from statediff.model.delta import Delta
 from statediff.model.readings import History
-from statediff.model.values import Unobserved
+from statediff.model.values import ABSENT, Unobserved, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
     That,
@@ -23,7 +36,7 @@ from statediff.policy.findings import (
     undecided,
     unknown,
 )
-from statediff.policy.matching import Change, Judge, authorized, speaks_of_each
+from statediff.policy.matching import TOO_COSTLY, Change, Judge, speaks_of_each
 from statediff.policy.witness import deciding, deltas_text
 
 
@@ -81,11 +94,12 @@ def effect(rule: Effect, judge: Judge, candidates: tuple[Change, ...]) -> Findin
     causes: set[str] = set()
     reasons: list[str] = []
     unsure: list[Delta] = []
+    touched = {(c.type, key_order(c.key)) for c in (*candidates, *judge.changes)}
     for change in candidates:
         if change.type != rule.type or change.op not in rule.operations:
             continue
         world = judge.world(rule.reads)
-        mask = authorized(node, world, *judge.sides(change))
+        mask = authorized(rule, judge, world, touched, *judge.sides(change))
         if mask == FALSE:
             refused.append((change.deltas, deciding(tuple(world.seen), FALSE)))
         elif mask != TRUE:
@@ -103,10 +117,51 @@ def effect(rule: Effect, judge: Judge, candidates: tuple[Change, ...]) -> Findin
             f"{deltas_text(deltas)} without authorization" + (f": {shown}" if shown else ""),
             deltas,
         )
-    doubts = [d for d in judge.doubts if judge.possible_effect(rule, node, d) != TRUE]
+
+    def decide(world: World, it: Result, new: Result) -> int:
+        return authorized(rule, judge, world, touched, it, new)
+
+    doubts = [d for d in judge.doubts if judge.possible_effect(rule, decide, d) != TRUE]
     causes |= doubt_causes(doubts)
     if unsure and not causes:
         return undecided(rule.id, Stage.FORBID, last(reasons), (), tuple(unsure))
     if unsure or doubts:
         return unknown(rule.id, Stage.FORBID, causes, (), tuple(unsure))
     return holds(rule.id, Stage.FORBID, "every such effect is authorized")
+
+
+def authorized(
+    rule: Effect, judge: Judge, world: World, touched: set[Any], it: Result, new: Result
+) -> int:
+    """The outcomes of an authorization on one change.
+
+    By an approval: some approval from before the run, which the run (`touched`) left alone,
+    satisfies the condition. So the agent neither made nor changed it, and it came first.
+    """
+    node = rule.authorized_by
+    if node is None:
+        return TRUE
+    env: Env = {"it": it, "new": ABSENT if new is None else new}
+    try:
+        if rule.approval is None:
+            return outcomes(node, world, env)
+        total = FALSE
+        name = rule.approval
+        doubted = [d for d in judge.doubts if d.type == name]
+        for key, row in judge.before.rows(name, world.fields_of(name)):
+            if (name, key_order(key)) in touched:
+                continue
+            mask = outcomes(node, world, {**env, "approval": Thing("before", name, key, row)})
+            near = [d for d in doubted if d.key is None or key_order(d.key) == key_order(key)]
+            if near and mask & TRUE:
+                world.causes |= doubt_causes(near)
+                mask |= FALSE
+            total = combine(TRUE, FALSE, total, mask)
+    except TooCostly:
+        world.causes.add(TOO_COSTLY)
+        return TRUE | FALSE
+    enumeration = judge.before.enumeration(name)
+    if not enumeration.is_complete and total != TRUE:
+        world.causes.add(f"{name} before: {enumeration.cause}")
+        total |= TRUE
+    return total

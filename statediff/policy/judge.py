@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.bound import Contract, Pattern
+from statediff.contract.assertions import Asserted, AtCalls, Occurrence
+from statediff.contract.bound import Contract, Effect, Pattern
+from statediff.contract.english import words
+from statediff.contract.syntax import CALL_TYPE, Read
 from statediff.model.delta import Delta, Diff, Label, Op
 from statediff.model.readings import History
-from statediff.model.trace import NoAnswer
+from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Unobserved, Value
 from statediff.model.verdict import (
-    RESULT_OF_STAGE,
     ClauseTruth,
     Finding,
     Judgement,
@@ -21,6 +23,7 @@ from statediff.model.verdict import (
     Verdict,
 )
 from statediff.model.view import View
+from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
@@ -28,11 +31,21 @@ from statediff.policy.derived import derived_clause
 from statediff.policy.findings import no_history
 from statediff.policy.forbid import effect
 from statediff.policy.frame import Explanation, Said, explain, frame
-from statediff.policy.matching import Judge, changes
+from statediff.policy.matching import Change, Judge, changes
 from statediff.policy.metrics import metrics
+from statediff.policy.retries import repeated, with_compensation
+from statediff.policy.run import Moments, Run
 from statediff.policy.sections import Bench
+from statediff.policy.steps import step
+from statediff.policy.turns import turn
+
+Add = Callable[[Iterable[Finding], str], None]
+"""Takes the findings of one clause, and the clause in English."""
 
 NO_FEED = Unobserved("no change feed was attached")
+NO_TRACE = Trace()
+NO_MOMENTS = Moments()
+LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
 RISK = list(Label)
 """Labels in rising order of risk."""
 
@@ -52,6 +65,10 @@ class Evidence:
     refusals: tuple[Refusal, ...] = ()
     begin: Callable[[str], None] = lambda _clause: None
     """Called with the id of each clause before it is evaluated, so that reads can be attributed."""
+    trace: Trace = NO_TRACE
+    moments: Moments = NO_MOMENTS
+    hear: Callable[[frozenset[Read]], None] = lambda _reads: None
+    """Called with what a clause reads of the trace and the answer."""
 
 
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
@@ -60,6 +77,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer)
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
+    run = Run(room, evidence.trace, evidence.moments)
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -72,11 +90,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     bench = Bench(room, everything, evidence.history, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
-    for rule in contract.effects:
-        evidence.begin(rule.id)
-        asked = effect(rule, room, everything)
-        if asked is not None:
-            add([asked], rule.sentence)
+    add_effects(contract, run, everything, evidence, add)
     said: list[Said] = []
     for derived in contract.derived:
         evidence.begin(derived.id)
@@ -92,6 +106,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     add(_frame(contract, explanations, explaining, room, evidence), _frame_sentence(contract))
     for finding, sentence in bench.required(contract.require, by_id):
         add([finding], sentence)
+    add_run(contract, run, evidence, add)
     schema = contract.document.answer.schema_
     if schema:
         add(
@@ -100,6 +115,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         )
     for claim in contract.claims:
         evidence.begin(claim.id)
+        evidence.hear(claim.reads)
         add([condition(claim, room, evidence.history)], claim.sentence)
     evidence.begin("")
     alternatives = contract.alternatives
@@ -107,8 +123,15 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     if alternatives is not None:
         whole, *parts = combined(alternatives, judged)
         add([whole], alternatives.sentence)
+    about_calls = {s.id for s in contract.steps if isinstance(s, (AtCalls, Occurrence))}
     clauses = tuple(
-        ClauseTruth(name, stage, _kleene(f.truth for f in findings if f.clause == name), sentence)
+        ClauseTruth(
+            name,
+            stage,
+            _kleene(f.truth for f in findings if f.clause == name),
+            sentence,
+            name in about_calls,
+        )
         for name, (stage, sentence) in summaries.items()
     )
     measured, counted, nearest = contract, explanations, tuple(findings)
@@ -133,6 +156,57 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         diff.hidden,
         diff.doubts,
     )
+
+
+def add_effects(
+    contract: Contract,
+    run: Run,
+    everything: tuple[Change, ...],
+    evidence: Evidence,
+    add: Add,
+) -> None:
+    """Adds the findings of authorization and of retries."""
+    for rule in contract.effects:
+        evidence.begin(rule.id)
+        asked = effect(rule, run.judge, everything)
+        if asked is not None:
+            add([with_compensation(asked, rule, run)], rule.sentence)
+        if rule.is_judged_for_retries:
+            evidence.begin(rule.retry_id)
+            evidence.hear(LOG_READS)
+            doubled = repeated(rule, run, everything)
+            add([with_compensation(doubled, rule, run)], _retry_sentence(rule))
+
+
+def add_run(
+    contract: Contract,
+    run: Run,
+    evidence: Evidence,
+    add: Add,
+) -> None:
+    """Adds the findings of steps, turns and actions, in this order."""
+
+    def begin(clause: Asserted) -> None:
+        evidence.begin(clause.id)
+        evidence.hear(clause.reads)
+        run.steps = 0
+
+    for assertion in contract.steps:
+        begin(assertion)
+        add([step(assertion, run)], assertion.sentence)
+    has_failed = False
+    for gate in contract.turns:
+        begin(gate)
+        found = turn(gate, run, not has_failed)
+        has_failed = has_failed or found.truth is Truth.FAILS
+        add([found], gate.sentence)
+    for rule in contract.actions:
+        begin(rule)
+        add(actions(rule, run), rule.sentence)
+
+
+def _retry_sentence(rule: Effect) -> str:
+    return f"No retried call brings about the same {words(rule.type)} twice."
 
 
 def _frame_sentence(contract: Contract) -> str:
@@ -204,7 +278,7 @@ def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
 
 
 def _result(clauses: tuple[ClauseTruth, ...], result: Result) -> Verdict | None:
-    own = [c for c in clauses if RESULT_OF_STAGE[c.stage] is result]
+    own = [c for c in clauses if c.result is result]
     return fold(own) if own else None
 
 

@@ -6,7 +6,7 @@ could turn out to be is tried, with whatever is known of the entity on either si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -261,13 +261,15 @@ class Judge:
         )
         return mask if covers else mask | FALSE
 
-    def possible_effect(self, rule: Effect, node: Node, doubt: Doubt) -> int:
+    def possible_effect(
+        self, rule: Effect, decide: Callable[[World, Result, Result], int], doubt: Doubt
+    ) -> int:
         """The outcomes of an authorization on the doubted change; TRUE if it needs none."""
         if doubt.type != rule.type:
             return TRUE
         mask = 0
         for it, new in self._ways(doubt, rule.operations):
-            mask |= authorized(node, self.world(rule.reads), it, new)
+            mask |= decide(self.world(rule.reads), it, new)
         return mask or TRUE
 
     def _ways(
@@ -293,15 +295,6 @@ class Judge:
             return Unknown(frozenset({cause}), maybe_null=False)
         thing = self.thing(side, doubt.type, doubt.key)
         return thing if thing.row is not None else Thing(side, doubt.type, doubt.key, None, cause)
-
-
-def authorized(node: Node, world: World, it: Result, new: Result) -> int:
-    """The outcomes of an authorization on one change."""
-    try:
-        return outcomes(node, world, {"it": it, "new": ABSENT if new is None else new})
-    except TooCostly:
-        world.causes.add(TOO_COSTLY)
-        return TRUE | FALSE
 
 
 def both(a: int, b: int) -> int:

@@ -7,14 +7,19 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
+from statediff.contract.calls import TRACE
 from statediff.contract.syntax import Call
 from statediff.contract.world import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.values import show, show_key
+from statediff.model.values import Observed, encode, is_value, show, show_key
 from statediff.model.verdict import Comparison, Witness, WitnessRow
 
 MAX_ROWS: Final = 12
 MAX_COMPARISONS: Final = 8
+MAX_TEXT: Final = 400
+"""Characters of one value of a call; a longer one is cut here, never in the trace."""
+
+_UNSHOWN: Final = ("id", "position", "turn")
 
 _FAILED = {"==": "≠", "!=": "=", "<": "≥", "<=": ">", ">": "≤", ">=": "<", "in": "∉", "not in": "∈"}
 _HELD = {"==": "=", "!=": "≠", "<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "∈", "not in": "∉"}
@@ -36,6 +41,8 @@ CAUSE_CODES: Final = {
     "contradiction": "evidence-contradictory",
     "ambiguous identity": "identity-ambiguous",
     "too costly": "cost-limit",
+    "unrecorded": "trace-unobserved",
+    "no history": "history-unobserved",
 }
 """First words of a cause → code of the finding it leads to; any other cause is `unobserved`."""
 
@@ -151,8 +158,25 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
 
 
+def call_row(call: Thing) -> WitnessRow:
+    """A call of the trace as a witness: what the log says of it, long values cut."""
+    known = (
+        (name, value)
+        for name, value in (call.row or {}).items()
+        if name not in _UNSHOWN and value is not None and is_value(value)
+    )
+    fields = tuple((name, _brief(value)) for name, value in known)
+    return WitnessRow(call.side, "call", call.key, fields)
+
+
+def _brief(value: Observed) -> Observed:
+    return show(value, MAX_TEXT) if len(str(encode(value))) > MAX_TEXT else value
+
+
 def _add(rows: dict[tuple[str, str, str], WitnessRow], thing: Thing) -> None:
-    if thing.row is not None:
+    if thing.side == TRACE:
+        rows.setdefault((thing.side, thing.type, show_key(thing.key)), call_row(thing))
+    elif thing.row is not None:
         rows.setdefault(
             (thing.side, thing.type, show_key(thing.key)),
             WitnessRow(thing.side, thing.type, thing.key, tuple(thing.row.items())),

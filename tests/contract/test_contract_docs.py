@@ -8,13 +8,39 @@ from pathlib import Path
 
 import pytest
 
-from statediff.contract.document import Clause, ContractDocument
+from statediff.contract.bind import bind
+from statediff.contract.calls import CALL
+from statediff.contract.conduct import FORMS
+from statediff.contract.document import Clause, ContractDocument, Effect
 from statediff.contract.functions import FUNCTIONS
 from statediff.contract.load import parse_document
 from statediff.contract.rules import RULES
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.trace import ActionClass
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = (ROOT / "docs" / "contract.md").read_text()
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", CONTRACT, re.DOTALL)
+FIELDS = {
+    "account": {}, "product": {"stock": Kind.INT}, "order": {}, "message": {"to": Kind.TEXT},
+    "approval_request": {"account": Kind.INT},
+    "policy": {
+        "version": Kind.TEXT, "valid_from": Kind.TIMESTAMP, "valid_until": Kind.TIMESTAMP,
+    },
+}  # fmt: skip
+SCHEMA = Schema(
+    "docs",
+    "1",
+    tuple(
+        EntityType(
+            name,
+            ("id",),
+            (Field("id", Kind.INT), *(Field(f, kind) for f, kind in sorted(fields.items()))),
+        )
+        for name, fields in sorted(FIELDS.items())
+    ),
+    (),
+)
 FINDINGS = (ROOT / "docs" / "findings.md").read_text()
 
 
@@ -52,6 +78,18 @@ def test_every_key_of_a_contract_and_of_a_pattern_stands_in_the_docs() -> None:
     assert {key for key in patterns if f"`{key}" not in section} == set()
 
 
+def test_everything_one_can_say_of_the_run_and_of_effects_stands_in_the_docs() -> None:
+    section = CONTRACT[CONTRACT.index("## The run itself") :]
+    named = {*FORMS, *(f.alias or n for n, f in Effect.model_fields.items())} - {"on"}
+    assert {name for name in named if f"`{name}" not in section} == set()
+    said = section[section.index("A call has `id`") : section.index("Classes:")]
+    assert {f.name for f in CALL.fields} == {
+        name.removesuffix(".NAME") for name in re.findall(r"`([a-zA-Z_.]+)`", said)
+    }
+    classes = section[section.index("Classes:") : section.index("a class, principal")]
+    assert {c.value for c in ActionClass} - {"unknown"} == set(re.findall("`([a-z-]+)`", classes))
+
+
 def test_every_code_in_the_source_stands_in_the_docs() -> None:
     documented = set(re.findall(r"^\| `([a-z-]+)` \|", FINDINGS, re.MULTILINE))
     found: set[str] = set()
@@ -71,10 +109,19 @@ def test_the_generated_pages_are_as_the_code_says(name: str) -> None:
 
 
 def test_the_contract_in_the_docs_is_one() -> None:
-    example, *parts = re.findall(r"```yaml\n(.*?)```", CONTRACT, re.DOTALL)
-    _, contract = parse_document(example.encode(), "docs/contract.md")
+    _, contract = parse_document(EXAMPLES[0].encode(), "docs/contract.md")
     assert contract.contract == "shop/refund"
-    head = "".join(f"{line}\n" for line in example.splitlines()[:5])
-    for part in parts:
-        own = "" if part.startswith("forbid") else "forbid: [{delete: customer}]\n"
-        parse_document((head + own + part).encode(), "docs/contract.md")
+
+
+HEAD = EXAMPLES[0][: EXAMPLES[0].index("forbid:")]
+
+
+@pytest.mark.parametrize("example", EXAMPLES[1:])
+def test_every_example_of_a_part_is_bound_in_a_contract(example: str) -> None:
+    own = "" if "forbid:" in example else "forbid: [{delete: account}]\n"
+    text = HEAD.replace("{order: 1009", "{account: 7, order: 1009") + own + example
+    _, document = parse_document(text.encode(), "docs/contract.md")
+    if "steps" in example or "turns" in example or "actions" in example:
+        contract = bind(document, "", SCHEMA)
+        assert contract.assertions
+        assert all(a.sentence.endswith(".") for a in contract.assertions)

@@ -176,8 +176,8 @@ def test_a_contract_with_every_section_is_read(tmp_path):
         ),
         ("requires: []\n", "c.yaml:1:1: unknown key `requires` (did you mean `require`?)"),
         (
-            "steps:\n  - always: x\n",
-            ("c.yaml:1:1: `steps` is not supported by this version of statediff"),
+            "access:\n  - always: x\n",
+            ("c.yaml:1:1: `access` is not supported by this version of statediff"),
         ),
         (
             "prompt:\n",
@@ -231,9 +231,6 @@ def test_a_wrong_clause_is_refused_where_it_stands(clause, code, line, column):
 @pytest.mark.parametrize(
     "key",
     [
-        "steps",
-        "actions",
-        "turns",
         "transition",
         "access",
         "retention",

@@ -1,0 +1,33 @@
+"""Fields whose names Python keeps for itself: `call.class`, `it.from`."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from typing import Final
+
+_TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_RESERVED: Final = re.compile(rf"{_TEXTS}|(?<=\.)({'|'.join(keyword.kwlist)})\b")
+
+
+def parsed(source: str) -> ast.Expression:
+    """The syntax tree of an expression in one line; after a dot any word is a name.
+
+    A reserved word gives way to a name of the same length while Python reads the expression, so
+    that every offset stays what it was. Raises what `ast.parse` raises.
+    """
+    names: dict[int, str] = {}
+
+    def stand_in(found: re.Match[str]) -> str:
+        word = found[1]
+        if word is None:
+            return found[0]
+        names[len(source[: found.end()].encode())] = word
+        return "_" * len(word)
+
+    tree = ast.parse(_RESERVED.sub(stand_in, source), mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.end_col_offset in names:
+            node.attr = names[node.end_col_offset]
+    return tree

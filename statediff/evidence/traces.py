@@ -1,0 +1,79 @@
+"""The JSON of a trace, and back: every call with its values tagged and exact, and the turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statediff.evidence.documents import answer_document, answer_from, instant_or_none
+from statediff.model.trace import Action, ActionClass, Trace, Turn
+from statediff.model.values import Map, decode, encode
+
+Json = Any
+
+
+def action_document(action: Action) -> Json:
+    """The JSON of an action."""
+    return {
+        "id": action.id,
+        "tool": action.tool,
+        "class": action.action_class.value,
+        "arguments": encode(action.arguments),
+        "result": encode(action.result),
+        "error": action.error,
+        "principal": action.principal,
+        "attempt": action.attempt,
+        "started_at": encode(action.started_at),
+        "finished_at": encode(action.finished_at),
+    }
+
+
+def trace_document(trace: Trace) -> Json:
+    """The JSON of a trace."""
+    return {
+        "is_complete": trace.is_complete,
+        "cause": trace.cause,
+        "is_agent_influenced": trace.is_agent_influenced,
+        "actions": [action_document(a) for a in trace.actions],
+        "turns": None if trace.turns is None else [_turn_document(t) for t in trace.turns],
+    }
+
+
+def _turn_document(turn: Turn) -> Json:
+    return {
+        "message": turn.message,
+        "calls_before": turn.calls_before,
+        "reply": answer_document(turn.reply),
+    }
+
+
+def trace_from(document: Json) -> Trace:
+    """What `trace_document` turned into this JSON."""
+    actions = tuple(_action_from(entry) for entry in document["actions"])
+    turns = document["turns"]
+    return Trace(
+        actions,
+        document["is_complete"],
+        document["cause"],
+        document["is_agent_influenced"],
+        None
+        if turns is None
+        else tuple(Turn(t["message"], t["calls_before"], answer_from(t["reply"])) for t in turns),
+    )
+
+
+def _action_from(document: Json) -> Action:
+    arguments = decode(document["arguments"])
+    if not isinstance(arguments, Map):
+        raise ValueError(f"not the arguments of a call: {document['arguments']}")
+    return Action(
+        document["id"],
+        document["tool"],
+        ActionClass(document["class"]),
+        arguments,
+        decode(document["result"]),  # type: ignore[arg-type]  # a result is a value
+        document["error"],
+        document["principal"],
+        document["attempt"],
+        instant_or_none(document["started_at"]),
+        instant_or_none(document["finished_at"]),
+    )

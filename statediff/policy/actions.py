@@ -1,0 +1,93 @@
+"""Actions: which calls the agent may make, and within how many attempts one must succeed [TV §3.6].
+
+A call whose class nobody knows is in no allowed class, and may be in any forbidden one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from statediff.contract.assertions import ActionRule, Attempts, Permission
+from statediff.contract.world import Thing
+from statediff.model.trace import Action, ActionClass
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import fails
+from statediff.policy.run import Run, at_call, decided
+from statediff.policy.steps import name
+
+_STAGE: Final = Stage.ACTIONS
+MAX_SHOWN: Final = 50
+"""How many calls outside get a finding of their own; the last one says how many more there are."""
+
+
+def actions(rule: ActionRule, run: Run) -> tuple[Finding, ...]:
+    """The findings of one rule: one for each call that breaks it, or one that holds."""
+    found = _permission(rule, run) if isinstance(rule, Permission) else _attempts(rule, run)
+    return tuple(run.own_word(finding, rule) for finding in found)
+
+
+def _permission(rule: Permission, run: Run) -> tuple[Finding, ...]:
+    causes: set[str] = set()
+    outside: list[tuple[Thing, Action]] = []
+    for call, action in zip(run.calls, run.trace.actions, strict=True):
+        listed = action.tool in rule.tools or action.action_class in rule.classes
+        if listed == rule.forbids:
+            outside.append((call, action))
+        elif (
+            rule.forbids
+            and rule.classes
+            and action.action_class is ActionClass.UNKNOWN
+            and action.tool not in rule.excepted
+        ):
+            causes.add(f"{action.id}: the log does not say its class, which may be a forbidden one")
+    if outside:
+        return _outside(rule, outside)
+    if run.gap is not None:
+        causes.add(run.gap)
+    text = f"none of {len(run.calls)} calls" if rule.forbids else f"all {len(run.calls)} calls"
+    return (decided(rule.id, _STAGE, causes, text),)
+
+
+def _outside(rule: Permission, outside: list[tuple[Thing, Action]]) -> tuple[Finding, ...]:
+    code = "action-forbidden" if rule.forbids else "action-outside"
+    word = "is forbidden" if rule.forbids else "is not among what is allowed"
+    found = []
+    for index, (call, action) in enumerate(outside[:MAX_SHOWN], start=1):
+        text = f"{name(call)}, of class {action.action_class.value}, {word}"
+        if index == MAX_SHOWN < len(outside):
+            text += f", and {len(outside) - MAX_SHOWN} more"
+        found.append(at_call(fails(rule.id, code, _STAGE, text), call))
+    return tuple(found)
+
+
+def _attempts(rule: Attempts, run: Run) -> tuple[Finding, ...]:
+    """A failed call is repaired by one of the same tool that succeeds, in the same turn.
+
+    Its arguments may differ: a corrected call is another call.
+    """
+    causes: set[str] = set()
+    open_: dict[tuple[int, str], tuple[int, Thing]] = {}
+    for position, (call, action) in enumerate(zip(run.calls, run.trace.actions, strict=True)):
+        place = (run.calls.turn(position), action.tool)
+        if action.error is None:
+            open_.pop(place, None)
+            continue
+        tries = open_.get(place, (0, call))[0] + 1
+        open_[place] = tries, call
+        # Between recorded calls there may be others, but the number of an attempt is its own.
+        certain = max(action.attempt, tries if run.gap is None else 1)
+        if certain >= rule.most:
+            return (_unrepaired(rule, call, certain),)
+    for tries, call in open_.values():
+        if run.gap is None:
+            return (_unrepaired(rule, call, tries),)
+        causes.add(run.gap)
+    if run.gap is not None:
+        causes.add(run.gap)
+    text = f"all {len(run.calls)} calls are right"
+    return (decided(rule.id, _STAGE, causes, text),)
+
+
+def _unrepaired(rule: Attempts, call: Thing, tries: int) -> Finding:
+    text = f"{name(call)} failed at attempt {tries} and was not repaired within {rule.most}"
+    return at_call(fails(rule.id, "action-unrepaired", _STAGE, text), call)

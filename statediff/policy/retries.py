@@ -1,0 +1,98 @@
+"""Λ beyond authorization: effects that a retry repeated, and calls that undid an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from statediff.contract.bound import Effect
+from statediff.model.delta import Delta
+from statediff.model.schema import Kind
+from statediff.model.trace import Action, ActionClass
+from statediff.model.values import Unobserved, encode, show_key
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.findings import doubt_causes, fails, holds, unknown
+from statediff.policy.matching import COME, Change
+from statediff.policy.run import Run
+from statediff.policy.witness import render
+
+_STAGE: Final = Stage.FORBID
+_TIMES: Final = (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE)
+
+
+def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
+    """FAILS if a call was made again and left more such effects than there were different calls.
+
+    Effects are alike if only key and time tell them apart; two calls of one tool are one call
+    retried if their arguments are the same. Whether like effects were meant is for a complete log
+    to say; without one it is UNKNOWN.
+    """
+    groups: dict[str, list[Change]] = {}
+    number = 0
+    vague: set[str] = set()
+    for change in candidates:
+        if change.type == rule.type and change.op in rule.operations and change.op in COME:
+            number += 1
+            likeness, unread = _likeness(run, change)
+            vague |= unread
+            if not unread:
+                groups.setdefault(likeness, []).append(change)
+    doubts = [d for d in run.judge.doubts if d.type == rule.type and not d.path]
+    vague |= doubt_causes(doubts)
+    alike = max(groups.values(), key=len, default=[])
+    calls = _tried(run.trace.actions, rule.tool)
+    retried = next((tries for tries in calls.values() if len(tries) > 1), None)
+    if len(alike) > len(calls) and retried is not None and run.gap is None:
+        deltas: tuple[Delta, ...] = tuple(d for change in alike for d in change.deltas)
+        named = " and ".join(show_key(change.key) for change in alike[:3])
+        again = f"{retried[1].id} repeats {retried[0].id} ({render(retried[0].tool)})"
+        text = f"{rule.type} {named} are one effect {len(alike)} times: {again}"
+        found = fails(rule.retry_id, "duplicate-effect", _STAGE, text, deltas)
+        return replace(found, evidence=(*found.evidence, *(a.id for a in retried[:2])))
+    causes = {run.gap} if run.gap is not None else set()
+    if retried is not None:
+        causes.add("attribution: no history says which call left which effect")
+    some = bool(vague) and (number > 1 or bool(doubts))
+    if causes and (len(alike) > 1 or some):
+        return unknown(rule.retry_id, _STAGE, causes | vague)
+    return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
+
+
+def _likeness(run: Run, change: Change) -> tuple[str, set[str]]:
+    """What two effects of one retried call have in common, and what of it is not known."""
+    row = run.judge.thing("after", change.type, change.key).row or {}
+    spec = run.judge.after.schema.by_name[change.type]
+    own = set(spec.key) | {f.name for f in spec.fields if f.kind in _TIMES}
+    cells: list[Any] = []
+    unread: set[str] = set()
+    for name, value in sorted(row.items()):
+        if name in own:
+            continue
+        if isinstance(value, Unobserved):
+            unread.add(f"{change.type}.{name} after: {value.cause}")
+        cells.append((name, encode(value)))
+    return repr(cells), unread
+
+
+def _tried(actions: Iterable[Action], tool: str | None) -> dict[str, list[Action]]:
+    """The calls that may have had the effect, those with the same tool and arguments together."""
+    calls: dict[str, list[Action]] = {}
+    for action in actions:
+        if action.action_class is not ActionClass.READ and tool in (None, action.tool):
+            calls.setdefault(repr((action.tool, encode(action.arguments))), []).append(action)
+    return calls
+
+
+def with_compensation(finding: Finding, rule: Effect, run: Run) -> Finding:
+    """A violation that names the call which undid it. That never makes it less of one."""
+    if finding.truth is not Truth.FAILS or rule.compensation is None:
+        return finding
+    undone = [a.id for a in run.trace.actions if a.tool == rule.compensation and a.error is None]
+    if not undone:
+        return finding
+    return replace(
+        finding,
+        sentence=f"{finding.sentence}; {undone[-1]} called {rule.compensation} to undo it",
+        evidence=(*finding.evidence, undone[-1]),
+    )

@@ -1,0 +1,163 @@
+"""What assertions about the run are judged on: the calls, and the states between the two ends.
+
+The log is evidence about conduct, never about the state. What it holds happened; what it does not
+hold may have happened unless it is complete. A log that the agent could have written is its own
+word: it can admit a violation, it can never clear the agent of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from statediff.contract.assertions import Asserted
+from statediff.contract.calls import Log, some_call
+from statediff.contract.evaluation import outcomes
+from statediff.contract.syntax import Node, Read
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Crowd, Env, Seen, Thing, TooCostly
+from statediff.model.schema import Schema
+from statediff.model.state import Coverage, Enumeration, Row
+from statediff.model.trace import Trace
+from statediff.model.values import Key
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.model.view import View
+from statediff.policy.findings import fails, holds, last, unknown
+from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.witness import call_row, deciding
+
+NO_FEED: Final = "no change feed was attached"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The states of the run between its ends, as far as a history delivers them.
+
+    `gap` says why there may be others; None where these are all. `after` holds the state that a
+    call or turn left, by its name (`call-3`, `turn-1`), where the history can tell.
+    """
+
+    states: tuple[View, ...] = ()
+    gap: str | None = NO_FEED
+    after: Mapping[str, View] = field(default_factory=dict)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it is known that the run never left the state before it."""
+        return self.gap is None and not self.states
+
+
+class Unseen:
+    """A state that nobody read: of every type it is unknown what there was."""
+
+    def __init__(self, schema: Schema, cause: str) -> None:
+        self._schema = schema
+        self._enumeration = Enumeration(Coverage.UNOBSERVED, cause)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def enumeration(self, type_name: str) -> Enumeration:
+        return self._enumeration
+
+    def row(self, type_name: str, key: Key) -> Row | None:
+        return None
+
+    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcomes of one condition at one point of the run, and what was seen there."""
+
+    mask: int
+    seen: tuple[Seen, ...]
+    causes: frozenset[str]
+    undefined: str
+
+    @property
+    def why(self) -> frozenset[str]:
+        """Why it is not decided; never empty."""
+        return self.causes or frozenset({self.undefined or "a condition of the clause"})
+
+
+class Run:
+    """One run as its assertions see it. `steps` is what the clause at hand has spent so far."""
+
+    def __init__(self, judge: Judge, trace: Trace, moments: Moments) -> None:
+        self.judge = judge
+        self.trace = trace
+        self.moments = moments
+        self.calls = Log(trace)
+        self.gap = None if trace.gap is None else f"calls: {trace.gap}"
+        """Why there may be calls that were not recorded, as a cause."""
+        self.steps = 0
+
+    def so_far(self, number: int) -> Crowd:
+        """The first calls, and whatever was not recorded."""
+        return self.calls.first(number, self.gap)
+
+    def unrecorded(self) -> Thing | None:
+        """A call that may have been made besides those recorded; None if there was none."""
+        return None if self.gap is None else some_call(self.gap)
+
+    def view_after(self, name: str, is_last: bool) -> tuple[str, View]:
+        """(side, state) that the call or turn left, once the systems were at rest."""
+        if is_last or self.moments.is_still:
+            return "after", self.judge.after
+        side = f"after {name}"
+        known = self.moments.after.get(name)
+        cause = f"no history: {self.moments.gap or 'it does not tell what each call left'}"
+        return side, known or Unseen(self.judge.after.schema, cause)
+
+    def outcome(
+        self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
+    ) -> Outcome:
+        """The condition at one point; `now` is the state there."""
+        world = self.judge.world(reads)
+        world.steps = self.steps
+        if now is not None:
+            world.now, view = now
+            if world.now not in ("before", "after"):
+                world.moments = {world.now: view}
+        try:
+            mask = outcomes(node, world, env)
+        except TooCostly:
+            return Outcome(TRUE | FALSE | UNDEFINED, (), frozenset({TOO_COSTLY}), "")
+        finally:
+            self.steps = world.steps
+        undefined = last(world.undefined) if mask & UNDEFINED else ""
+        return Outcome(mask, tuple(world.seen), frozenset(world.causes), undefined)
+
+    def own_word(self, finding: Finding, of: Asserted) -> Finding:
+        """UNKNOWN where something holds only by what the agent itself says of its conduct."""
+        rests = any(read.root == "trace" for read in of.reads)
+        if finding.truth is Truth.HOLDS and rests and self.trace.is_agent_influenced:
+            return unknown(finding.clause, finding.stage, [self.gap or ""])
+        return finding
+
+
+def broken(clause: str, stage: Stage, code: str, where: str, found: Outcome, text: str) -> Finding:
+    """The finding of a condition that does not hold at one point; undefined is its own code."""
+    if found.mask == UNDEFINED:
+        return fails(clause, "undefined", stage, f"{where}: {found.undefined}", (), found.seen)
+    shown = deciding(found.seen, FALSE) or text
+    return fails(clause, code, stage, f"{where}: {shown}", (), found.seen)
+
+
+def decided(
+    clause: str, stage: Stage, causes: Iterable[str], sentence: str, seen: Iterable[Seen] = ()
+) -> Finding:
+    """HOLDS, or UNKNOWN if anything is missing."""
+    missing = set(causes)
+    return unknown(clause, stage, missing, seen) if missing else holds(clause, stage, sentence)
+
+
+def at_call(finding: Finding, call: Thing) -> Finding:
+    """The finding with the call as its witness."""
+    own = call_row(call)
+    others = tuple(r for r in finding.witness.rows if (r.side, r.key) != (own.side, own.key))
+    witness = replace(finding.witness, rows=(own, *others))
+    return replace(finding, witness=witness, evidence=(*finding.evidence, str(call.key[0])))

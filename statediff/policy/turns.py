@@ -1,0 +1,64 @@
+"""Turns: the predicates that hold once the agent is done with a message of the user [TV §3.8].
+
+Their conjunction is the turn's gate. The last turn's gate is read at the end of the run; an earlier
+one's `now` takes a history.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from statediff.contract.assertions import Gate
+from statediff.contract.world import TRUE, Env, Unknown
+from statediff.model.trace import NoAnswer, Turn
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import unknown
+from statediff.policy.run import Run, broken, decided
+from statediff.policy.witness import render
+
+_STAGE: Final = Stage.STEPS
+
+
+def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
+    """The finding of one turn; the first that fails says so."""
+    return run.own_word(_gate(gate, run, is_first_failure), gate)
+
+
+def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
+    turns = run.trace.turns
+    held = _held(gate, turns)
+    if turns is None or isinstance(held, str):
+        return unknown(gate.id, _STAGE, [f"turn {gate.number}: {held}"])
+    ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
+    reply = held.reply
+    env: Env = {
+        "calls": run.so_far(ends),
+        "reply": Unknown(frozenset({f"turn {gate.number}: {reply.cause}"}))
+        if isinstance(reply, NoAnswer)
+        else reply,
+    }
+    is_last = gate.number == len(turns) and (run.gap is None or gate.number == gate.of)
+    now = run.view_after(f"turn-{gate.number}", is_last)
+    where = f"turn {gate.number} of {gate.of}, {render(gate.message)}"
+    if is_first_failure:
+        where = f"the first turn to fail, {where}"
+    causes: set[str] = set()
+    for node, text in gate.conditions:
+        found = run.outcome(node, gate.reads, env, now)
+        if not found.mask & TRUE:
+            return broken(gate.id, _STAGE, "turn-failed", where, found, text)
+        if found.mask != TRUE:
+            causes |= found.why
+    return decided(gate.id, _STAGE, causes, f"turn {gate.number}: all of its predicates hold")
+
+
+def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | str:
+    """The turn as recorded, or why it is not known."""
+    if turns is None:
+        return "unrecorded: the log does not tell turns apart"
+    if len(turns) < gate.number:
+        return f"unrecorded: the log has {len(turns)} turns"
+    held = turns[gate.number - 1]
+    if held.message != gate.message:
+        return f"unrecorded: the user said something else, {render(held.message)}"
+    return held

@@ -1,0 +1,393 @@
+"""Clauses about the run: steps, actions and turns, each form in all three truths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statediff.errors import ContractError
+from statediff.model.trace import Action, Trace, Turn
+from statediff.model.values import Map, Value
+from tests.judging import (
+    DIVERGE,
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    finding,
+    item,
+    run,
+    truths,
+    user,
+)
+from tests.traces import NOBODY_KNOWS, READ, WRITE, call, cut, judged, log, own
+
+
+def truth(body: str, trace: Trace, *sides: Any) -> Any:
+    return truths(judged(body, trace, *sides).judgement)["c"]
+
+
+def found(body: str, trace: Trace, *sides: Any) -> Any:
+    return finding(judged(body, trace, *sides).judgement, "c")
+
+
+REFUND = "steps:\n  - {id: c, on: refund, that: 'call.arguments.order == 7'}\n"
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected"),
+    [
+        (log(call("refund", order=7)), HOLDS),
+        (log(), HOLDS),
+        (log(call("look", order=9)), HOLDS),
+        (log(call("refund", order=7), call("refund", order=9)), FAILS),
+        (log(call("refund")), FAILS),
+        (cut(log(call("refund", order=7))), UNKNOWN),
+        (cut(log(call("refund", order=9))), FAILS),
+        (own(log(call("refund", order=7))), UNKNOWN),
+        (own(log(call("refund", order=9))), FAILS),
+        (Trace(), UNKNOWN),
+    ],
+)
+def test_a_condition_at_every_call_of_a_tool(trace: Trace, expected: Any) -> None:
+    assert truth(REFUND, trace) is expected
+
+
+def test_a_failed_step_shows_the_call() -> None:
+    shown = found(REFUND, log(call("look"), call("refund", order=9)))
+    assert (shown.code, shown.stage.value, shown.evidence) == ("step-failed", "steps", ("call-2",))
+    assert "call-2" in shown.sentence
+    assert "9 ≠ 7" in shown.sentence
+    row = shown.witness.rows[0]
+    assert (row.side, row.type, row.key) == ("trace", "call", ("call-2",))
+    assert dict(row.fields)["arguments"] == Map.of({"order": 9})
+
+
+def test_what_no_log_says_is_named() -> None:
+    assert found(REFUND, Trace()).code == "trace-unobserved"
+    assert found(REFUND, own(log())).code == "evidence-forgeable"
+    assert found(REFUND, cut(log())).missing == ("calls: unrecorded: the recorder was stopped",)
+
+
+def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
+    body = "steps:\n  - {id: c, on: refund, that: 'call.arguments.cents > 5'}\n"
+    assert truth(body, log(call("refund", cents=6))) is HOLDS
+    shown = found(body, log(call("refund")))
+    assert (shown.truth, shown.code) == (FAILS, "undefined")
+
+
+CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
+
+
+def test_a_condition_at_every_call_of_a_class() -> None:
+    assert truth(CLASS, log(call("a", n=1), call("b", READ, n=2))) is HOLDS
+    assert truth(CLASS, log(call("a", n=2))) is FAILS
+    assert truth(CLASS, log(call("a", NOBODY_KNOWS, n=2))) is UNKNOWN
+    assert truth(CLASS, log(call("a", NOBODY_KNOWS, n=1))) is HOLDS
+
+
+def test_a_class_that_nobody_knows_is_no_value() -> None:
+    body = "steps:\n  - {id: c, calls: 'call.class != \"read\"', count: {max: 0}}\n"
+    assert truth(body, log(call("a", READ))) is HOLDS
+    assert truth(body, log(call("a", WRITE))) is FAILS
+    assert truth(body, log(call("a", NOBODY_KNOWS))) is UNKNOWN
+
+
+def test_who_made_a_call_is_not_known_where_the_log_is_silent() -> None:
+    body = "steps:\n  - {id: c, calls: 'call.principal != \"agent\"', count: {max: 0}}\n"
+    assert truth(body, log(call("a"))) is HOLDS
+    assert truth(body, log(replace(call("a"), principal="root"))) is FAILS
+    assert truth(body, log(replace(call("a"), principal=None))) is UNKNOWN
+
+
+# ---------------------------------------------------------------- stale read before write [SSD §V]
+
+FRESH = """steps:
+  - id: c
+    on: {class: conditional-update}
+    that: >-
+      any(r.arguments.item == call.arguments.item and
+      all(w.position < r.position for w in calls
+      if w.class != "read" and w.arguments.item == call.arguments.item)
+      for r in calls if r.class == "read" and r.error == null)
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([call("get", READ, item=1), call("set", item=1)], HOLDS),
+        ([call("set", item=1)], FAILS),
+        ([call("get", READ, item=2), call("set", item=1)], FAILS),
+        ([call("get", READ, item=1), call("set", item=1), call("set", item=1)], FAILS),
+        (
+            [call("get", READ, item=1), call("set", item=1)] * 2,
+            HOLDS,
+        ),
+        ([call("get", READ, "timeout", item=1), call("set", item=1)], FAILS),
+    ],
+)
+def test_a_write_needs_a_read_of_the_same_entity_since_the_last_write(
+    calls: list[Action], expected: Any
+) -> None:
+    assert truth(FRESH, log(*calls)) is expected
+    assert truth(FRESH, cut(log(*calls))) is UNKNOWN  # there may be a read, or a write
+
+
+# ---------------------------------------------------------------- always
+
+ALWAYS = "steps:\n  - {id: c, always: 'all(i.n >= 0 for i in now.item)'}\n"
+
+
+def test_an_invariant_fails_at_either_end_and_without_a_history_never_holds() -> None:
+    good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
+    assert truth(ALWAYS, log(), good, good) is UNKNOWN
+    assert found(ALWAYS, log(), good, good).code == "history-unobserved"
+    assert truth(ALWAYS, log(), good, bad) is FAILS
+    assert truth(ALWAYS, log(), bad, good) is FAILS
+    assert "already before the run" in found(ALWAYS, log(), bad, good).sentence
+    assert found(ALWAYS, log(), good, bad).code == "invariant-broken"
+    unread = {"item": [item(1, None)]}
+    assert found(ALWAYS, log(), good, unread).code == "undefined"
+
+
+# ---------------------------------------------------------------- after every call
+
+AFTER = "steps:\n  - {id: c, after_every_call: 'all(i.n >= 0 for i in now.item)'}\n"
+
+
+def test_the_state_after_the_last_call_is_the_one_after_the_run() -> None:
+    good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
+    one, two = log(call("a")), log(call("a"), call("b"))
+    assert truth(AFTER, log(), good, bad) is HOLDS
+    assert truth(AFTER, one, good, good) is HOLDS
+    assert truth(AFTER, one, good, bad) is FAILS
+    assert truth(AFTER, two, good, good) is UNKNOWN
+    assert truth(AFTER, two, good, bad) is FAILS
+    assert truth(AFTER, cut(one), good, bad) is FAILS
+    assert truth(AFTER, cut(one), good, good) is UNKNOWN
+    assert truth(AFTER, Trace(), good, bad) is UNKNOWN
+
+
+def test_conditions_on_the_calls_alone_need_no_state_in_between() -> None:
+    body = "steps:\n  - {id: c, after_every_call: 'call.error == null'}\n"
+    assert truth(body, log(call("a"), call("b"))) is HOLDS
+    assert truth(body, log(call("a", error="no"), call("b"))) is FAILS
+    assert truth(body, cut(log(call("a"), call("b")))) is UNKNOWN
+
+
+# ---------------------------------------------------------------- effects in order
+
+ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+
+
+def test_the_order_of_effects_is_undecided_without_a_history() -> None:
+    assert truth(ORDER, log(), {}, {"item": [item(1)], "user": [user(1)]}) is UNKNOWN
+    assert found(ORDER, log(), {}, {}).code == "history-unobserved"
+
+
+# ---------------------------------------------------------------- occurrence
+
+ONCE = "steps:\n  - {id: c, calls: 'call.tool == \"mail\"', count: 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("calls", "count", "whole", "partly", "by_itself"),
+    [
+        (0, "1", FAILS, UNKNOWN, UNKNOWN),
+        (1, "1", HOLDS, UNKNOWN, UNKNOWN),
+        (2, "1", FAILS, FAILS, FAILS),
+        (1, "{min: 1}", HOLDS, HOLDS, UNKNOWN),
+        (0, "{min: 1}", FAILS, UNKNOWN, UNKNOWN),
+        (1, "{max: 1}", HOLDS, UNKNOWN, UNKNOWN),
+        (2, "{max: 1}", FAILS, FAILS, FAILS),
+        (0, "0", HOLDS, UNKNOWN, UNKNOWN),
+        (1, "0", FAILS, FAILS, FAILS),
+    ],
+)
+def test_how_often_a_call_occurs(
+    calls: int, count: str, whole: Any, partly: Any, by_itself: Any
+) -> None:
+    body = ONCE.replace("count: 1", f"count: {count}")
+    trace = log(call("look", READ), *(call("mail") for _ in range(calls)))
+    assert truth(body, trace) is whole
+    assert truth(body, cut(trace)) is partly
+    assert truth(body, own(trace)) is by_itself
+
+
+# ---------------------------------------------------------------- actions
+
+ACTIONS = """actions:
+  allow: {classes: [read], tools: [refund]}
+  forbid: {classes: [permission-change], tools: [drop]}
+  attempts: 2
+require: [{that: 'count(u for u in after.user) == 0'}]
+"""
+
+
+def rules(trace: Trace) -> Mapping[str, Any]:
+    known = truths(judged(ACTIONS, trace).judgement)
+    return {name: known[f"actions-{name}"] for name in ("allow", "forbid", "attempts")}
+
+
+def test_a_call_outside_what_is_allowed_is_a_finding_with_the_call() -> None:
+    trace = log(call("look", READ), call("refund"), call("note"), call("drop", READ))
+    evaluated = judged(ACTIONS, trace)
+    outside = finding(evaluated.judgement, "actions-allow")
+    assert (outside.code, outside.stage.value) == ("action-outside", "actions")
+    assert outside.evidence == ("call-3",)
+    assert finding(evaluated.judgement, "actions-forbid").code == "action-forbidden"
+    assert finding(evaluated.judgement, "actions-forbid").evidence == ("call-4",)
+    assert evaluated.judgement.verdict is DIVERGE
+    assert evaluated.judgement.tool is DIVERGE
+    assert evaluated.judgement.outcome is MATCH
+
+
+def test_a_log_that_nobody_kept_is_unknown() -> None:
+    evaluated = judged(ACTIONS, Trace())
+    assert evaluated.judgement.verdict is INCONCLUSIVE
+    assert evaluated.judgement.tool is INCONCLUSIVE
+    assert set(rules(Trace()).values()) == {UNKNOWN}
+    assert set(rules(own(log(call("look", READ)))).values()) == {UNKNOWN}
+    assert set(rules(log(call("look", READ))).values()) == {HOLDS}
+
+
+def test_a_call_of_no_known_class_is_in_no_allowed_one_and_may_be_in_a_forbidden_one() -> None:
+    assert rules(log(call("exec", NOBODY_KNOWS))) == {
+        "allow": FAILS, "forbid": UNKNOWN, "attempts": HOLDS,
+    }  # fmt: skip
+    assert rules(log(call("refund", NOBODY_KNOWS)))["forbid"] is HOLDS
+    body = "actions: {allow: {classes: [unknown]}}\nforbid: [{delete: user}]\n"
+    known = truths(judged(body, log(call("exec", NOBODY_KNOWS))).judgement)
+    assert known["actions-allow"] is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([call("refund", error="no"), call("refund")], HOLDS),
+        ([call("refund", error="no")], FAILS),
+        ([call("refund", error="no"), call("look", READ)], FAILS),
+        ([call("refund", error="no"), call("refund", error="no"), call("refund")], FAILS),
+        ([call("refund", error="no", attempt=2), call("refund")], FAILS),
+    ],
+)
+def test_a_failed_call_is_repaired_within_the_attempts(calls: list[Action], expected: Any) -> None:
+    assert rules(log(*calls))["attempts"] is expected
+
+
+def test_between_recorded_calls_there_may_be_one_that_repaired() -> None:
+    twice = log(call("refund", error="no"), call("refund", error="no"))
+    assert rules(cut(twice))["attempts"] is UNKNOWN
+    assert rules(cut(log(call("refund", error="no", attempt=2))))["attempts"] is FAILS
+
+
+def test_a_repair_belongs_to_the_turn_of_the_failure() -> None:
+    calls = (call("refund", error="no"), call("refund"))
+    assert rules(log(*calls, turns=(Turn("a", 0), Turn("b", 1))))["attempts"] is FAILS
+    assert rules(log(*calls, turns=(Turn("a", 0), Turn("b", 2))))["attempts"] is HOLDS
+
+
+# ---------------------------------------------------------------- turns
+
+TURNS = """turns:
+  - id: c
+    user: Close item 1.
+    then:
+      - any(x.tool == "close" for x in calls)
+  - id: d
+    user: And tell Ada.
+    then:
+      - 'now.item[1].t == "closed"'
+      - contains(reply, "Ada")
+"""
+CLOSED = {"item": [item(1, t="closed")]}
+
+
+def script(*calls: int, reply: Value = "I told Ada") -> tuple[Turn, ...]:
+    first, second = Turn("Close item 1.", calls[0], "done"), Turn("And tell Ada.", calls[1], reply)
+    return first, second
+
+
+def test_each_turn_has_a_gate_and_the_last_is_read_at_the_end() -> None:
+    trace = log(call("close"), call("mail"), turns=script(0, 1))
+    assert truths(judged(TURNS + ALLOW, trace, {"item": [item(1)]}, CLOSED).judgement) == {
+        "c": HOLDS, "d": HOLDS, "frame": HOLDS,
+    }  # fmt: skip
+
+
+ALLOW = "allow: [{update: item}]\n"
+
+
+def test_the_first_turn_that_fails_says_so() -> None:
+    trace = log(call("mail"), call("close"), turns=script(0, 1, reply="I told Bob"))
+    judgement = judged(TURNS + ALLOW, trace, {"item": [item(1)]}, CLOSED).judgement
+    assert truths(judgement)["c"] is truths(judgement)["d"] is FAILS
+    assert [f.clause for f in judgement.findings[:2]] == ["c", "d"]
+    assert finding(judgement, "c").sentence.startswith("the first turn to fail, turn 1 of 2")
+    assert finding(judgement, "d").sentence.startswith("turn 2 of 2")
+    assert finding(judgement, "c").code == "turn-failed"
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        log(call("close")),
+        log(call("close"), turns=(Turn("Close item 1.", 0),)),
+        log(call("close"), turns=(Turn("Close item 1.", 0), Turn("Thanks.", 1))),
+        log(call("close"), turns=(*script(0, 1)[:1], Turn("And tell Ada.", 1))),
+        own(log(call("close"), turns=script(0, 1))),
+    ],
+)
+def test_a_turn_that_nobody_recorded_is_unknown(trace: Trace) -> None:
+    judgement = judged(TURNS + ALLOW, trace, {"item": [item(1)]}, CLOSED).judgement
+    assert truths(judgement)["d"] is UNKNOWN
+
+
+def test_the_state_after_an_earlier_turn_takes_a_history() -> None:
+    body = TURNS.replace('any(x.tool == "close" for x in calls)', "exists(now.item[1])")
+    trace = log(call("close"), turns=script(0, 1))
+    judgement = judged(body + ALLOW, trace, {"item": [item(1)]}, CLOSED).judgement
+    assert truths(judgement)["c"] is UNKNOWN
+    assert finding(judgement, "c").code == "history-unobserved"
+
+
+# ---------------------------------------------------------------- the results and the null run
+
+
+def test_steps_about_calls_tell_of_the_tools_and_steps_about_states_of_the_world() -> None:
+    judgement = judged(
+        REFUND + "forbid: [{delete: user}]\n", log(call("refund", order=9))
+    ).judgement
+    assert (judgement.tool, judgement.outcome) == (DIVERGE, MATCH)
+    bad = {"item": [item(1, -1)]}
+    judgement = judged(ALWAYS, log(), bad, bad).judgement
+    assert (judgement.tool, judgement.outcome) == (None, DIVERGE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [REFUND, ALWAYS, AFTER, ORDER, ACTIONS, ONCE.replace("count: 1", "count: {max: 1}")],
+)
+def test_a_run_in_which_nothing_happens_matches_what_only_limits(body: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        run(body, {}, {}, noop=False)
+    assert caught.value.problems[0].code == "null-run"
+
+
+@pytest.mark.parametrize("body", [ONCE, TURNS])
+def test_a_run_in_which_nothing_happens_does_not_match_what_must_be_done(body: str) -> None:
+    still = {"item": [item(1)]}
+    assert run(body, still, still, noop=False).judgement.verdict is not MATCH
+
+
+def test_what_a_clause_heard_stands_in_its_read_set() -> None:
+    import json  # noqa: PLC0415 - one test reads the raw document
+
+    evaluated = judged(REFUND, log(call("refund", order=7)))
+    [index] = json.loads(evaluated.bundle.files["index.json"])
+    assert index["read_sets"]["c"] == ["trace:call[*]", "trace:call[*].arguments"]
