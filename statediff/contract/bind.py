@@ -30,6 +30,7 @@ from statediff.contract.patterns import (
     plain_value,
 )
 from statediff.contract.syntax import EntityT, Node, footprint
+from statediff.contract.transition import bound_transition
 from statediff.errors import ContractError
 from statediff.model.delta import Label
 from statediff.model.schema import Schema
@@ -39,7 +40,7 @@ __all__ = ["Policy", "bind", "plain_value"]
 
 NO_POLICY: Final = Policy()
 
-RESERVED: Final = ("frame", "answer", "any_of", "disputed")
+RESERVED: Final = ("frame", "answer", "any_of", "disputed", "transition")
 """Names of clauses that a contract has without giving them an id."""
 
 
@@ -97,6 +98,7 @@ class _Binder(PatternBinder):
             if (d := derived_field(self, i, raw, self.name(("derive", i), raw.id))) is not None
         )
         branches = self.alternatives()
+        transition = bound_transition(self, document.transition)
         self.check_evidence()
         self.check_distinct()
         if self.problems:
@@ -116,6 +118,7 @@ class _Binder(PatternBinder):
             self.policy.excluded,
             derived,
             branches,
+            transition,
         )
 
     def name(self, path: Path, given: str | None, within: str = "") -> str:

@@ -30,7 +30,6 @@ LATER: Final = frozenset(
         "steps",
         "actions",
         "turns",
-        "transition",
         "access",
         "retention",
     )

@@ -31,6 +31,8 @@ from statediff.policy.frame import Explanation, Said, explain, frame
 from statediff.policy.matching import Judge, changes
 from statediff.policy.metrics import metrics
 from statediff.policy.sections import Bench
+from statediff.policy.transition import ID as TRANSITION
+from statediff.policy.transition import check_transition
 
 NO_FEED = Unobserved("no change feed was attached")
 RISK = list(Label)
@@ -77,12 +79,9 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         asked = effect(rule, room, everything)
         if asked is not None:
             add([asked], rule.sentence)
-    said: list[Said] = []
-    for derived in contract.derived:
-        evidence.begin(derived.id)
-        found, explains = derived_clause(derived, room)
-        add([found], derived.sentence)
-        said += explains
+    found, said, recorded = _moved(contract, room, evidence)
+    for finding, sentence in found:
+        add([finding], sentence)
     own = [p for p in contract.patterns if p.section is not Stage.FORBID]
     judged = judge_branches(contract, bench, own, said)
     evidence.begin("frame")
@@ -127,12 +126,34 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         _result(clauses, Result.OUTCOME),
         clauses,
         ordered,
-        metrics(measured, diff, nearest, counted, room),
+        metrics(measured, diff, nearest, counted, room, recorded),
         diff.deltas,
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
     )
+
+
+def _moved(
+    contract: Contract, room: Judge, evidence: Evidence
+) -> tuple[list[tuple[Finding, str]], list[Said], int]:
+    """Derived fields and the transition, with their sentences.
+
+    Also what they explain, and how many recorded deltas were found.
+    """
+    found: list[tuple[Finding, str]] = []
+    said: list[Said] = []
+    for rule in contract.derived:
+        evidence.begin(rule.id)
+        finding, explains = derived_clause(rule, room)
+        found.append((finding, rule.sentence))
+        said += explains
+    if contract.transition is None:
+        return found, said, 0
+    evidence.begin(TRANSITION)
+    checked = check_transition(contract.transition, room)
+    found.append((checked.finding, contract.transition.sentence))
+    return found, [*said, *checked.said], checked.found
 
 
 def _frame_sentence(contract: Contract) -> str:

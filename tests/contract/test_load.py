@@ -234,7 +234,6 @@ def test_a_wrong_clause_is_refused_where_it_stands(clause, code, line, column):
         "steps",
         "actions",
         "turns",
-        "transition",
         "access",
         "retention",
     ],
