@@ -67,6 +67,43 @@ def refund(db: sqlite3.Connection, order: int, method: int, cents: int, staff: i
     log("refund", "conditional-update", {"order": order, "to": method, "cents": cents})
 
 
+def returned_lines(db: sqlite3.Connection, order: int) -> list[sqlite3.Row]:
+    """The lines of the order that came back."""
+    return db.execute(
+        "SELECT * FROM order_lines WHERE order_id = ? AND returned_at IS NOT NULL ORDER BY id",
+        (order,),
+    ).fetchall()
+
+
+def replace(
+    db: sqlite3.Connection, order: int, lines: list[sqlite3.Row], *, free: bool = True
+) -> None:
+    """Places an open order for the same articles and logs it; the caller commits."""
+    cents = sum(0 if free else line["quantity"] * line["unit_cents"] for line in lines)
+    placed = db.execute(
+        "INSERT INTO orders (customer_id, status, total_cents, placed_at, updated_at)"
+        " SELECT customer_id, 'open', ?, ?, ? FROM orders WHERE id = ?",
+        (cents, now(db), now(db), order),
+    ).lastrowid
+    db.executemany(
+        "INSERT INTO order_lines (order_id, product_id, quantity, unit_cents) VALUES (?, ?, ?, ?)",
+        [
+            (placed, line["product_id"], line["quantity"], 0 if free else line["unit_cents"])
+            for line in lines
+        ],
+    )
+    log("replace", "conditional-update", {"order": order, "lines": len(lines)})
+
+
+def take_from_stock(db: sqlite3.Connection, lines: list[sqlite3.Row]) -> None:
+    """The articles of the lines leave the stock, and that is logged; the caller commits."""
+    db.executemany(
+        "UPDATE products SET stock = stock - ? WHERE id = ?",
+        [(line["quantity"], line["product_id"]) for line in lines],
+    )
+    log("take_from_stock", "conditional-update", {"lines": len(lines)})
+
+
 def set_status(db: sqlite3.Connection, order: int, status: str) -> None:
     """The order has the status, and says when it got it."""
     db.execute(

@@ -38,6 +38,7 @@ from statediff.contract.patterns import (
     plain_value,
 )
 from statediff.contract.syntax import EntityT, Node, Read, footprint
+from statediff.contract.transition import bound_transition
 from statediff.errors import ContractError
 from statediff.model.delta import Label
 from statediff.model.schema import Schema
@@ -47,7 +48,7 @@ __all__ = ["Policy", "bind", "plain_value"]
 
 NO_POLICY: Final = Policy()
 
-RESERVED: Final = ("frame", "answer", "any_of", "disputed")
+RESERVED: Final = ("frame", "answer", "any_of", "disputed", "transition")
 """Names of clauses that a contract has without giving them an id."""
 
 
@@ -109,6 +110,7 @@ class _Binder(PatternBinder):
         steps = run.steps(document.steps)
         actions = run.actions(document.actions)
         turns = run.turns(document.turns)
+        transition = bound_transition(self, document.transition)
         self.check_evidence()
         self.check_distinct()
         if self.problems:
@@ -131,6 +133,7 @@ class _Binder(PatternBinder):
             steps,
             actions,
             turns,
+            transition,
         )
 
     def name(self, path: Path, given: str | None, within: str = "") -> str:

@@ -14,7 +14,7 @@ from statediff.contract.document import ContractDocument
 from statediff.contract.syntax import Compare, Node, Read
 from statediff.model.delta import Label, Op
 from statediff.model.schema import Schema
-from statediff.model.values import Value
+from statediff.model.values import Observed, Value
 from statediff.model.verdict import Stage
 
 
@@ -113,6 +113,42 @@ class Alternatives:
 
 
 @dataclass(frozen=True)
+class New:
+    """The key of an entity created in the run, whatever it is: the same name, the same key."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One expected change of one entity. `values` of a creation are all it has that is not null.
+
+    For an update each of `values` is one delta; `olds` says what was there, where that is stated.
+    """
+
+    op: Op
+    type: str
+    key: tuple[Value | New, ...]
+    values: Mapping[str, Observed | New]
+    olds: Mapping[str, Observed]
+    key_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoundTransition:
+    """Every change that is expected, and nothing else is."""
+
+    changes: tuple[Expected, ...]
+    sentence: str
+    reads: frozenset[Read]
+
+    @property
+    def count(self) -> int:
+        """How many deltas that makes."""
+        return sum(len(c.values) if c.op is Op.UPDATE else 1 for c in self.changes)
+
+
+@dataclass(frozen=True)
 class Effect:
     """Λ for an operation on a type. `authorized_by` None means that no authorization is needed."""
 
@@ -176,6 +212,7 @@ class Contract:
     steps: tuple[Step, ...] = ()
     actions: tuple[ActionRule, ...] = ()
     turns: tuple[Gate, ...] = ()
+    transition: BoundTransition | None = None
 
     @property
     def assertions(self) -> tuple[Asserted, ...]:

@@ -182,6 +182,67 @@ class Approval(Part):
     ]
 
 
+class RecordedChange(Part):
+    """One change of a recorded reference. `{new: NAME}` stands for the key of a created entity."""
+
+    create: TypeName | None = None
+    update: TypeName | None = None
+    delete: TypeName | None = None
+    key: Annotated[Any, Field(description="a key, or a list of its parts")]
+    set: Annotated[
+        dict[str, Any] | None, Field(description="a mapping of fields to their values after")
+    ] = None
+    from_: Annotated[
+        dict[str, Any] | None,
+        Field(alias="from", description="a mapping of fields to their values before"),
+    ] = None
+
+    @property
+    def operation(self) -> str:
+        return next(op for op in ("create", "update", "delete") if getattr(self, op) is not None)
+
+    @model_validator(mode="after")
+    def _one_operation(self) -> RecordedChange:
+        if sum(op is not None for op in (self.create, self.update, self.delete)) != 1:
+            raise ValueError("needs one of create, update, delete")
+        return self
+
+
+class RecordedChanges(Part):
+    """What a file beside the contract holds for `transition`."""
+
+    changes: Annotated[tuple[RecordedChange, ...], Field(description="a list of changes")]
+
+
+class Transition(Part):
+    """Exactly the deltas of a recorded reference, written here or in a file beside the contract."""
+
+    changes: Annotated[
+        tuple[RecordedChange, ...] | None, Field(description="a list of changes")
+    ] = None
+    file: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$",
+            max_length=200,
+            description="the name of a file in the contract's folder or below it",
+        ),
+    ] = None
+    sha256: Annotated[
+        str | None,
+        Field(pattern=r"^[0-9a-f]{64}$", description="the SHA-256 of the file, 64 digits"),
+    ] = None
+    because: Reason | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Transition:
+        if (self.changes is None) == (self.file is None):
+            raise ValueError("needs either `changes` or `file`")
+        if (self.file is None) != (self.sha256 is None):
+            raise ValueError("`file` and `sha256` stand together: the digest pins what is expected")
+        return self
+
+
 class Effect(Part):
     """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
 
@@ -329,6 +390,7 @@ class ContractDocument(Part):
     ] = ()
     any_of: Branches | None = None
     disputed: Disputed | None = None
+    transition: Transition | None = None
     effects: Annotated[
         tuple[Effect, ...],
         Field(description="a list of kinds of effect (Λ) and what holds for them"),
@@ -352,7 +414,7 @@ class ContractDocument(Part):
     def _has_a_clause(self) -> ContractDocument:
         conduct = self.steps or self.actions is not None or self.turns
         stated = (self.forbid, self.require, self.answer.claims, self.any_of, self.disputed)
-        if not any(stated) and not conduct:
+        if not any((*stated, self.transition)) and not conduct:
             raise ValueError(
                 "a contract with no forbid, require or claim would match anything; state one"
             )

@@ -87,6 +87,18 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
+def read_beside(contract: Path, name: str) -> bytes:
+    """The bytes of a file in or below the contract's folder, links followed; else `UsageError`."""
+    folder = contract.parent.resolve()
+    try:
+        path = (folder / name).resolve()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"{name}: cannot be found: {error}") from error
+    if not path.is_relative_to(folder):
+        raise UsageError(f"{name}: lies outside the contract's folder; copy the file into it")
+    return read_bytes(path)
+
+
 def _opened_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 

@@ -27,7 +27,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 LATER: Final = frozenset(
     (
-        "transition",
         "access",
         "retention",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.bind import Policy, bind
 from statediff.contract.bound import Contract
-from statediff.contract.document import Canonicalize, ContractDocument
-from statediff.contract.load import parse_document, read_bytes
-from statediff.contract.reader import Document
-from statediff.errors import ContractError
+from statediff.contract.document import Canonicalize, ContractDocument, RecordedChanges
+from statediff.contract.load import parse_document, read_beside, read_bytes
+from statediff.contract.reader import Document, read_document
+from statediff.contract.shape import shaped
+from statediff.errors import ContractError, UsageError
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
@@ -30,6 +31,8 @@ class ContractFile:
     data: bytes
     source: Document
     content: ContractDocument
+    recorded: bytes | None = None
+    """The file that `transition` names, as read."""
 
     @property
     def digest(self) -> str:
@@ -39,13 +42,42 @@ class ContractFile:
 
 def load_contract(path: Path) -> ContractFile:
     """The contract in a file; `UsageError` or `ContractError` with places."""
-    return parse_contract(read_bytes(path), str(path))
+    return parse_contract(read_bytes(path), str(path), lambda name: read_beside(path, name))
 
 
-def parse_contract(data: bytes, file: str) -> ContractFile:
-    """The contract in `data`; `file` is the name used in messages."""
+def parse_contract(
+    data: bytes, file: str, beside: Callable[[str], bytes] | None = None
+) -> ContractFile:
+    """The contract in `data`; `file` is the name used in messages.
+
+    `beside` reads a file of the contract's folder, for a `transition` that names one.
+    """
     source, content = parse_document(data, file)
-    return ContractFile(data, source, content)
+    transition = content.transition
+    if transition is None or transition.file is None:
+        return ContractFile(data, source, content)
+    place = ("transition", "file")
+    if beside is None:
+        problem = source.problem(place, "a contract from no folder has no file beside it")
+        raise ContractError((problem,))
+    try:
+        recorded = beside(transition.file)
+    except UsageError as error:
+        raise ContractError((source.problem(place, str(error), code="transition"),)) from error
+    found = hashlib.sha256(recorded).hexdigest()
+    if found != transition.sha256:
+        problem = source.problem(
+            ("transition", "sha256"),
+            f"{transition.file} has another digest, {found}",
+            code="transition",
+            hint="if the file was changed on purpose, release a new version with the new digest",
+        )
+        raise ContractError((problem,))
+    changes = shaped(read_document(recorded, transition.file), RecordedChanges).changes
+    whole = content.model_copy(
+        update={"transition": transition.model_copy(update={"changes": changes})}
+    )
+    return ContractFile(data, source, whole, recorded)
 
 
 @dataclass(frozen=True)

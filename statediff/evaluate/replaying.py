@@ -58,7 +58,13 @@ def replay(bundle: Bundle) -> Judgement:
 
 
 def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
-    file = parse_contract(bundle.files["contract.yaml"], "contract.yaml")
+    file = parse_contract(
+        bundle.files["contract.yaml"],
+        "contract.yaml",
+        lambda _name: bundle.files["transition.yaml"],
+    )
+    if file.recorded != bundle.files.get("transition.yaml"):
+        raise BundleError("transition.yaml: the contract names no such file")
     recorded_schema = bundle.document("schema.json")
     schema = doc.schema_from(recorded_schema)
     compiled = compile_contract(file, schema)

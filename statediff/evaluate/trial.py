@@ -117,7 +117,8 @@ def evaluate(
     scoped = Scoped(compiled.book, compiled.boundary, contract.schema)
     content = documents(decided, resolution, heard, judgement, facts.as_json(), scoped.touches)
     manifest = facts_of(file, compiled, judgement, facts.id)
-    bundle = make(content, file.data, {**manifest, "statediff": __version__})
+    manifest["statediff"] = __version__
+    bundle = make(content, file.data, manifest, file.recorded)
     return Evaluated(judgement, bundle, contract)
 
 

@@ -8,6 +8,7 @@ Layout (every file canonical JSON but the contract, which is kept as it was writ
 * `resolution.json`: identity mappings and ambiguity
 * `fragments.json`: the entities that the decision read, raw, with explicit presence
 * `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
+* `transition.yaml`: the recorded reference, where the contract names one beside it
 * `trace.json`, `answer.json`, `timeline.json`, `trial.json`
 * `judgement.json`: clauses, findings, metrics, deltas
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +39,8 @@ FILES: Final = (
     "trace.json",
     "trial.json",
 )
+OPTIONAL: Final = ("transition.yaml",)
+"""Files that a bundle has where its contract names them: the recorded reference of a transition."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,21 @@ class Bundle:
         return read(self.files[name], name)
 
 
-def make(documents: Mapping[str, Any], contract: bytes, facts: Mapping[str, Any]) -> Bundle:
-    """A bundle of the given documents; `facts` go into the manifest."""
+def make(
+    documents: Mapping[str, Any],
+    contract: bytes,
+    facts: Mapping[str, Any],
+    recorded: bytes | None = None,
+) -> Bundle:
+    """A bundle of the given documents; `facts` go into the manifest.
+
+    `recorded` is the file that the contract's `transition` names.
+    """
     files = {name: write(document) for name, document in documents.items()}
     files["contract.yaml"] = contract
-    if tuple(sorted(files)) != FILES:
+    if recorded is not None:
+        files["transition.yaml"] = recorded
+    if not _is_complete(files):
         raise ValueError(f"a bundle has exactly the files {', '.join(FILES)}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     return Bundle({"format": FORMAT, **facts, "files": digests}, files)
@@ -87,18 +100,22 @@ def load(folder: Path) -> Bundle:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"{folder}: not a bundle of format {FORMAT}")
     digests = manifest.get("files")
-    if not isinstance(digests, dict) or tuple(sorted(digests)) != FILES:
+    if not isinstance(digests, dict) or not _is_complete(digests):
         raise BundleError(f"{folder}: the manifest does not list the files of a bundle")
-    extra = sorted({entry.name for entry in folder.iterdir()} - set(FILES) - {"manifest.json"})
+    extra = sorted({entry.name for entry in folder.iterdir()} - set(digests) - {"manifest.json"})
     if extra:
         raise BundleError(f"{folder}: holds a file that is not part of it: {extra[0]!r}")
     files: dict[str, bytes] = {}
-    for name in FILES:
+    for name in sorted(digests):
         data = _bytes(folder, name)
         if hashlib.sha256(data).hexdigest() != digests[name]:
             raise BundleError(f"{folder}/{name}: its digest is not the one in the manifest")
         files[name] = data
     return Bundle(manifest, files)
+
+
+def _is_complete(names: Iterable[str]) -> bool:
+    return sorted(set(names) - set(OPTIONAL)) == list(FILES)
 
 
 def _bytes(folder: Path, name: str) -> bytes:

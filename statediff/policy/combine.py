@@ -77,7 +77,7 @@ def combine(
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
-    if entry.stage is Stage.FRAME or entry.clause in _WHOLE:
+    if entry.stage is Stage.FRAME or entry.clause in (*_WHOLE, "transition"):
         return True
     for rule in contract.effects:
         # What an effect clause ranges over is the type it names, beside what it reads.

@@ -37,6 +37,8 @@ from statediff.policy.retries import repeated, with_compensation
 from statediff.policy.run import Moments, Run
 from statediff.policy.sections import Bench
 from statediff.policy.steps import step
+from statediff.policy.transition import ID as TRANSITION
+from statediff.policy.transition import check_transition
 from statediff.policy.turns import turn
 
 Add = Callable[[Iterable[Finding], str], None]
@@ -91,12 +93,9 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
     add_effects(contract, run, everything, evidence, add)
-    said: list[Said] = []
-    for derived in contract.derived:
-        evidence.begin(derived.id)
-        found, explains = derived_clause(derived, room)
-        add([found], derived.sentence)
-        said += explains
+    found, said, recorded = _moved(contract, room, evidence)
+    for finding, sentence in found:
+        add([finding], sentence)
     own = [p for p in contract.patterns if p.section is not Stage.FORBID]
     judged = judge_branches(contract, bench, own, said)
     evidence.begin("frame")
@@ -150,7 +149,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         _result(clauses, Result.OUTCOME),
         clauses,
         ordered,
-        metrics(measured, diff, nearest, counted, room),
+        metrics(measured, diff, nearest, counted, room, recorded),
         diff.deltas,
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
@@ -207,6 +206,28 @@ def add_run(
 
 def _retry_sentence(rule: Effect) -> str:
     return f"No retried call brings about the same {words(rule.type)} twice."
+
+
+def _moved(
+    contract: Contract, room: Judge, evidence: Evidence
+) -> tuple[list[tuple[Finding, str]], list[Said], int]:
+    """Derived fields and the transition, with their sentences.
+
+    Also what they explain, and how many recorded deltas were found.
+    """
+    found: list[tuple[Finding, str]] = []
+    said: list[Said] = []
+    for rule in contract.derived:
+        evidence.begin(rule.id)
+        finding, explains = derived_clause(rule, room)
+        found.append((finding, rule.sentence))
+        said += explains
+    if contract.transition is None:
+        return found, said, 0
+    evidence.begin(TRANSITION)
+    checked = check_transition(contract.transition, room)
+    found.append((checked.finding, contract.transition.sentence))
+    return found, [*said, *checked.said], checked.found
 
 
 def _frame_sentence(contract: Contract) -> str:

@@ -9,6 +9,7 @@ from statediff.model.delta import Diff
 from statediff.model.verdict import Finding, Metrics, Stage, Truth
 from statediff.policy.frame import Explanation
 from statediff.policy.matching import Judge
+from statediff.policy.transition import ID as TRANSITION
 
 
 def metrics(
@@ -17,13 +18,15 @@ def metrics(
     findings: tuple[Finding, ...],
     explanations: tuple[Explanation, ...],
     room: Judge,
+    recorded: int = 0,
 ) -> Metrics:
     """Precision and recall over what was required, and the forbidden-effect rate.
 
     What is only allowed does not count against precision. An entity counts once for recall, up to
-    the number required, however many of its fields changed.
+    the number required, however many of its fields changed. `recorded` deltas of a transition were
+    found; each counts for itself.
     """
-    required = {p.id for p in contract.require}
+    required = {p.id for p in contract.require} | {TRANSITION}
     explained = [e for e in explanations if required & set(e.by)]
     violations = {
         i
@@ -35,7 +38,8 @@ def metrics(
         e for e in explanations if required & set(e.by) or not e.by or e.delta.id in violations
     ]
     precision = Fraction(len(explained), len(counted)) if counted else None
-    wanted = reached = 0
+    wanted = 0 if contract.transition is None else contract.transition.count
+    reached = recorded
     truths = {f.clause: f.truth for f in findings if f.stage is Stage.REQUIRE}
     for clause in contract.require:
         if isinstance(clause, Pattern) and not clause.is_every:

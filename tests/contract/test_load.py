@@ -231,7 +231,6 @@ def test_a_wrong_clause_is_refused_where_it_stands(clause, code, line, column):
 @pytest.mark.parametrize(
     "key",
     [
-        "transition",
         "access",
         "retention",
     ],

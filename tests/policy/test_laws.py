@@ -124,6 +124,15 @@ DERIVED = (
 )  # fmt: skip
 
 
+RECORDED = (
+    "    - {update: item, key: 1, set: {n: 1}}\n", "    - {delete: user, key: 1}\n",
+    "    - {create: item, key: {new: a}, set: {n: 1, t: a}}\n",
+    "    - {update: item, key: 2, from: {n: 1}, set: {n: 2, t: b}}\n",
+    "    - {create: user, key: 2, set: {name: x, role: user}}\n",
+    "    - {delete: grant, key: [1, 1]}\n",
+)  # fmt: skip
+
+
 @st.composite
 def branches(draw: st.DrawFn) -> str:
     """`any_of`, `disputed` or neither, with two or three branches."""
@@ -163,6 +172,9 @@ def bodies(draw: st.DrawFn, forbidden: str = "", is_closed: bool = False) -> str
         if clauses:
             text += f"{section}:\n" + "".join(clauses)
     text += draw(branches())
+    if draw(st.integers(0, 3)) == 0:
+        recorded = draw(st.sets(st.sampled_from(RECORDED), min_size=1))
+        text += "transition:\n  changes:\n" + "".join(sorted(recorded))
     if draw(st.integers(0, 2)) == 0:
         rule = draw(st.sampled_from(DERIVED))
         text += f"derive: [{{field: item.n, is: {quoted(rule)}, because: the law needs it}}]\n"

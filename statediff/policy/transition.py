@@ -1,0 +1,266 @@
+"""A recorded transition: the net, canonical deltas of the run are exactly the expected ones.
+
+Keys of entities created in the run may be named instead of written (`{new: refund}`): one name, one
+key, and different names different keys. Nothing else is compared loosely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from statediff.contract.bound import BoundTransition, Expected, New
+from statediff.contract.relations import comparison_key, equal
+from statediff.contract.world import FALSE, TRUE
+from statediff.model.delta import Delta, Doubt, Entity, Op
+from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved
+from statediff.model.verdict import Finding, Stage
+from statediff.policy.findings import doubt_causes, fails, holds, unknown
+from statediff.policy.frame import Said
+from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.witness import delta_text
+
+ID: Final = "transition"
+MAX_NAMINGS: Final = 2_000
+"""Ways to name created entities that are tried; beyond, the clause is UNKNOWN."""
+
+
+Naming: TypeAlias = Mapping[str, Any]
+"""Name of a new entity → the key part that it stands for; a name not in it stands for any."""
+NO_NAMES: Final[Naming] = {}
+_STAGE: Final = Stage.REQUIRE
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The finding, what it says of each delta, and how many expected deltas were found."""
+
+    finding: Finding
+    said: tuple[Said, ...]
+    found: int
+
+
+@dataclass(frozen=True)
+class _One:
+    """One expected delta: a whole entity, or one field of an update."""
+
+    of: Expected
+    path: str = ""
+
+    @property
+    def kind(self) -> tuple[Op, str, str]:
+        return self.of.op, self.of.type, self.path
+
+    @property
+    def text(self) -> str:
+        key = ", ".join(f"new {p.name}" if isinstance(p, New) else str(p) for p in self.of.key)
+        return f"{self.of.op.value} {self.of.type} {key} {self.path}".rstrip()
+
+
+def check_transition(rule: BoundTransition, judge: Judge) -> Checked:
+    """Whether exactly the expected deltas happened."""
+    expected = [
+        _One(change, path)
+        for change in rule.changes
+        for path in (change.values if change.op is Op.UPDATE else ("",))
+    ]
+    actual = [d for change in judge.changes for d in change.deltas]
+    pairs = _Pairs(expected, actual)
+    masks = [_any(_matches(one, d, {}) for one in pairs.expected_of(d)) for d in actual]
+    met = [_any(_matches(one, d, {}) for d in pairs.actual_of(one)) for one in expected]
+    said = tuple(
+        Said(d, ID, mask, _gaps(d)) for d, mask in zip(actual, masks, strict=True) if mask != FALSE
+    )
+    extra = [d for d, mask in zip(actual, masks, strict=True) if mask == FALSE]
+    missing = [
+        one
+        for one, mask in zip(expected, met, strict=True)
+        if mask == FALSE and not any(_may_be(one, doubt) for doubt in judge.doubts)
+    ]
+    causes = doubt_causes(judge.doubts).union(*(entry.causes for entry in said))
+    if extra or missing:
+        finding = _differs(missing, extra)
+    elif causes or any(mask != TRUE for mask in (*met, *masks)):
+        finding = unknown(ID, _STAGE, causes, (), tuple(actual))
+    else:
+        finding = _exactly(expected, actual, pairs)
+    return Checked(finding, said, sum(mask == TRUE for mask in met))
+
+
+def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Finding:
+    """The finding where all is known: the same number, and one naming that makes them equal."""
+    deltas = tuple(actual)
+    if len(expected) != len(actual):
+        text = f"{len(actual)} changes, {len(expected)} recorded"
+        return fails(ID, "transition-differs", _STAGE, text, deltas)
+    for tried, naming in enumerate(_namings(expected, pairs)):
+        if tried == MAX_NAMINGS:
+            return unknown(ID, _STAGE, [TOO_COSTLY], (), deltas)
+        if naming is not None and all(
+            any(_matches(one, d, naming) == TRUE for d in pairs.actual_of(one, naming))
+            for one in expected
+        ):
+            return holds(ID, _STAGE, f"exactly the {len(expected)} recorded changes", deltas)
+    text = "no naming of the new entities makes the changes the recorded ones"
+    return fails(ID, "transition-differs", _STAGE, text, deltas)
+
+
+class _Pairs:
+    """Which deltas can be which at all: of one operation, type and field, and of one key."""
+
+    def __init__(self, expected: list[_One], actual: list[Delta]) -> None:
+        self._expected: dict[Any, list[_One]] = {}
+        self._open: dict[Any, list[_One]] = {}
+        self._actual: dict[Any, list[Delta]] = {}
+        self._of_kind: dict[Any, list[Delta]] = {}
+        for one in expected:
+            key = _named_key(one.of.key, {})
+            if key is None:
+                self._open.setdefault(one.kind, []).append(one)
+            else:
+                self._expected.setdefault((one.kind, key), []).append(one)
+        for delta in actual:
+            kind = (delta.op, delta.type, delta.path)
+            self._of_kind.setdefault(kind, []).append(delta)
+            self._actual.setdefault((kind, _named_key(delta.key, {})), []).append(delta)
+
+    def expected_of(self, delta: Delta) -> Iterator[_One]:
+        kind = (delta.op, delta.type, delta.path)
+        yield from self._expected.get((kind, _named_key(delta.key, {})), ())
+        yield from self._open.get(kind, ())
+
+    def actual_of(self, one: _One, naming: Naming = NO_NAMES) -> list[Delta]:
+        key = _named_key(one.of.key, naming)
+        if key is None:
+            return self._of_kind.get(one.kind, [])
+        return self._actual.get((one.kind, key), [])
+
+
+def _named_key(key: tuple[Any, ...], naming: Naming) -> tuple[Any, ...] | None:
+    """The key in a form that is equal where keys are; None while a part has no name yet."""
+    parts = [
+        naming.get(part.name) if isinstance(part, New) else comparison_key(part) for part in key
+    ]
+    return None if None in parts else tuple(parts)
+
+
+def _differs(missing: list[_One], extra: list[Delta]) -> Finding:
+    parts = [f"missing: {missing[0].text}"] if missing else []
+    parts += [f"not recorded: {delta_text(extra[0])}"] if extra else []
+    more = len(missing) + len(extra) - len(parts)
+    text = "; ".join(parts) + (f"; and {more} more" if more else "")
+    return fails(ID, "transition-differs", _STAGE, text, tuple(extra))
+
+
+def _any(masks: Iterable[int]) -> int:
+    total = FALSE
+    for mask in masks:
+        if mask == TRUE:
+            return TRUE
+        total |= mask
+    return total
+
+
+def _may_be(one: _One, doubt: Doubt) -> bool:
+    """Whether the doubted change may turn out to be the expected one."""
+    if doubt.type != one.of.type or (doubt.path and doubt.path != one.path):
+        return False
+    return doubt.key is None or _same_key(one.of.key, doubt.key, {})
+
+
+# ---------------------------------------------------------------- one against one
+
+
+def _matches(one: _One, delta: Delta, naming: Naming) -> int:
+    of = one.of
+    if (of.op, of.type, one.path) != (delta.op, delta.type, delta.path):
+        return FALSE
+    if not _same_key(of.key, delta.key, naming):
+        return FALSE
+    if delta.op is Op.UPDATE:
+        cells = [(of.values[one.path], delta.after)]
+        cells += [(of.olds[one.path], delta.before)] if one.path in of.olds else []
+    elif delta.op in (Op.CREATE, Op.LINK):
+        fields = _fields(delta.after)
+        named = {*of.values, *fields} - set(of.key_fields)
+        cells = [(of.values.get(name), fields.get(name)) for name in sorted(named)]
+    else:
+        fields = _fields(delta.before)
+        cells = [(value, fields.get(name)) for name, value in of.olds.items()]
+    total = TRUE
+    for wanted, held in cells:
+        mask = _is(wanted, held, naming)
+        if mask == FALSE:
+            return FALSE
+        total |= mask
+    return total
+
+
+def _fields(side: Observed | Entity) -> dict[str, Observed]:
+    return side.as_row() if isinstance(side, Entity) else {}
+
+
+def _is(wanted: Any, held: Any, naming: Naming) -> int:
+    if isinstance(held, Unobserved):
+        return TRUE | FALSE
+    if isinstance(held, Excluded):
+        return TRUE
+    if isinstance(wanted, New):
+        if wanted.name not in naming:
+            return TRUE
+        return TRUE if comparison_key(held) == naming[wanted.name] else FALSE
+    held = None if isinstance(held, Absent) else held
+    return TRUE if equal(wanted, held) else FALSE
+
+
+def _same_key(wanted: tuple[Any, ...], key: Key, naming: Naming) -> bool:
+    return len(wanted) == len(key) and all(
+        _is(part, held, naming) == TRUE for part, held in zip(wanted, key, strict=True)
+    )
+
+
+def _gaps(delta: Delta) -> frozenset[str]:
+    cells = {**_fields(delta.before), **_fields(delta.after)}
+    return frozenset(
+        f"{delta.id}.{name}: {cell.cause}"
+        for name, cell in cells.items()
+        if isinstance(cell, Unobserved)
+    )
+
+
+# ---------------------------------------------------------------- names of new keys
+
+
+def _namings(expected: list[_One], pairs: _Pairs) -> Iterator[Naming | None]:
+    """Every way to give each named creation a key of its own, in a fixed order.
+
+    None for each step on the way, so that whoever asks can bound the search.
+    """
+    created = [one for one in expected if one.of.op in (Op.CREATE, Op.LINK)]
+    created = [one for one in created if any(isinstance(part, New) for part in one.of.key)]
+
+    def assigned(at: int, naming: Naming) -> Iterator[Naming | None]:
+        if at == len(created):
+            yield naming
+            return
+        one = created[at]
+        for delta in pairs.actual_of(one, naming):
+            yield None
+            parts = [
+                (part.name, comparison_key(held))
+                for part, held in zip(one.of.key, delta.key, strict=True)
+                if isinstance(part, New)
+            ]
+            place = {(delta.type, held) for _, held in parts}
+            if len(delta.key) == 1 and place & {
+                (other.of.type, naming[part.name])
+                for other in created[:at]
+                for part in other.of.key
+                if isinstance(part, New)
+            }:
+                continue
+            if _matches(one, delta, naming) == TRUE:
+                yield from assigned(at + 1, {**naming, **dict(parts)})
+
+    return assigned(0, {})
