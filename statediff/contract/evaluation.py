@@ -472,7 +472,7 @@ def _field(node: FieldOf, world: World, env: Env) -> Result:
         elif not isinstance(observed, Unobserved):
             return Undefined(f"{node.field} has no part {name}")
     if isinstance(observed, Unobserved):
-        where = f"{node.entity_type}.{node.field}"
+        where = f"{node.entity_type.removeprefix('@')}.{node.field}"
         return Unknown(frozenset({f"{where} {holder.side}: {observed.cause}"}), node.is_nullable)
     if isinstance(observed, Excluded):
         return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))

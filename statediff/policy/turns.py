@@ -26,7 +26,7 @@ def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
 
 def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     turns = run.trace.turns
-    held = _held(gate, turns)
+    held = _held(gate, turns, run.gap is None)
     if turns is None or isinstance(held, str):
         return unknown(gate.id, _STAGE, [f"turn {gate.number}: {held}"])
     ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
@@ -37,7 +37,7 @@ def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
         if isinstance(reply, NoAnswer)
         else reply,
     }
-    is_last = gate.number == len(turns) and (run.gap is None or gate.number == gate.of)
+    is_last = gate.number == len(turns)
     now = run.view_after(f"turn-{gate.number}", is_last)
     where = f"turn {gate.number} of {gate.of}, {render(gate.message)}"
     if is_first_failure:
@@ -52,12 +52,13 @@ def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     return decided(gate.id, _STAGE, causes, f"turn {gate.number}: all of its predicates hold")
 
 
-def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | str:
+def _held(gate: Gate, turns: tuple[Turn, ...] | None, is_whole: bool) -> Turn | str:
     """The turn as recorded, or why it is not known."""
     if turns is None:
         return "unrecorded: the log does not tell turns apart"
-    if len(turns) < gate.number:
-        return f"unrecorded: the log has {len(turns)} turns"
+    # Where the log may lack turns, only as many as the user had to say are all of them.
+    if len(turns) < gate.number or not (is_whole or len(turns) == gate.of):
+        return f"unrecorded: the log has {len(turns)} of {gate.of} turns"
     held = turns[gate.number - 1]
     if held.message != gate.message:
         return f"unrecorded: the user said something else, {render(held.message)}"
