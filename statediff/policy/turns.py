@@ -21,12 +21,9 @@ _STAGE: Final = Stage.STEPS
 
 def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     """The finding of one turn; the first that fails says so."""
-    return run.own_word(_gate(gate, run, is_first_failure), gate)
-
-
-def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     turns = run.trace.turns
-    held = _held(gate, turns, run.gap is None)
+    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
+    held = _held(gate, turns) if run.gap is None else run.gap
     if turns is None or isinstance(held, str):
         return unknown(gate.id, _STAGE, [f"turn {gate.number}: {held}"])
     ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
@@ -52,12 +49,11 @@ def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     return decided(gate.id, _STAGE, causes, f"turn {gate.number}: all of its predicates hold")
 
 
-def _held(gate: Gate, turns: tuple[Turn, ...] | None, is_whole: bool) -> Turn | str:
+def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | str:
     """The turn as recorded, or why it is not known."""
     if turns is None:
         return "unrecorded: the log does not tell turns apart"
-    # Where the log may lack turns, only as many as the user had to say are all of them.
-    if len(turns) < gate.number or not (is_whole or len(turns) == gate.of):
+    if len(turns) < gate.number:
         return f"unrecorded: the log has {len(turns)} of {gate.of} turns"
     held = turns[gate.number - 1]
     if held.message != gate.message:
