@@ -15,10 +15,13 @@ from statediff.contract.world import Crowd, Thing
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Row
 from statediff.model.trace import Action, ActionClass, Trace
-from statediff.model.values import Observed, Unobserved
+from statediff.model.values import Observed, Unobserved, show_key
 
 TRACE: Final = "trace"
 """The side of a call: it stands in neither state."""
+
+MAX_KEPT: Final = 50_000
+"""How many calls are kept as entities; the others are made again whenever they are read."""
 
 CALL: Final = EntityType(
     CALL_TYPE,
@@ -61,14 +64,21 @@ class Log:
     def __init__(self, trace: Trace) -> None:
         self._actions = trace.actions
         self._turns = None if trace.turns is None else [t.calls_before for t in trace.turns]
+        self._is_whole = trace.gap is None
+        self._kept: dict[int, Thing] = {}
 
     def __len__(self) -> int:
         return len(self._actions)
 
     def call(self, position: int) -> Thing:
         """The call at that position."""
-        action = self._actions[position]
-        return Thing(TRACE, CALL_TYPE, (action.id,), self._row(position, action))
+        known = self._kept.get(position)
+        if known is None:
+            action = self._actions[position]
+            known = Thing(TRACE, CALL_TYPE, (action.id,), self._row(position, action))
+            if position < MAX_KEPT:
+                self._kept[position] = known
+        return known
 
     def __iter__(self) -> Iterator[Thing]:
         return map(self.call, range(len(self)))
@@ -87,18 +97,24 @@ class Log:
         )
 
     def _row(self, position: int, action: Action) -> Row:
+        name = show_key((action.id,))
+
         def known(value: Observed, what: str) -> Observed:
             if value is not None:
                 return value
-            return Unobserved(f"{action.id}: the log does not say {what}")
+            return Unobserved(f"in {name}, the log does not say {what}")
 
-        turn: Observed = Unobserved("the log does not tell turns apart")
-        if self._turns is not None:
-            turn = self.turn(position) or None
+        # Where calls may be missing, or turns, nobody knows how many came before.
+        place: Observed = position + 1
+        turn: Observed = self.turn(position) or None
+        if not self._is_whole:
+            place = turn = Unobserved(f"the log may lack what came before {name}")
+        elif self._turns is None:
+            turn = Unobserved("the log does not tell turns apart")
         unclassified = action.action_class is ActionClass.UNKNOWN
         return {
             "id": action.id,
-            "position": position + 1,
+            "position": place,
             "turn": turn,
             "tool": action.tool,
             "class": known(None if unclassified else action.action_class.value, "its class"),

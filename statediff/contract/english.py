@@ -80,6 +80,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return "the call"
         case Variable(name="calls"):
             return "calls so far"
+        case Variable(name="approval"):
+            return "the approval"
         case Variable(name="reply"):
             return "the agent's reply"
         case Variable(name=name):

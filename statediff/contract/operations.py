@@ -106,7 +106,7 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         elif not isinstance(observed, Unobserved):
             return Undefined(f"{node.field} has no part {name}")
     if isinstance(observed, Unobserved):
-        where = f"{node.entity_type}.{node.field}"
+        where = f"{node.entity_type.removeprefix('@')}.{node.field}"
         return Unknown(frozenset({f"{where} {holder.side}: {observed.cause}"}), node.is_nullable)
     if isinstance(observed, Excluded):
         return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))

@@ -39,7 +39,9 @@ def _permission(rule: Permission, run: Run) -> tuple[Finding, ...]:
             and action.action_class is ActionClass.UNKNOWN
             and action.tool not in rule.excepted
         ):
-            causes.add(f"{action.id}: the log does not say its class, which may be a forbidden one")
+            causes.add(
+                f"in {name(call)}, the log does not say the class: it may be a forbidden one"
+            )
     if outside:
         return _outside(rule, outside)
     if run.gap is not None:

@@ -44,7 +44,8 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
     calls = _tried(run.trace.actions, rule.tool)
     retried = next((tries for tries in calls.values() if len(tries) > 1), None)
     if len(alike) > len(calls) and retried is not None and run.gap is None:
-        deltas: tuple[Delta, ...] = tuple(d for change in alike for d in change.deltas)
+        # Which of them is the repetition cannot be told; that many of them are is certain.
+        deltas: tuple[Delta, ...] = tuple(d for c in alike[len(calls) :] for d in c.deltas)
         named = " and ".join(show_key(change.key) for change in alike[:3])
         again = f"{retried[1].id} repeats {retried[0].id} ({render(retried[0].tool)})"
         text = f"{rule.type} {named} are one effect {len(alike)} times: {again}"

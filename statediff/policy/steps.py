@@ -77,7 +77,7 @@ def _at_calls(clause: AtCalls, run: Run) -> Finding:
             finding = broken(clause.id, _STAGE, "step-failed", name(call), found, clause.text)
             return at_call(finding, call)
         if not found.mask & TRUE:
-            causes.add(f"{show_key(call.key)}: the log does not say its class")
+            causes.add(f"in {show_key(call.key)}, the log does not say its class")
         elif found.mask != TRUE:
             causes |= found.why
     other = run.unrecorded()

@@ -21,12 +21,9 @@ _STAGE: Final = Stage.STEPS
 
 def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     """The finding of one turn; the first that fails says so."""
-    return run.own_word(_gate(gate, run, is_first_failure), gate)
-
-
-def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     turns = run.trace.turns
-    held = _held(gate, turns)
+    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
+    held = _held(gate, turns) if run.gap is None else run.gap
     if turns is None or isinstance(held, str):
         return unknown(gate.id, _STAGE, [f"turn {gate.number}: {held}"])
     ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
@@ -37,7 +34,7 @@ def _gate(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
         if isinstance(reply, NoAnswer)
         else reply,
     }
-    is_last = gate.number == len(turns) and (run.gap is None or gate.number == gate.of)
+    is_last = gate.number == len(turns)
     now = run.view_after(f"turn-{gate.number}", is_last)
     where = f"turn {gate.number} of {gate.of}, {render(gate.message)}"
     if is_first_failure:
@@ -57,7 +54,7 @@ def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | str:
     if turns is None:
         return "unrecorded: the log does not tell turns apart"
     if len(turns) < gate.number:
-        return f"unrecorded: the log has {len(turns)} turns"
+        return f"unrecorded: the log has {len(turns)} of {gate.of} turns"
     held = turns[gate.number - 1]
     if held.message != gate.message:
         return f"unrecorded: the user said something else, {render(held.message)}"

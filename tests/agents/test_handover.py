@@ -132,6 +132,35 @@ def test_a_bad_line_ends_the_trace_and_is_named(path, line, reason):
     assert reason in trace.cause
 
 
+def test_a_trace_tells_the_turns_of_a_conversation_apart(path):
+    path.write_text(
+        '{"tool": "warm_up"}\n{"user": "Close 7."}\n{"tool": "close"}\n{"reply": {"done": true}}\n'
+        '{"user": "Thanks."}\n'
+    )
+    trace = read_trace(path)
+    assert [a.tool for a in trace.actions] == ["warm_up", "close"]
+    first, second = trace.turns
+    assert (first.message, first.calls_before) == ("Close 7.", 1)
+    assert first.reply == Map.of({"done": True})
+    assert (second.message, second.calls_before) == ("Thanks.", 2)
+    assert isinstance(second.reply, NoAnswer)
+    assert trace.is_agent_influenced
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"user": 1}', "trace line 1: expected text under `user`"),
+        ('{"reply": 1}', "trace line 1: a reply before the first message"),
+        ('{"user": "a", "tool": "b"}', "trace line 1: unknown key 'user'"),
+        ('{"user": "a", "reply": "b"}', "trace line 1: unknown key 'reply'"),
+    ],
+)
+def test_a_line_is_a_call_or_a_message_or_a_reply(path, line, reason):
+    path.write_text(line + "\n")
+    assert reason in read_trace(path).cause
+
+
 def test_no_trace_says_that_nothing_was_recorded(path):
     trace = read_trace(path)
     assert (trace.actions, trace.is_complete) == ((), False)

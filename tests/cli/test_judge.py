@@ -97,6 +97,23 @@ def test_answer_and_trace_are_judged_and_kept(statediff: Call, files: Files) -> 
     assert [a["tool"] for a in trace["actions"]] == ["close"]
 
 
+def test_a_trace_is_the_agents_word_unless_somebody_vouches_for_it(
+    statediff: Call, files: Files
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    files.write("c.yaml", text + "actions:\n  allow: {classes: [read], tools: [close]}\n")
+    files.write("trace.jsonl", '{"tool": "close"}\n')
+    said = statediff(*JUDGE, "--trace", "trace.jsonl", "--json")
+    assert (said.code, said.json["tool"]) == (3, "INCONCLUSIVE")
+    said = statediff(*JUDGE, "--trace", "trace.jsonl", "--complete-trace", "--json")
+    assert (said.code, said.json["tool"]) == (0, "MATCH")
+    assert statediff("replay", said.json["bundle"]).code == 0
+    files.write("trace.jsonl", '{"tool": "close"}\n{"tool": "drop"}\n')
+    said = statediff(*JUDGE, "--trace", "trace.jsonl", "--json")
+    assert (said.code, said.json["tool"]) == (1, "DIVERGE")
+    assert "call-2" in statediff("show", said.json["bundle"]).out
+
+
 def test_out_names_the_bundle_and_another_bundle_is_never_overwritten(
     statediff: Call, files: Files
 ) -> None:

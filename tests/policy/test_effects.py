@@ -109,6 +109,7 @@ def test_a_duplicate_names_the_calls_and_what_undid_it_and_stays_one() -> None:
     undone = log(TIMEOUT, AGAIN, call("void", ActionClass.CONDITIONAL_UPDATE, id=2))
     found = finding(judged(RETRIES, undone, {}, TWO).judgement, "retried-create-item")
     assert (found.truth, found.code) == (FAILS, "duplicate-effect")
+    assert found.deltas == ("item[2]",)
     assert found.evidence[-3:] == ("call-1", "call-2", "call-3")
     assert "call-2 repeats call-1" in found.sentence
     assert found.sentence.endswith("call-3 called void to undo it")
