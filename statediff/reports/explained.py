@@ -238,7 +238,7 @@ def _column(
         y += _ROW
     if source.quiet:
         role = Role.READ if of.frame_is_open else Role.STILL
-        yield _row(x + 10, y, f"{source.quiet} kinds of schema object", role, _quiet(of))
+        yield _row(x + 10, y, f"{source.quiet} schema types", role, _quiet(of))
 
 
 def _row(x: int, y: int, name: str, role: Role, said: str) -> str:
