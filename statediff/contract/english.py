@@ -54,7 +54,7 @@ _WHEN = {
 }
 
 
-_SAID: Final = {"email": "e-mail address", "id": "number"}
+_SAID: Final = {"email": "e-mail address"}
 _PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "in", "of", "on", "to", "with"})
 _PLURALS: Final = {"staff": "staff", "entry": "entries", "person": "people"}
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
