@@ -291,9 +291,8 @@ def pattern_sentence(of: PatternWords) -> str:
     elif of.is_every:
         text = f"Every {noun}{condition}{',' if condition else ''} must be {verb}{only}"
     else:
-        most = of.low if of.high is None else of.high
-        counted = noun if most == 1 else nouns
-        text = f"{_times(of.low, of.high)} {counted} must be {verb}{only}{condition}"
+        noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
+        text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
     return text + (f", such that {of.that}" if of.that else "") + "."
 
 
