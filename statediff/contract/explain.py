@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from statediff.contract.bound import Contract, Effect, Pattern
 from statediff.contract.english import words
-from statediff.contract.lint.subject import Subject
+from statediff.contract.lint.subject import Subject, bound_parts, branch_of
 from statediff.contract.reader import Document
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.verdict import Stage
@@ -126,10 +126,18 @@ def _value(value: Any) -> str:
 
 def _sections(subject: Subject) -> Iterator[Section]:
     grouped: dict[str, list[Line]] = {}
-    for clause in subject.clauses():
-        section = subject.section(clause.id) or "forbid"
-        because = str(subject.written(clause.id).get("because", ""))
-        grouped.setdefault(section, []).append(Line(clause.id, _sentence(clause), because))
+    branches: dict[str, list[Line]] = {}
+    whole: list[Line] = []
+    for clause in bound_parts(subject.contract):
+        if not hasattr(clause, "sentence"):
+            continue
+        name = str(getattr(clause, "id", "transition"))
+        if subject.path(name) == ():
+            whole.append(Line(name, _sentence(clause), str(getattr(clause, "because", ""))))
+            continue
+        line = Line(name, _sentence(clause), str(subject.written(name).get("because", "")))
+        held = branches if branch_of(name) else grouped
+        held.setdefault(branch_of(name) or subject.section(name), []).append(line)
     frame = _frame(subject.contract)
     known = list(_HEADINGS)
     others = [name for name in grouped if name not in _HEADINGS]
@@ -144,6 +152,11 @@ def _sections(subject: Subject) -> Iterator[Section]:
                 yield Section(_HEADINGS[name], (*answer, *grouped.get(name, ())))
         elif grouped.get(name):
             yield Section(_HEADINGS.get(name, words(name).capitalize()), tuple(grouped[name]))
+        if name == "require" and whole:
+            yield Section("Which outcomes are right", tuple(whole))
+        if name == "require":
+            for branch, lines in branches.items():
+                yield Section(f"In the outcome “{words(branch)}”", tuple(lines))
 
 
 def _sentence(clause: Any) -> str:
