@@ -229,22 +229,21 @@ def _ranges(node: Comprehension, own: str, quantity: str) -> str:
     inner = _inner(node, own)
     texts = []
     for loop in node.loops:
-        text = _range(loop.source, own, quantity)
-        if inner == own:
-            text += f" “{loop.name}”"
+        name = f" “{loop.name}”" if inner == own else ""
+        text = _range(loop.source, own, quantity, name)
         if loop.conditions:
             text += " where " + " and ".join(phrase(c, inner) for c in loop.conditions)
         texts.append(text)
     return " and ".join(texts)
 
 
-def _range(source: Node, own: str, quantity: str) -> str:
+def _range(source: Node, own: str, quantity: str, name: str) -> str:
     if isinstance(source, Entities) and quantity:
-        return f"{quantity} {words(source.entity)} {_WHEN[source.root]}"
+        return f"{quantity} {words(source.entity)}{name} {_WHEN[source.root]}"
     many = phrase(source, own)
     if not quantity or (quantity == "every" and many.startswith("those")):
-        return many
-    return f"{quantity} of {many}"
+        return many + name
+    return f"{quantity}{name} of {many}"
 
 
 _VERBS = {

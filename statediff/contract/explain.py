@@ -23,6 +23,7 @@ _HEADINGS: Final = {
     "forbid": "What must not happen, whatever else does",
     "effects": "What needs an authorization",
     "allow": "What else may change",
+    "derive": "What the system keeps by itself",
     "require": "What must have happened",
     "steps": "What must hold on the way",
     "turns": "What must hold after each message",
@@ -144,8 +145,8 @@ def _sections(subject: Subject) -> Iterator[Section]:
     order = [*known[:-1], *others, known[-1]]
     for name in order:
         if name == "allow":
-            lines = (frame, *grouped.get(name, ()))
-            yield Section("What else may change" if grouped.get(name) else "Nothing else", lines)
+            heading = "What else may change" if grouped.get(name) else "Nothing else"
+            yield Section(heading, (frame, *grouped.get(name, ())))
         elif name == "claims":
             answer = _answer(subject.contract)
             if answer or grouped.get(name):

@@ -109,7 +109,7 @@ def bound_clauses(holder: Any) -> Iterator[Any]:
 
 
 def bound_parts(holder: Any) -> Iterator[Any]:
-    """Everything a bound contract is made of: clauses, branches and whatever else, parents first."""
+    """Everything a bound contract is made of: clauses, branches and the rest, parents first."""
     for spec in fields(holder):
         value = getattr(holder, spec.name)
         for item in value if isinstance(value, tuple) else (value,):
