@@ -87,7 +87,8 @@ def _relative(problem: Problem) -> Problem:
 
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
-    from statediff.cli.releases import unchanged
+    from statediff.cli.releases import unchanged, unreviewed
+    from statediff.contract.lint import ordered
     from statediff.errors import ContractError
     from statediff.evaluate import load_contract
     from statediff.evaluate.linting import lint as linted
@@ -99,7 +100,7 @@ def check(path: Path, states: States) -> Checked:
         unchanged(path, file)
         schema, base = states.of(file)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
-        problems = linted(file, schema, base)
+        problems = ordered((*linted(file, schema, base), *unreviewed(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from statediff.contract.lint.subject import remark
 from statediff.contract.load import read_bytes
 from statediff.contract.versions import FILE, Releases, identifier, read_releases
-from statediff.errors import ContractError
+from statediff.errors import ContractError, Problem
 from statediff.evaluate import ContractFile
 
 
@@ -19,6 +20,16 @@ def releases_beside(path: Path) -> Releases:
     if not beside.exists():
         return Releases({})
     return read_releases(read_bytes(beside), str(beside))
+
+
+def unreviewed(path: Path, file: ContractFile) -> tuple[Problem, ...]:
+    """The remark that the version is released and nobody signed it off; nothing otherwise."""
+    name = identifier(file.content.contract, file.content.version)
+    known = releases_beside(path).entries.get(name)
+    if known is None or known.reviewed is not None:
+        return ()
+    message = f"{name} was released by {known.released_by} on {known.on}, and nobody reviewed it"
+    return (remark(file.source, "unreviewed", ("version",), message),)
 
 
 def unchanged(path: Path, file: ContractFile) -> None:

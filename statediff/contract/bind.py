@@ -244,6 +244,7 @@ class _Binder(PatternBinder):
                 (*path, "on"),
                 f"unknown entity type `{type_name}`",
                 suggest(type_name, self.schema.by_name),
+                code="unknown-name",
             )
             return None
         node: Node | None = None
@@ -293,6 +294,7 @@ class _Binder(PatternBinder):
                         ("evidence", source, "authority"),
                         f"unknown entity type `{name}`",
                         suggest(name, self.schema.by_name),
+                        code="unknown-name",
                     )
                 if name in owners:
                     self.problem(
@@ -321,7 +323,9 @@ class _Binder(PatternBinder):
                     path: Path = (*at, section, index, "distinct")
                     if name not in known:
                         hint = suggest(name, self.ids)
-                        self.problem(path, f"no clause is called `{name}`", hint)
+                        self.problem(
+                            path, f"no clause is called `{name}`", hint, code="unknown-name"
+                        )
                     elif section != "require" or name not in counted:
                         self.problem(
                             path,

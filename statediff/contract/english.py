@@ -5,7 +5,9 @@ Wording only; nothing here decides anything.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from statediff.contract.syntax import (
     And,
@@ -13,6 +15,7 @@ from statediff.contract.syntax import (
     Arithmetic,
     Call,
     Canonical,
+    CollectionT,
     Compare,
     Comprehension,
     Const,
@@ -27,6 +30,7 @@ from statediff.contract.syntax import (
     Or,
     PartOf,
     Variable,
+    walk,
 )
 from statediff.model.values import printable, show
 
@@ -52,9 +56,32 @@ _WHEN = {
 }
 
 
+_SAID: Final = {"email": "e-mail address"}
+_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "in", "of", "on", "to", "with"})
+_PLURALS: Final = {"staff": "staff", "entry": "entries", "person": "people"}
+_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
 def words(name: str) -> str:
-    """An identifier as words."""
-    return printable(name.replace("_", " "))
+    """An identifier as words; one that ends in a preposition stands in quotes."""
+    said = printable(_SAID.get(name, name.replace("_", " ")))
+    return f"“{said}”" if said.rpartition(" ")[2] in _PREPOSITIONS else said
+
+
+def plural(noun: str) -> str:
+    """More than one of them."""
+    last = noun.rpartition(" ")[2]
+    if last in _PLURALS:
+        return noun.removesuffix(last) + _PLURALS[last]
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def either(names: Iterable[str]) -> str:
+    """`a, b or c`."""
+    listed = [words(name) for name in names]
+    return " or ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
 
 
 def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind of node)
@@ -67,15 +94,15 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Const(value=value):
             return show(value)
         case InputOf(name=name, value=value):
-            return f"the given {words(name)} ({show(value)})"
+            return f"{show(value)} (the given {words(name)})"
         case AnswerOf(name=name):
-            return f"the {words(name)} the agent reports"
+            return f"the reported {words(name)}"
         case Variable(name="it"):
             return own
         case Variable(name="new"):
             return f"the changed {own.removeprefix('the ')}"
-        case Variable(name="them"):
-            return "those entities"
+        case Variable(name="them", type=CollectionT(type=entity)):
+            return f"those {plural(words(entity))}"
         case Variable(name="call"):
             return "the call"
         case Variable(name="calls"):
@@ -87,15 +114,11 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Variable(name=name):
             return f"“{name}”"
         case Entities(root=root, entity=entity):
-            return f"{words(entity)} entities {_WHEN[root]}"
-        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
-            return f"{_named(entity, keys, own)} {_WHEN[root]}"
-        case FieldOf(entity=holder, field=name, part=part):
-            return f"the {words('.'.join((name, *part)))} of {of(holder)}"
+            return f"{plural(words(entity))} {_WHEN[root]}"
+        case Lookup() | FieldOf() | Follow():
+            return " ".join(filter(None, _chain(node, own)))
         case PartOf(whole=whole, name=name):
             return f"the {words(name)} of {of(whole)}"
-        case Follow(reference=reference):
-            return of(reference)
         case Canonical(child=child):
             return of(child)
         case Compare(op="in" | "not in" as op, left=left, right=Entities() as right):
@@ -112,7 +135,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Arithmetic(op=op, left=left, right=right):
             return f"({of(left)} {op} {of(right)})"
         case Items(items=items):
-            return ", ".join(of(i) for i in items) or "nothing"
+            return ", ".join(of(i) for i in items) or "an empty list"
         case Call():
             return _call(node, own)
         case Comprehension():
@@ -122,15 +145,43 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
     raise TypeError(f"no words for {type(node).__name__}")
 
 
+def _chain(node: Node, own: str) -> tuple[str, str]:
+    """A field, or an entity reached by key and references, and when it is looked at.
+
+    `order 9's customer's e-mail address` and `before the run`.
+    """
+    match node:
+        case FieldOf(entity=holder, field=name, part=part):
+            base, when = _chain(holder, own)
+            return " ".join((_whose(base, own), *(words(step) for step in (name, *part)))), when
+        case Follow(reference=reference):
+            return _chain(reference, own)
+        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
+            return _named(entity, keys, own), _WHEN[root]
+        case Variable(name="new"):
+            return "its new", ""
+        case _:
+            return phrase(node, own), ""
+
+
+def _whose(base: str, own: str) -> str:
+    if base in (own, "its new"):
+        return "its" if base == own else base
+    return f"{base}'" if base.endswith("s") else f"{base}'s"
+
+
 def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
-    """An entity by its key: `order 9`, `the given order (9)`, `the customer of order 9`."""
-    if len(keys) == 1:
-        key = keys[0].child if isinstance(keys[0], Canonical) else keys[0]
-        if isinstance(key, InputOf) and key.name == entity:
-            return phrase(key, own)
+    """An entity by its key: `order 9`, `order 9's customer`, `the reported customer`."""
+    bare = [key.child if isinstance(key, Canonical) else key for key in keys]
+    if len(bare) == 1:
+        [key] = bare
         if isinstance(key, FieldOf) and key.field == entity:
-            return phrase(key, own).removesuffix(f" {_WHEN['before']}")
-    shown = ", ".join(phrase(k, own).removesuffix(f" {_WHEN['before']}") for k in keys)
+            return _chain(key, own)[0]
+        if isinstance(key, AnswerOf) and key.name == entity:
+            return phrase(key, own)
+    shown = ", ".join(
+        show(key.value) if isinstance(key, InputOf) else _chain(key, own)[0] for key in bare
+    )
     return f"{words(entity)} {shown}"
 
 
@@ -139,8 +190,8 @@ def _call(node: Call, own: str) -> str:
     first = phrase(body, own)
     match node.name:
         case "all" | "any" if isinstance(body, Comprehension):
-            quantity = "for every" if node.name == "all" else "for at least one"
-            return f"{quantity} {_ranges(body, own)}, {phrase(body.element, own)}"
+            quantity = "every" if node.name == "all" else "at least one"
+            return f"for {_ranges(body, own, quantity)}, {phrase(body.element, _inner(body, own))}"
         case "sum":
             return f"the sum of {first}"
         case "min" | "max":
@@ -172,18 +223,39 @@ def _call(node: Call, own: str) -> str:
 
 
 def _elements(node: Comprehension, own: str) -> str:
-    return f"{phrase(node.element, own)} over every {_ranges(node, own)}"
+    if isinstance(node.element, Variable) and len(node.loops) == 1:
+        return _ranges(node, own, "")
+    return f"{phrase(node.element, _inner(node, own))} over {_ranges(node, own, 'every')}"
 
 
-def _ranges(node: Comprehension, own: str) -> str:
+def _inner(node: Comprehension, own: str) -> str:
+    """What is `its` inside: the one variable, unless the clause's own entity is spoken of too."""
+    parts = [part for part in walk(node) if isinstance(part, Variable | Comprehension)]
+    speaks = any(isinstance(p, Comprehension) and p is not node for p in parts) or any(
+        isinstance(p, Variable) and p.name in ("it", "new") for p in parts
+    )
+    return own if speaks or len(node.loops) > 1 else f"“{node.loops[0].name}”"
+
+
+def _ranges(node: Comprehension, own: str, quantity: str) -> str:
+    inner = _inner(node, own)
     texts = []
     for loop in node.loops:
-        many = phrase(loop.source, own)
-        text = f"“{loop.name}” of {many if many.startswith(('those', 'the ')) else f'the {many}'}"
+        name = f" “{loop.name}”" if inner == own else ""
+        text = _range(loop.source, own, quantity, name)
         if loop.conditions:
-            text += " where " + " and ".join(phrase(c, own) for c in loop.conditions)
+            text += " where " + " and ".join(phrase(c, inner) for c in loop.conditions)
         texts.append(text)
     return " and ".join(texts)
+
+
+def _range(source: Node, own: str, quantity: str, name: str) -> str:
+    if isinstance(source, Entities) and quantity:
+        return f"{quantity} {words(source.entity)}{name} {_WHEN[source.root]}"
+    many = phrase(source, own)
+    if not quantity or (quantity == "every" and many.startswith("those")):
+        return many + name
+    return f"{quantity}{name} of {many}"
 
 
 VERBS = {
@@ -214,20 +286,24 @@ class PatternWords:
 
 def pattern_sentence(of: PatternWords) -> str:
     """The sentence of a pattern clause."""
-    noun = " or ".join(words(t) for t in of.types)
+    noun = either(of.types)
+    nouns = plural(noun)
     verb = VERBS[of.operation]
-    only = f" in {', '.join(words(f) for f in of.fields)}" if of.fields else ""
-    condition = f" where {of.where}" if of.where else ""
+    only = f" in its {either(of.fields)}" if of.fields else ""
+    condition = f", where {of.where}" if of.where else ""
     if of.section == "forbid":
-        times = "No" if of.low <= 1 else f"Fewer than {of.low}"
-        text = f"{times} {noun} may be {verb}{only}{condition}"
+        times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
+        text = f"{times} may be {verb}{only}{condition}"
     elif of.section == "allow":
-        limit = f" (at most {of.high})" if of.high is not None else ""
         article = "An" if noun[:1] in "aeio" else "A"
-        text = f"{article} {noun} may be {verb}{only}{condition}{limit}"
+        many = f"{article} {noun}"
+        if of.high is not None:
+            many = f"At most {_number(of.high)} {noun if of.high == 1 else nouns}"
+        text = f"{many} may be {verb}{only}{condition}"
     elif of.is_every:
-        text = f"Every {noun}{condition} must be {verb}{only}"
+        text = f"Every {noun}{condition}{',' if condition else ''} must be {verb}{only}"
     else:
+        noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
         text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
     text += (f", such that {of.that}" if of.that else "") + "."
     for name, most in of.cascade:
@@ -251,7 +327,11 @@ def branches_sentence(names: list[str], disputed_because: str) -> str:
 
 def _times(low: int, high: int | None) -> str:
     if high is None:
-        return f"At least {low}"
+        return f"At least {_number(low)}"
     if low == high:
-        return f"Exactly {low}"
-    return f"Between {low} and {high}"
+        return f"Exactly {_number(low)}" if low else "No"
+    return f"At most {_number(high)}" if not low else f"Between {_number(low)} and {_number(high)}"
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)

@@ -316,7 +316,7 @@ def _ordered(value: dict[str, Any], path: NodePath) -> list[str]:
 
 def _is_expression(path: NodePath) -> bool:
     if any(step in _AUTHORS_ORDER - {"evidence"} for step in path[:-1]):
-        return path[-1] == "is"
+        return False  # `{is: input.n}` may stay: what flow style would cut is quoted
     is_claim = path[:2] == ("answer", "claims") and len(path) == 3
     return path[-1] in EXPRESSION_KEYS or is_claim
 

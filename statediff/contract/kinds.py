@@ -44,6 +44,7 @@ class ExpressionError(ValueError):
         super().__init__(message)
         self.offset = offset
         self.hint = hint
+        self.code = "expression"
 
 
 def describe(kind: Type) -> str:

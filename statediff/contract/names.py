@@ -108,6 +108,12 @@ class Names:
         """The error for what stands at `node`."""
         return ExpressionError(message, getattr(node, "col_offset", 0), hint)
 
+    def unknown(self, node: ast.AST, message: str, hint: str = "") -> ExpressionError:
+        """The error for a name at `node` that nothing has."""
+        error = self.error(node, message, hint)
+        error.code = "unknown-name"
+        return error
+
     def _constant(self, node: ast.Constant) -> Node:
         value = node.value
         if isinstance(value, bool) or value is None:
@@ -148,7 +154,7 @@ class Names:
                 "`it` and `new` need an operation in the clause, `them` stands in `that`",
             )
         known = (*self._variables, *STATE_ROOTS, *DELTA_ROOTS, "input", "answer", *CONSTANTS)
-        raise self.error(
+        raise self.unknown(
             node,
             f"unknown name `{node.id}`",
             suggest(node.id, known) or f'a text is written in quotes: "{node.id}"',
@@ -189,11 +195,11 @@ class Names:
             return None
         if any(t.startswith(name + ".") for t in types):
             return None
-        raise self.error(node, f"unknown entity type `{name}`", suggest(name, types))
+        raise self.unknown(node, f"unknown entity type `{name}`", suggest(name, types))
 
     def _input(self, node: ast.Attribute) -> Node:
         if node.attr not in self._scope.inputs:
-            raise self.error(
+            raise self.unknown(
                 node,
                 f"the contract has no input `{node.attr}`",
                 suggest(node.attr, self._scope.inputs),
@@ -203,7 +209,7 @@ class Names:
 
     def _answer(self, node: ast.Attribute) -> Node:
         if node.attr not in self._scope.answer:
-            raise self.error(
+            raise self.unknown(
                 node,
                 f"the answer's schema has no `{node.attr}`",
                 suggest(node.attr, self._scope.answer) or "name it under `answer: schema:`",
@@ -232,7 +238,7 @@ class Names:
         if spec is None and entity.is_open:
             return FieldOf(ANY, node.col_offset, holder, entity.name, node.attr, True)
         if spec is None:
-            raise self.error(
+            raise self.unknown(
                 node,
                 f"{'a call' if entity is CALL else entity.name} has no field `{node.attr}`",
                 suggest(node.attr, entity.by_name),

@@ -291,7 +291,7 @@ class _Checker(Names):
         name = node.func.id
         function = FUNCTIONS.get(name)
         if function is None:
-            raise self.error(
+            raise self.unknown(
                 node,
                 f"unknown function `{name}`",
                 suggest(name, FUNCTIONS) or "known: " + ", ".join(FUNCTIONS),

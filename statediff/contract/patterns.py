@@ -93,7 +93,7 @@ class PatternBinder:
         try:
             return parse(text, replace(self.scope, variables=variables), boolean=boolean)
         except ExpressionError as error:
-            self.problem(path, str(error), error.hint, error.offset, "expression")
+            self.problem(path, str(error), error.hint, error.offset, error.code)
             return None
 
     def types(
@@ -133,6 +133,7 @@ class PatternBinder:
                 suggest(name, self.schema.by_name)
                 or "known: "
                 + ", ".join(t for t in self.schema.by_name if not t.startswith("db."))[:200],
+                code="unknown-name",
             )
         if key in ("link", "unlink") and relation is None:
             for entity in found:
@@ -281,6 +282,7 @@ class PatternBinder:
                         (*path, "fields", index),
                         f"{entity.name} has no field `{name}`",
                         suggest(name, entity.by_name),
+                        code="unknown-name",
                     )
                 elif (rule := self.policy.excluded(entity.name, name)) is not None:
                     self.problem(
@@ -308,6 +310,7 @@ class PatternBinder:
                     (*path, key, name),
                     f"{entity.name} has no field `{name}`",
                     suggest(name, entity.by_name),
+                    code="unknown-name",
                 )
                 continue
             rule = self.policy.excluded(entity.name, name)

@@ -223,3 +223,18 @@ def test_fmt_says_what_would_change_and_writes_only_when_asked(
     assert statediff("fmt", "u.yaml", "--check").code == 0
     files.write("no.yaml", "contract: [")
     assert statediff("fmt", "no.yaml").code == 2
+
+
+@pytest.mark.usefixtures("files")
+def test_explain_needs_to_know_what_names_mean(statediff: Call, files: Files) -> None:
+    assert "give --before or --schema" in statediff("explain", "c.yaml").err
+    said = statediff("explain", "c.yaml", "--before", "a.json")
+    assert said.code == 0
+    assert "No ticket or user may be deleted. [nothing-deleted]" in said.out
+    page = statediff(
+        "explain", "c.yaml", "--before", "a.json", "--format", "html", "--out", "e.html"
+    )
+    assert (page.code, page.out) == (0, "")
+    assert Path(files.folder, "e.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    plain = statediff("explain", "c.yaml", "--before", "a.json", "--json").json
+    assert [c["id"] for c in plain["clauses"]] == ["nothing-deleted", "frame", "closed"]

@@ -26,9 +26,12 @@ def test_a_released_version_is_signed_off_by_somebody_else(statediff: Call, file
     assert said.json["contract"] == "notes/close-ticket@1.0.0"
     assert said.json["reviewed"] is None
     assert statediff("contract", "sign-off", "c.yaml", *BY).code == 2
+    alone = statediff("lint", "c.yaml", "--before", "a.json", "--json").json
+    assert [p["code"] for p in alone["contracts"][0]["problems"]] == ["unreviewed"]
     itself = statediff("contract", "sign-off", "c.yaml", "--by", " ADA ", "--on", "2026-02-01")
     assert "somebody else must review it" in itself.err
     assert statediff("contract", "sign-off", "c.yaml", *SIGNED).code == 0
+    assert statediff("lint", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
     kept = Path(files.folder, "released.yaml").read_text(encoding="utf-8")
     assert 'reviewed: {by: "Grace", on: "2026-02-01"}' in kept
     again = statediff("contract", "sign-off", "c.yaml", *SIGNED)

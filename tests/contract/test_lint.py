@@ -100,7 +100,8 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "missing-key": (("owner: billing-operations\n", ""),),
     "unsupported": (("identify: []", "retention: []"),),
     "duplicate-id": (("id: told-once", "id: refunded"),),
-    "contract": (("delete: customer", "delete: customr"),),
+    "unknown-name": (("delete: customer", "delete: customr"),),
+    "contract": (("count: {min: 1}\n    that", "count: every\n    that"),),
     "expression": (("it.cents > 100000", "it.cents >"),),
     "boundary": (("fields: [status, updated_at]", "fields: [total_cents]"),
                  ("message.message_id", "order.total_cents")),
@@ -163,6 +164,7 @@ ELSEWHERE = {
     "not-a-mapping": "test_bytes_and_empty_files",
     "transition": "test_a_transition_needs_a_reason_and_a_second_path",
     "released-changed": "tests/cli/test_releases.py",
+    "unreviewed": "tests/cli/test_releases.py",
     "self-reviewed": "tests/cli/test_releases.py",
 }
 
@@ -299,6 +301,19 @@ def test_disjoint_conditions_do_not_overlap(condition: str, shop: Capture) -> No
 def test_without_a_state_or_schema_the_words_are_checked() -> None:
     text = CLEAN.replace("random per delivery", "TODO").replace("cents: 3900", "cents: 3900, x: 1")
     assert sorted(p.code for p in found(text, None)) == ["hollow-reason", "unused-input"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("it.cents >", "it.cent >"), ("it.cents >", "its.cents >"), ("sum(r", "summ(r"),
+        ("input.order\n", "input.ordr\n"), ("answer.refunded_cents ==", "answer.cents =="),
+        ("before.approval", "before.aproval"), ("fields: [status", "fields: [state"),
+        ("create refund\n", "create refnd\n"),
+    ],
+)  # fmt: skip
+def test_whatever_is_not_called_so_is_an_unknown_name(old: str, new: str, shop: Capture) -> None:
+    assert "unknown-name" in remarks(shop, old, new)
 
 
 def test_linting_is_deterministic_and_sorted(shop: Capture) -> None:

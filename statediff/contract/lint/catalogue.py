@@ -68,8 +68,10 @@ _ALL: Final = (
         ("missing-key", "a key that every contract has is missing", "add it"),
         ("unsupported", "a key of a later version of the language", "leave it out"),
         ("duplicate-id", "two clauses with one id", "rename one of them"),
-        ("contract", "a name, type or count that the state schema does not have or allow",
-         "name what the state has"),
+        ("unknown-name", "a type, field, input, function or clause that nothing is called",
+         "use the name that is meant"),
+        ("contract", "a type, count or value that cannot stand where it does",
+         "write what the message expects"),
         ("expression", "an expression that is not well formed or not well typed",
          "see the reference of expressions"),
         ("boundary", "a clause reads what lies outside the boundary Ω",
@@ -173,6 +175,8 @@ _ALL: Final = (
         ("prose-test", "a required clause tests a part of prose",
          "ask for the fact under `answer: schema:` and claim it"),
         ("hollow-reason", "a reason that gives none", "say why, for whoever reviews it"),
+        ("unreviewed", "a released version that nobody has signed off",
+         "let somebody else review it: `statediff contract sign-off`"),
     ),
 )  # fmt: skip
 

@@ -172,9 +172,11 @@ class _Finder:
 
     def _can_be_null(self, node: Node) -> bool:
         """Nobody is bothered where the schema only lists names, so that nothing is known."""
-        types = self.subject.contract.schema.by_name
-        is_open = isinstance(node, FieldOf) and types[node.entity_type].is_open
-        return _maybe_null(node) and not is_open and not self._settled(node)
+        if isinstance(node, FieldOf):
+            entity = self.subject.contract.schema.by_name.get(node.entity_type)
+            if entity is None or entity.is_open:
+                return False
+        return _maybe_null(node) and not self._settled(node)
 
     def _holder(self, node: FieldOf, known: Known) -> Iterator[Gap]:
         holder = node.entity
@@ -223,7 +225,7 @@ class _Finder:
         return {
             part.entity_type: tuple(schema[part.entity_type].by_name)
             for part in walk(node)
-            if isinstance(part, FieldOf)
+            if isinstance(part, FieldOf) and part.entity_type in schema
         }
 
 

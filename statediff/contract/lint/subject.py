@@ -15,13 +15,15 @@ from statediff.contract.lint.catalogue import CATALOGUE
 from statediff.contract.reader import Document, NodePath
 from statediff.contract.syntax import Node
 from statediff.errors import Problem
+from statediff.model.schema import Schema
 from statediff.model.verdict import Truth
 from statediff.model.view import View
 
 PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "readings"})
 """Sections whose clauses must hold; in the others, undefined decides nothing."""
 
-_KEYS: Final = {"node": "that", "sets": "set", "froms": "from"}
+_BRANCHED: Final = ("any_of", "disputed")
+_KEYS: Final = {"node": "that", "sets": "set", "froms": "from", "after": "is", "before": "is"}
 """Where an attribute of a bound clause is not called as in the document."""
 
 
@@ -101,13 +103,24 @@ def remark(
 
 def bound_clauses(holder: Any) -> Iterator[Any]:
     """Every clause in a bound contract or in what it holds: whatever has an id and reads."""
+    for part in bound_parts(holder):
+        if hasattr(part, "id") and hasattr(part, "reads"):
+            yield part
+
+
+def bound_parts(holder: Any) -> Iterator[Any]:
+    """Everything a bound contract is made of: clauses, branches and the rest, parents first."""
     for spec in fields(holder):
         value = getattr(holder, spec.name)
-        for item in value if isinstance(value, tuple) else ():
-            if is_dataclass(item) and not isinstance(item, (Node, type)):
-                if hasattr(item, "id") and hasattr(item, "reads"):
-                    yield item
-                yield from bound_clauses(item)
+        for item in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(item) and not isinstance(item, (Node, Schema, type)):
+                yield item
+                yield from bound_parts(item)
+
+
+def branch_of(clause: str) -> str:
+    """The branch of `any_of` or `disputed` that a clause is part of; empty for most."""
+    return clause.rpartition("/")[0]
 
 
 def _nodes(clause: Any) -> Iterator[tuple[str, str | None, str | None, Node]]:
@@ -135,8 +148,10 @@ def clause_paths(source: Document) -> dict[str, NodePath]:
             for key, item in value.items():
                 visit(item, (*path, key))
         elif isinstance(value, list):
+            # In `any_of: {NAME: {require: […]}}` a clause is called NAME/CLAUSE.
+            branch = f"{path[-2]}/" if len(path) > 2 and path[0] in _BRANCHED else ""
             for index, item in enumerate(value):
-                found.setdefault(_name(item, path, index), (*path, index))
+                found.setdefault(branch + _name(item, path, index), (*path, index))
                 visit(item, (*path, index))
 
     visit(source.value, ())

@@ -85,7 +85,8 @@ def _impossible(subject: Subject, fact: Fact) -> str:
     # A reference that leads nowhere is null whatever the field says, so only the entity itself.
     if not isinstance(node.entity, Variable):
         return ""
-    spec = subject.contract.schema.by_name[node.entity_type].by_name.get(node.field)
+    entity = subject.contract.schema.by_name.get(node.entity_type)
+    spec = None if entity is None else entity.by_name.get(node.field)
     if spec is None:
         return ""
     value = fact.values[0]

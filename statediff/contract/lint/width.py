@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from statediff.contract.bound import Effect, Pattern
 from statediff.contract.lint.facts import clash, conditions, facts
-from statediff.contract.lint.subject import Subject
+from statediff.contract.lint.subject import Subject, branch_of
 from statediff.contract.syntax import Node
 from statediff.contract.written import UNSAID, conjuncts, written
 from statediff.errors import Problem
@@ -28,7 +28,9 @@ def width(subject: Subject) -> Iterator[Problem]:
         yield from _authorization(subject, pattern)
     for forbidden in (p for p in patterns if p.section is Stage.FORBID):
         for pattern in explaining:
-            yield from _overlap(subject, forbidden, pattern)
+            branches = {branch_of(forbidden.id), branch_of(pattern.id)} - {""}
+            if len(branches) < 2:  # what one branch forbids another may require
+                yield from _overlap(subject, forbidden, pattern)
 
 
 def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:

@@ -1,0 +1,266 @@
+"""An explanation as text, Markdown or one HTML page with the boundary drawn; all of it escaped."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from statediff.contract.explain import Explanation, Role, SourceBox, TypeBox
+from statediff.model.values import printable
+
+WIDTH: Final = 100
+_LEGEND: Final = (
+    (Role.FORBIDDEN, "#b3261e", "some change of it is forbidden"),
+    (Role.REQUIRED, "#1b6e3c", "some change of it is required"),
+    (Role.ALLOWED, "#1f5fa8", "some change of it is allowed"),
+    (Role.READ, "#6b5b00", "it is read"),
+    (Role.STILL, "#5f6368", "it must not change"),
+    (Role.EXCLUDED, "#9aa0a6", "not judged"),
+)
+_COLOURS: Final = {role: colour for role, colour, _ in _LEGEND}
+_MARKS: Final = {
+    Role.FORBIDDEN: "✘", Role.REQUIRED: "!", Role.ALLOWED: "✓", Role.READ: "·", Role.STILL: "=",
+    Role.EXCLUDED: "–",
+}  # fmt: skip
+
+
+def roles_said(box: TypeBox) -> str:
+    """The roles of a type in words, gravest first."""
+    return ", ".join(role.value for role in box.roles) or "shown, not judged"
+
+
+def _excluded(box: TypeBox) -> Iterator[str]:
+    for field, rule in box.excluded:
+        yield f"{box.name}{'.' if field else ''}{field} is not judged: {rule}"
+
+
+# ---------------------------------------------------------------- text
+
+
+def as_text(of: Explanation) -> str:
+    """Plain text, at most 100 columns, with the boundary as a box."""
+    lines = [f"{of.name} {of.version}", f"Owner: {of.owner}", ""]
+    lines += textwrap.wrap(of.intent, WIDTH)
+    if of.inputs:
+        lines += ["", "Given: " + ", ".join(f"{name} {value}" for name, value in of.inputs)]
+    for section in of.sections:
+        lines += ["", section.heading.upper()]
+        for line in section.lines:
+            because = f" Because: {line.because}" if line.because else ""
+            lines += textwrap.wrap(
+                f"{line.sentence}{because} [{line.id}]", WIDTH, initial_indent="  ",
+                subsequent_indent="    ",
+            )  # fmt: skip
+    if of.rules:
+        lines += ["", "DIFFERENCES THAT DO NOT COUNT"]
+        for rule in of.rules:
+            lines += textwrap.wrap(rule, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    lines += ["", "THE BOUNDARY", *_boxes(of)]
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def _boxes(of: Explanation) -> Iterator[str]:
+    for source in of.sources:
+        head = f"─ {source.name}: {source.duty} "
+        yield f"┌{head}{'─' * max(WIDTH - 2 - len(head), 0)}┐"
+        for box in source.types:
+            if not box.is_inside:
+                continue
+            marks = "".join(_MARKS[role] for role in box.roles)
+            text = f"{marks:3} {box.name}: {roles_said(box)}"
+            text += f"  [{', '.join(box.clauses)}]" if box.clauses else ""
+            for row in textwrap.wrap(text, WIDTH - 4, subsequent_indent="      "):
+                yield f"│ {row:{WIDTH - 4}} │"
+        if source.quiet:
+            row = f"=   and {source.quiet} kinds of schema object: {_quiet(of)}"
+            yield f"│ {row:{WIDTH - 4}} │"
+        yield f"└{'─' * (WIDTH - 2)}┘"
+    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    if outside:
+        yield "Outside the boundary:"
+        for text in outside:
+            yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def _quiet(of: Explanation) -> str:
+    return "shown, not judged" if of.frame_is_open else Role.STILL.value
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def as_markdown(of: Explanation) -> str:
+    """Markdown with the boundary as a table for each source."""
+    lines = [f"# {_md(of.name)} {_md(of.version)}", "", _md(of.intent), ""]
+    lines.append(f"Owner: {_md(of.owner)}. Digest: `{of.digest}`.")
+    if of.inputs:
+        given = ", ".join(f"{_md(name)} **{_md(value)}**" for name, value in of.inputs)
+        lines += ["", f"Given: {given}."]
+    for section in of.sections:
+        lines += ["", f"## {_md(section.heading)}", ""]
+        for line in section.lines:
+            because = f" *{_md(line.because)}*" if line.because else ""
+            lines.append(f"- {_md(line.sentence)}{because} (`{line.id}`)")
+    if of.rules:
+        lines += ["", "## Differences that do not count", "", *(f"- {_md(r)}" for r in of.rules)]
+    lines += ["", "## The boundary"]
+    for source in of.sources:
+        lines += ["", f"**{_md(source.name)}** {_md(source.duty)}.", ""]
+        if source.types or source.quiet:
+            lines += ["| type | what this contract says of it | clauses |", "|---|---|---|"]
+        for box in source.types:
+            clauses = ", ".join(f"`{name}`" for name in box.clauses)
+            lines.append(f"| {_md(box.name)} | {roles_said(box)} | {clauses} |")
+        if source.quiet:
+            lines.append(f"| {source.quiet} kinds of schema object | {_quiet(of)} | |")
+    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    if outside:
+        lines += ["", "Outside the boundary:", "", *(f"- {_md(text)}" for text in outside)]
+    return "\n".join(lines) + "\n"
+
+
+def _md(text: str) -> str:
+    """Text in which nothing is markup."""
+    shown = " ".join(printable(text).split())
+    for character in "\\`*_[]<>|#~":
+        shown = shown.replace(character, "\\" + character)
+    return shown
+
+
+# ---------------------------------------------------------------- HTML
+
+_STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1f1f1f; background: #fff; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+li { margin: .4rem 0; } .id { color: #5f6368; font: 13px ui-monospace, monospace; }
+.because { color: #444; font-style: italic; } svg { max-width: 100%; height: auto; }
+"""
+
+
+def as_html(of: Explanation) -> str:
+    """One page without scripts or remote assets, the boundary drawn as SVG."""
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        (
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+            "style-src 'unsafe-inline'\">"
+        ),
+        f"<title>{_h(of.name)} {_h(of.version)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{_h(of.name)} {_h(of.version)}</h1>",
+        f"<p>{_h(of.intent)}</p>",
+        f'<p>Owner: {_h(of.owner)}. <span class="id">{_h(of.digest)}</span></p>',
+    ]
+    if of.inputs:
+        given = ", ".join(f"{_h(name)} <b>{_h(value)}</b>" for name, value in of.inputs)
+        parts.append(f"<p>Given: {given}.</p>")
+    for section in of.sections:
+        parts.append(f"<h2>{_h(section.heading)}</h2><ul>")
+        for line in section.lines:
+            because = f' <span class="because">{_h(line.because)}</span>' if line.because else ""
+            parts.append(
+                f'<li>{_h(line.sentence)}{because} <span class="id">{_h(line.id)}</span></li>'
+            )
+        parts.append("</ul>")
+    if of.rules:
+        parts.append("<h2>Differences that do not count</h2><ul>")
+        parts += [f"<li>{_h(rule)}</li>" for rule in of.rules]
+        parts.append("</ul>")
+    parts += ["<h2>The boundary</h2>", picture(of)]
+    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    if outside:
+        parts += ["<p>Outside the boundary:</p><ul>", *(f"<li>{_h(t)}</li>" for t in outside)]
+        parts.append("</ul>")
+    return "\n".join([*parts, "</body></html>"]) + "\n"
+
+
+def _h(text: str) -> str:
+    return html.escape(printable(text), quote=True)
+
+
+_ROW: Final = 26
+_COLUMN: Final = 400
+_MARGIN: Final = 24
+
+
+def picture(of: Explanation) -> str:
+    """The boundary Ω with each source as a column of its types; excluded types stand below it."""
+    inside = [[box for box in s.types if box.is_inside] for s in of.sources]
+    outside = [box for s in of.sources for box in s.types if not box.is_inside]
+    rows = max((len(boxes) + bool(s.quiet) for s, boxes in zip(of.sources, inside, strict=True)),
+               default=0)  # fmt: skip
+    width = 2 * _MARGIN + max(len(of.sources), 1) * (_COLUMN + _MARGIN)
+    height = 3 * _MARGIN + 64 + rows * _ROW
+    below = height + _MARGIN + (len(outside) + 1) * _ROW if outside else height
+    total = below + _MARGIN + len(_LEGEND) * _ROW
+    parts = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" role="img" '
+            'font-family="system-ui, sans-serif" font-size="14">'
+        ),
+        f"<title>What {_h(of.name)} observes and judges</title>",
+        (
+            f'<rect x="8" y="8" width="{width - 16}" height="{height - 16}" rx="10" fill="none" '
+            'stroke="#1f1f1f" stroke-width="2"/>'
+        ),
+        _label(_MARGIN, 32, "Ω: what is observed and judged", bold=True),
+    ]
+    for number, (source, boxes) in enumerate(zip(of.sources, inside, strict=True)):
+        x = _MARGIN + number * (_COLUMN + _MARGIN)
+        parts += _column(x, height, source, boxes, of)
+    for number, box in enumerate(outside):
+        parts.append(
+            _row(_MARGIN, height + _MARGIN + number * _ROW, box.name, Role.EXCLUDED, "not judged")
+        )
+    for number, (role, _, meaning) in enumerate(_LEGEND):
+        parts.append(_row(_MARGIN, below + number * _ROW, role.value, role, meaning))
+    return "\n".join([*parts, "</svg>"])
+
+
+def _column(
+    x: int, height: int, source: SourceBox, boxes: list[TypeBox], of: Explanation
+) -> Iterator[str]:
+    dashed = "" if source.duty.startswith("must report") else ' stroke-dasharray="6 4"'
+    yield (
+        f'<rect x="{x}" y="48" width="{_COLUMN}" height="{height - 48 - _MARGIN}" rx="6" '
+        f'fill="#f8f9fa" stroke="#5f6368"{dashed}/>'
+    )
+    yield _label(x + 10, 68, source.name, bold=True)
+    yield _label(x + 10, 86, source.duty)
+    y = 100
+    for box in boxes:
+        role = box.roles[0] if box.roles else Role.READ
+        yield _row(x + 10, y, box.name, role, roles_said(box))
+        y += _ROW
+    if source.quiet:
+        role = Role.READ if of.frame_is_open else Role.STILL
+        yield _row(x + 10, y, f"{source.quiet} schema types", role, _quiet(of))
+
+
+def _row(x: int, y: int, name: str, role: Role, said: str) -> str:
+    dash = ' stroke-dasharray="3 2"' if role is Role.EXCLUDED else ""
+    colour = _COLOURS[role]
+    return (
+        f'<rect x="{x}" y="{y}" width="14" height="14" rx="3" fill="{colour}" '
+        f'stroke="{colour}"{dash}/>'
+        + _label(x + 22, y + 12, _cut(name, 24), bold=True)
+        + _label(x + 205, y + 12, _cut(said, 30))
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _label(x: int, y: int, text: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return f'<text x="{x}" y="{y}"{weight} fill="#1f1f1f">{_h(text)}</text>'
+
+
+RENDERERS: Final[dict[str, Callable[[Explanation], str]]] = {
+    "text": as_text, "markdown": as_markdown, "html": as_html,
+}  # fmt: skip

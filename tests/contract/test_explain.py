@@ -1,0 +1,140 @@
+"""`explain`: snapshots of the shop's contracts, and laws about what a hostile contract can do."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from statediff.cli.trials import base_state, embedded
+from statediff.contract.explain import Explanation, Role, explain
+from statediff.evaluate import compile_contract, parse_contract, schema_of
+from statediff.model.readings import Capture
+from statediff.reports.explained import RENDERERS, as_html, as_markdown, as_text, picture
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRACTS = sorted((ROOT / "contracts" / "shop").glob("*/contract.yaml"))
+HOSTILE = """\
+contract: shop/hostile
+version: 1.0.0
+owner: "<img src=x onerror=alert(1)> | `x` \\u202e"
+intent: "</title><script>alert(1)</script> close it *now* [x](javascript:alert(1))"
+inputs: {who: "<b>'\\"&"}
+exclude:
+  - {what: message.subject, because: "</svg><script>alert(2)</script>"}
+  - {what: tag, because: "not ours | at all"}
+forbid:
+  - {id: a, delete: customer, because: "<script>alert(3)</script>"}
+require:
+  - id: b
+    create: note
+    where: it.body == input.who
+"""
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Capture]:
+    with embedded("shop") as sandbox:
+        yield base_state(sandbox)
+
+
+def explained(text: str, base: Capture) -> Explanation:
+    file = parse_contract(text.encode(), "c.yaml")
+    return explain(file.source, compile_contract(file, schema_of(base)).contract)
+
+
+@pytest.mark.parametrize("path", CONTRACTS, ids=lambda p: p.parent.name)
+def test_the_shops_contracts_read_as_they_were_signed(path: Path, shop: Capture) -> None:
+    kept = ROOT / "fixtures" / "explain" / f"{path.parent.name}.txt"
+    text = as_text(explained(path.read_text(encoding="utf-8"), shop))
+    assert text == kept.read_text(encoding="utf-8"), (
+        f"read it again, then: statediff explain shop/{path.parent.name} --out {kept}"
+    )
+
+
+@pytest.mark.parametrize("form", RENDERERS)
+def test_every_clause_stands_in_every_form(form: str, shop: Capture) -> None:
+    for path in CONTRACTS:
+        of = explained(path.read_text(encoding="utf-8"), shop)
+        text = RENDERERS[form](of)
+        assert text == RENDERERS[form](of)
+        ids = [line.id for section in of.sections for line in section.lines]
+        assert len(ids) == len(set(ids))
+        assert all(name in text for name in ids)
+
+
+def test_the_order_is_that_of_judgement(shop: Capture) -> None:
+    of = explained(CONTRACTS[1].read_text(encoding="utf-8"), shop)
+    first = [section.lines[0].id for section in of.sections]
+    assert first == [
+        "no-customer-deleted", "authorized-create-refund", "frame", "refunded", "answer",
+    ]  # fmt: skip
+
+
+def test_the_boundary_says_of_each_type_what_holds_for_it(shop: Capture) -> None:
+    of = explained(HOSTILE, shop)
+    roles = {box.name: box.roles for source in of.sources for box in source.types}
+    assert roles["customer"] == (Role.FORBIDDEN,)
+    assert roles["note"] == (Role.REQUIRED,)
+    assert roles["order"] == (Role.STILL,)
+    assert roles["tag"] == (Role.EXCLUDED,)
+    excluded = [entry for source in of.sources for box in source.types for entry in box.excluded]
+    assert ("subject", "</svg><script>alert(2)</script>") in excluded
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_nothing_of_a_hostile_contract_becomes_markup(shop: Capture) -> None:
+    of = explained(HOSTILE, shop)
+    page = Tags()
+    page.feed(as_html(of))
+    assert page.tags <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "ul", "li", "span",
+        "svg", "rect", "text",
+    }  # fmt: skip
+    assert not any(name.startswith("on") for name in page.attributes)
+    assert "href" not in page.attributes
+    for text in (as_markdown(of), as_text(of), as_html(of)):
+        assert "\u202e" not in text
+    assert "<script" not in as_markdown(of).replace("\\<", "")
+    assert "](javascript" not in as_markdown(of).replace("\\]", "")
+
+
+def test_the_picture_is_well_formed_and_names_every_source(shop: Capture) -> None:
+    drawn = picture(explained(HOSTILE, shop))
+    root = ET.fromstring(drawn)
+    texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"shop-db", "outbox", "customer", "tag"} <= texts
+    width, height = (int(n) for n in root.attrib["viewBox"].split()[2:])
+    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+        x, y, w, h = (int(box.attrib[name]) for name in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert y >= 0
+        assert x + w <= width
+        assert y + h <= height
+
+
+def test_text_fits_a_terminal(shop: Capture) -> None:
+    for path in CONTRACTS:
+        lines = as_text(explained(path.read_text(encoding="utf-8"), shop)).splitlines()
+        assert max(map(len, lines)) <= 100
+
+
+def test_an_open_frame_is_explained_with_its_reason(shop: Capture) -> None:
+    text = HOSTILE.replace("forbid:", "frame: {open: the tracker is shared}\nforbid:", 1)
+    of = explained(text, shop)
+    frame = next(line for s in of.sections for line in s.lines if line.id == "frame")
+    assert frame.because == "the tracker is shared"
+    assert "not judged" in frame.sentence
