@@ -56,7 +56,7 @@ def closing_clause(old: Judgement, new: Judgement | None) -> Closing | None:
         if right is not None and delta.op is Op.CREATE:
             return _pinned(delta, _filled(delta, right), by)
         if delta.op is Op.UPDATE:
-            wanted = (right or delta).after if right is not None else delta.before
+            wanted = delta.before if right is None else right.after
             return _pinned(delta, ((delta.path, _literal(wanted)),), by)
         return _bounded(delta, by)
     kept = {delta.id for delta in new.deltas}
