@@ -9,7 +9,6 @@ captures state.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ from statediff.model.schema import Schema
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.sandbox.filetree import Leaf, digest_of, restore, scan
-from statediff.sandbox.folders import make_folder, remove
+from statediff.sandbox.folders import empty, make_folder, remove
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.files import ROOT, FilesSource
 from statediff.sources.tree import EntryKind, Folder, Limits, NotRead, shown
@@ -33,8 +32,7 @@ MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_LOOKED_AT: Final = 100_000
 """Entries that waiting for rest looks at."""
 _PACK: Final = Limits(file_bytes=MAX_FILE_BYTES, content_bytes=MAX_FILE_BYTES)
-_LOOK_SECONDS: Final = 0.02
-_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK_SECONDS: Final = 0.04
 
 
 class EmbeddedDirectory:
@@ -123,41 +121,6 @@ class EmbeddedDirectory:
         if not stat.S_ISDIR(status.st_mode):
             return {ROOT: Leaf("link" if stat.S_ISLNK(status.st_mode) else "other", 0)}
         return {ROOT: Leaf("folder", stat.S_IMODE(status.st_mode)), **scan(self.folder)}
-
-
-def empty(folder: Path) -> None:
-    """Nothing is in the folder any more; links are removed, never followed.
-
-    A folder inside is dissolved: what it holds is moved up and looked at again. So no path grows
-    and nothing recurses, however deep an agent has nested its folders.
-    """
-    top = os.open(folder, _FOLDER_FLAGS)
-    try:
-        while names := os.listdir(top):  # noqa: PTH208 - an open folder has no path
-            for name in names:
-                if _is_folder(name, top):
-                    _dissolve(name, top)
-                else:
-                    os.unlink(name, dir_fd=top)
-    finally:
-        os.close(top)
-
-
-def _dissolve(name: str, top: int) -> None:
-    os.chmod(name, 0o700, dir_fd=top)
-    inner = os.open(name, _FOLDER_FLAGS, dir_fd=top)
-    try:
-        for below in os.listdir(inner):  # noqa: PTH208 - as above
-            if _is_folder(below, inner):
-                os.chmod(below, 0o700, dir_fd=inner)  # to move it is to write its `..`
-            os.rename(below, f".{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=top)
-
-
-def _is_folder(name: str, parent: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
 
 
 def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:

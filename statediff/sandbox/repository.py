@@ -25,10 +25,9 @@ from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError, UsageError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.sandbox.directory import empty
 from statediff.sandbox.fastimport import import_history
 from statediff.sandbox.filetree import Files, Leaf, digest_of, restore, scan
-from statediff.sandbox.folders import make_folder, remove
+from statediff.sandbox.folders import empty, make_folder, remove
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.git import GitSource
 from statediff.sources.testruns import TestPlan, TestRunSource, read_test_plan

@@ -300,9 +300,10 @@ HOSTILE = {
         "os.link(os.environ['STATEDIFF_ACCOUNTS_DB_URL'][10:], exports + '/access-review.csv')"
     ),
     "a program that goes on writing": (
-        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import sys, time\\n"
-        'end = time.time() + 4\\nwith open(sys.argv[1], "ab", 0) as f:\\n'
-        " while time.time() < end: f.write(b\"x\"); time.sleep(.001)', exports + '/growing'],"
+        # It ends when its file is removed.
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import os, sys, time\\n"
+        'end = time.time() + 60\\nwith open(sys.argv[1], "ab", 0) as f:\\n'
+        " while os.fstat(f.fileno()).st_nlink and time.time() < end: f.write(b\"x\"); time.sleep(.001)', exports + '/growing'],"
         " start_new_session=True)\nimport time\n"
         "while not os.path.exists(exports + '/growing'): time.sleep(.01)"
     ),
