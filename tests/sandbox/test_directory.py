@@ -282,6 +282,14 @@ def test_the_seed_of_the_accounts_is_what_its_generator_writes():
     assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0
 
 
+WRITER = """
+import os, sys, time
+end = time.time() + 60
+with open(sys.argv[1], "ab", 0) as file:
+    while os.fstat(file.fileno()).st_nlink and time.time() < end:  # it ends when it is removed
+        file.write(b"x")
+        time.sleep(.001)
+"""
 HOSTILE = {
     "a pipe": "os.mkfifo(exports + '/pipe')",
     "a folder nested without end": (
@@ -300,11 +308,9 @@ HOSTILE = {
         "os.link(os.environ['STATEDIFF_ACCOUNTS_DB_URL'][10:], exports + '/access-review.csv')"
     ),
     "a program that goes on writing": (
-        # It ends when its file is removed.
-        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import os, sys, time\\n"
-        'end = time.time() + 60\\nwith open(sys.argv[1], "ab", 0) as f:\\n'
-        " while os.fstat(f.fileno()).st_nlink and time.time() < end: f.write(b\"x\"); time.sleep(.001)', exports + '/growing'],"
-        " start_new_session=True)\nimport time\n"
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {WRITER!r}, exports + '/growing'],"
+        " start_new_session=True)\n"
         "while not os.path.exists(exports + '/growing'): time.sleep(.01)"
     ),
 }
