@@ -20,6 +20,7 @@ from statediff.cli import (
     judging,
     linting,
     mutating,
+    reporting,
     running,
     sandboxes,
     schemas,
@@ -82,6 +83,8 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("mutate", mutating.mutate),
     ("show", bundles.show),
     ("replay", bundles.replay),
+    ("report", reporting.report),
+    ("open", reporting.open_report),
     ("schema", schemas.schema),
     ("doctor", doctor.doctor),
 )
