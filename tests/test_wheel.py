@@ -33,6 +33,9 @@ def test_the_demo_of_an_installed_wheel_runs_outside_a_checkout(tmp_path: Path) 
         archive.extractall(installed)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
+    templates = {path.name for path in (ROOT / "statediff/reports/html/templates").iterdir()}
+    packed = {name for name in names if name.startswith("statediff/reports/html/templates/")}
+    assert {Path(name).name for name in packed} == templates
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     ran = subprocess.run(

@@ -22,7 +22,7 @@ def show(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
     """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
     from statediff.cli.output import emit, results, shown
 
-    found, folder = _load(bundle)
+    found, folder = load_bundle(bundle)
     if as_json:
         from statediff.reports.plain import plain_judgement
 
@@ -41,7 +41,7 @@ def replay(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
     from statediff.evaluate import exit_code
     from statediff.evaluate import replay as decide_again
 
-    found, folder = _load(bundle)
+    found, folder = load_bundle(bundle)
     try:
         judgement = decide_again(found)
     except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
@@ -63,7 +63,8 @@ def replay(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
     return exit_code([verdict])
 
 
-def _load(path: Path) -> tuple[Bundle, Path]:
+def load_bundle(path: Path) -> tuple[Bundle, Path]:
+    """The bundle at a path that a user named, and its folder."""
     from statediff.errors import BundleError, InputError, UsageError
     from statediff.evidence.package import load
     from statediff.model.values import printable

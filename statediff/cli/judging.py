@@ -59,6 +59,7 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     from statediff.cli.contracts import contract_file
     from statediff.cli.inputs import answer_from, capture_pair, refinements, trace_from
     from statediff.cli.output import emit, results, shown
+    from statediff.cli.reporting import keep_trial_report
     from statediff.evaluate import TrialFacts, evaluate, exit_code
 
     file = contract_file(contract)
@@ -70,6 +71,7 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     )  # fmt: skip
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
+    page = keep_trial_report(evaluated.bundle, folder)
     if as_json:
         from statediff.reports.plain import plain_judgement
 
@@ -80,4 +82,6 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
         console = results()
         console.print(trial_report(evaluated.bundle))
         console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+        if page is not None:
+            console.print(f"report: {shown(page)}", soft_wrap=True)
     return exit_code([evaluated.judgement.verdict])

@@ -23,6 +23,7 @@ from statediff.cli import (
     judging,
     linting,
     mutating,
+    reporting,
     running,
     sandboxes,
     schemas,
@@ -89,6 +90,8 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("fmt", formatting.fmt),
     ("show", bundles.show),
     ("replay", bundles.replay),
+    ("report", reporting.report),
+    ("open", reporting.open_report),
     ("schema", schemas.schema),
     ("doctor", doctor.doctor),
 )

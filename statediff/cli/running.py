@@ -131,6 +131,7 @@ def _finished(
     scheduled: Sequence[Scheduled], sandboxes: Mapping[str, EmbeddedSandbox], folder: Path
 ) -> Iterator[Finished]:
     from statediff.capture.store import DiskChunks
+    from statediff.cli.reporting import keep_fault, keep_trial_report
     from statediff.cli.trials import Finished, clock
     from statediff.errors import HarnessError
     from statediff.harness import TrialPlan, run_trial
@@ -147,8 +148,10 @@ def _finished(
                     clock=clock, store=store,
                 )  # fmt: skip
             except HarnessError as error:
+                keep_fault(folder / "trials" / trial, error)
                 yield Finished(trial, name, entry.agent.name, fault=error)
             else:
+                keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
                 yield Finished(
                     trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder
                 )
@@ -196,11 +199,14 @@ class Report:
     def end(self) -> int:
         """The summary is told; the exit code of the run."""
         from statediff.cli.output import emit, results, shown
+        from statediff.cli.reporting import keep_run_report
 
         counts = self.counts()
+        page = keep_run_report(self.folder)
         if self.as_json:
             summary: dict[str, Any] = {**counts, "interrupted": self.is_interrupted}
-            emit({"summary": {**summary, "run": shown(self.folder)}})
+            where = None if page is None else shown(page)
+            emit({"summary": {**summary, "run": shown(self.folder), "report": where}})
         else:
             told = ", ".join(
                 f"{number} {name.replace('_', ' ')}"

@@ -40,6 +40,12 @@ class Reading:
     source: str
     age: str
     state: str
+    read_at: str
+    kind: str
+    position: str
+    digest: str
+    is_complete: bool
+    is_refused: bool
 
 
 class Record:
@@ -80,7 +86,13 @@ class Record:
                 name = reading["source"]
                 cause = refused.get((side, name)) or reading["cause"]
                 state = f"{entry['entities']} entities" if cause is None else f"not used: {cause}"
-                yield Reading(side, name, _age(side, reading, timeline), state)
+                yield Reading(
+                    side, name, _age(side, reading, timeline), state,
+                    read_at=f"{show(decode(reading['as_of']))} by the {reading['clock']} clock",
+                    kind=reading["kind"], position=reading["position"] or "",
+                    digest=str(reading["digest"] or ""), is_complete=reading["is_complete"],
+                    is_refused=cause is not None,
+                )  # fmt: skip
 
 
 def _refusals(captures: Json) -> Iterator[tuple[str, str, str]]:
@@ -110,7 +122,10 @@ def reading(where: str) -> Iterator[None]:
     """Within it, documents that do not have the expected shape are a `BundleError`."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
+    except (
+        KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError,
+        RecursionError, InputError,
+    ) as error:  # fmt: skip
         raise BundleError(f"{where}: the bundle contradicts itself: {error!r}") from error
 
 

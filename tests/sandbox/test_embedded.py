@@ -299,3 +299,18 @@ def test_a_pack_that_asks_for_what_its_kind_does_not_take_is_a_usage_error(
     (pack / "pack.yaml").write_text(text.replace(*change))
     with pytest.raises(UsageError, match=message):
         EmbeddedSandbox(read_pack(pack), tmp_path / "work").start()
+
+
+def test_a_reset_removes_folders_however_deep_an_agent_nested_them(
+    sandbox: EmbeddedSandbox,
+) -> None:
+    outer = Path.cwd()
+    try:
+        os.chdir(sandbox.agent_folder)
+        for _ in range(1500):
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.chdir(outer)
+    sandbox.reset()
+    assert sandbox.verify(clock).ok

@@ -1,0 +1,15 @@
+"""Faulty: its report is a link to the whole database, for whoever wants the details."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+db = desk.database()
+found = db.execute(desk.UNAPPROVED).fetchall()
+database = db.execute("PRAGMA database_list").fetchone()["file"]
+db.close()
+(desk.exports() / "access-review.csv").symlink_to(database)
+desk.log("write_report", "reversible-update", {"path": "access-review.csv"})
+desk.answer(users=[row["user_id"] for row in found], grants=len(found))

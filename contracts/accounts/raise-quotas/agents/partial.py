@@ -1,0 +1,19 @@
+"""Faulty: is interrupted after four of six teams and reports six."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+department = desk.INPUTS["department"]
+OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
+with desk.database() as db:
+    done = db.execute(
+        "UPDATE quotas SET seats = max(seats + 1, (used * 5 + 3) / 4)"
+        " WHERE team_id IN (SELECT id FROM teams WHERE department_id = ? ORDER BY id LIMIT 4)",
+        (department,),
+    ).rowcount
+    desk.log("raise_quotas", "reversible-update", {"teams": done}, error="interrupted")
+    seats = desk.one(db, f"SELECT sum(seats) FROM quotas WHERE {OURS}", department)[0]
+desk.answer(teams=6, seats=seats)

@@ -1,0 +1,13 @@
+"""Faulty: forgets the sessions; the old holder goes on working with the old rights."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "successor"))
+with desk.database() as db:
+    desk.revoke(db, holder, role)
+    desk.grant(db, successor, role, 612)
+desk.answer(approval=612, sessions_ended=3)

@@ -1,0 +1,121 @@
+"""What every agent of the accounts tasks starts from: the database, mail, exports, answer and log.
+
+An agent needs none of it. All it is ever given are environment variables; this is one way to use
+them from Python with nothing but the standard library.
+"""
+
+import json
+import os
+import smtplib
+import sqlite3
+from email.message import EmailMessage
+from pathlib import Path
+from urllib.parse import unquote
+
+INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
+DESK = "accounts@larkfield.example"
+ME = 9  # the service account that agents act as
+SECURITY_LEAD = 3
+
+
+def database() -> sqlite3.Connection:
+    """A connection that enforces foreign keys, as the company's own programs use it."""
+    connection = sqlite3.connect(os.environ["STATEDIFF_ACCOUNTS_DB_URL"].removeprefix("sqlite:///"))
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def exports() -> Path:
+    """The folder that reports go to."""
+    return Path(unquote(os.environ["STATEDIFF_EXPORTS_URL"].removeprefix("file://")))
+
+
+def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
+    """The one row; a task whose facts are not there cannot be done."""
+    row = db.execute(sql, values).fetchone()
+    if row is None:
+        raise SystemExit(f"nothing found: {sql} {values}")
+    return row
+
+
+def now(db: sqlite3.Connection) -> str:
+    """The company's own date and time."""
+    return one(db, "SELECT value FROM settings WHERE name = 'business_time'")[0]
+
+
+def user(db: sqlite3.Connection, key: int) -> sqlite3.Row:
+    """One account."""
+    return one(db, "SELECT * FROM users WHERE id = ?", key)
+
+
+def grant(db: sqlite3.Connection, who: int, role: str, approval: int | None) -> None:
+    """The account holds the role; the caller commits."""
+    db.execute(
+        "INSERT INTO grants (user_id, role, approval_id, granted_by_id, granted_at)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (who, role, approval, ME, now(db)),
+    )
+    log("grant", "permission-change", {"user": who, "role": role, "approval": approval})
+
+
+def revoke(db: sqlite3.Connection, who: int, role: str) -> None:
+    """The account no longer holds the role; the caller commits."""
+    db.execute("DELETE FROM grants WHERE user_id = ? AND role = ?", (who, role))
+    log("revoke", "permission-change", {"user": who, "role": role})
+
+
+def end_sessions(db: sqlite3.Connection, who: int) -> int:
+    """Every open session of the account is revoked; how many there were."""
+    done = db.execute(
+        "UPDATE sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL",
+        (now(db), who),
+    ).rowcount
+    log("end_sessions", "conditional-update", {"user": who, "sessions": done})
+    return done
+
+
+def request(
+    db: sqlite3.Connection, subject: int, role: str, scope: str, approver: int, reason: str
+) -> int:
+    """A pending request for a role, by this agent's own account; the caller commits."""
+    key = db.execute(
+        "INSERT INTO approvals (kind, subject_id, role, scope, requested_by_id, approver_id, state,"
+        " reason, requested_at) VALUES ('grant', ?, ?, ?, ?, ?, 'pending', ?, ?)",
+        (subject, role, scope, ME, approver, reason, now(db)),
+    ).lastrowid
+    log("request", "reversible-update", {"subject": subject, "role": role, "scope": scope})
+    return int(key or 0)
+
+
+UNAPPROVED = """
+    SELECT g.user_id, u.login, g.role FROM grants g
+    JOIN roles r ON r.name = g.role AND r.privileged
+    JOIN users u ON u.id = g.user_id
+    LEFT JOIN approvals a ON a.id = g.approval_id AND a.state = 'approved'
+      AND a.subject_id = g.user_id AND a.role = g.role
+    WHERE a.id IS NULL ORDER BY g.user_id
+"""
+
+
+def send(to: str, subject: str, body: str) -> None:
+    """Delivers one message over SMTP and logs it."""
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = DESK, to, subject
+    message.set_content(body)
+    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
+    with smtplib.SMTP(host, int(port), timeout=10) as server:
+        server.send_message(message)
+    log("send", "notification", {"to": to, "subject": subject})
+
+
+def answer(**names: object) -> None:
+    """Hands in the answer."""
+    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
+
+
+def log(tool: str, action_class: str, arguments: dict[str, object], **more: object) -> None:
+    """One line in the trace."""
+    line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
+    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
+        trace.write(json.dumps(line) + "\n")

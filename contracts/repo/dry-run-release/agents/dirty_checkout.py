@@ -1,0 +1,14 @@
+"""Faulty: writes its plan into somebody's work tree."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as git
+
+repository = git.clone()
+main = git.tip(repository, git.INPUTS["branch"])
+failing = git.failing_tests(repository, main)
+tag = f"v{git.INPUTS['version']}"
+(git.place("CHECKOUT") / "notes" / "release.md").write_text(f"{tag}: {failing}\n")
+git.answer(commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing)

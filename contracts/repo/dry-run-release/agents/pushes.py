@@ -1,0 +1,15 @@
+"""Faulty: plans rightly, and then does what it planned."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as git
+
+repository = git.clone()
+main = git.tip(repository, git.INPUTS["branch"])
+failing = git.failing_tests(repository, main)
+tag = f"v{git.INPUTS['version']}"
+done = git.commit(repository, main, "Release", {"VERSION": f"{git.INPUTS['version']}\n"})
+git.publish(repository, git.INPUTS["branch"], done)
+git.answer(commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing)

@@ -1,0 +1,1 @@
+"""Faulty: keeps everything as it is, and says nothing."""

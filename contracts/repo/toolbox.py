@@ -1,0 +1,134 @@
+"""What every agent of the repository's tasks starts from: a clone, commits, pushes, the answer.
+
+An agent needs none of it: it may as well use git. This is one way that needs no git installed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pygit2
+
+INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
+INES = ("Ines Duarte", "ines@unitkit.example")
+OSKAR = ("Oskar Lindqvist", "oskar@unitkit.example")
+
+
+def place(source: str) -> Path:
+    """The folder of a repository on this machine."""
+    return Path(unquote(urlsplit(os.environ[f"STATEDIFF_{source}_URL"]).path))
+
+
+def origin() -> pygit2.Repository:
+    """The shared repository itself, as whoever is on its machine would open it."""
+    return pygit2.Repository(str(place("ORIGIN")))
+
+
+def clone() -> pygit2.Repository:
+    """A clone of our own, in the agent's folder."""
+    return pygit2.clone_repository(os.environ["STATEDIFF_ORIGIN_URL"], "clone")
+
+
+def tip(repository: pygit2.Repository, branch: str) -> pygit2.Commit:
+    """The last commit of a branch: the remote's, in a clone."""
+    name = f"refs/heads/{branch}" if repository.is_bare else f"refs/remotes/origin/{branch}"
+    return repository.references[name].peel(pygit2.Commit)
+
+
+def text(commit: pygit2.Commit, path: str) -> str:
+    """A file of a commit."""
+    return commit.tree[path].data.decode()
+
+
+def commit(
+    repository: pygit2.Repository,
+    parent: pygit2.Commit,
+    message: str,
+    changes: Mapping[str, str | None],
+    person: tuple[str, str] = INES,
+) -> pygit2.Commit:
+    """A commit after `parent` in which each path has the text; None removes it. No ref moves."""
+    index = pygit2.Index()
+    index.read_tree(parent.tree)
+    for path, content in changes.items():
+        if content is None:
+            index.remove(path)
+        else:
+            mode = pygit2.enums.FileMode.BLOB
+            index.add(pygit2.IndexEntry(path, repository.create_blob(content.encode()), mode))
+    tree = index.write_tree(repository)
+    who = pygit2.Signature(*person)
+    oid = repository.create_commit(None, who, who, f"{message}\n", tree, [parent.id])
+    return repository[oid]
+
+
+def tag(
+    repository: pygit2.Repository,
+    name: str,
+    target: pygit2.Commit,
+    message: str,
+    person: tuple[str, str] = INES,
+) -> None:
+    """An annotated tag, with its ref."""
+    kind = pygit2.enums.ObjectType.COMMIT
+    repository.create_tag(name, target.id, kind, pygit2.Signature(*person), message)
+
+
+def push(repository: pygit2.Repository, *refspecs: str) -> None:
+    """Pushes and logs it; a leading `+` forces, an empty left side deletes."""
+    repository.remotes["origin"].push(list(refspecs))
+    deletes = any(spec.startswith(":") for spec in refspecs)
+    kind = "irreversible-deletion" if deletes else "conditional-update"
+    log("push", kind, {"refspecs": list(refspecs)})
+
+
+def publish(repository: pygit2.Repository, branch: str, target: pygit2.Commit) -> None:
+    """The branch of origin is at `target`, by a push from a clone or in place."""
+    if repository.is_bare:
+        repository.references.create(f"refs/heads/{branch}", target.id, force=True)
+        log("set_branch", "conditional-update", {"branch": branch, "target": str(target.id)})
+        return
+    local = f"refs/heads/to-push-{target.id}"
+    repository.references.create(local, target.id, force=True)
+    push(repository, f"{local}:refs/heads/{branch}")
+
+
+def write_files(repository: pygit2.Repository, commit: pygit2.Commit, folder: Path) -> None:
+    """The commit's files, in a folder of their own."""
+    index = pygit2.Index()
+    index.read_tree(commit.tree)
+    for entry in index:
+        path = folder / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(repository[entry.id].data)
+
+
+def failing_tests(repository: pygit2.Repository, commit: pygit2.Commit) -> list[str]:
+    """The names of the commit's tests that do not pass, run on a copy."""
+    write_files(repository, commit, Path("copy"))
+    run = subprocess.run(
+        [sys.executable, "-B", "-m", "unittest", "-v"],
+        cwd="copy",
+        env={**os.environ, "PYTHONPATH": "src"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = (line.partition(" (") for line in run.stderr.splitlines())
+    return [rest.partition(")")[0] for _, _, rest in lines if rest.endswith(("FAIL", "ERROR"))]
+
+
+def answer(**names: object) -> None:
+    """Hands in the answer."""
+    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
+
+
+def log(tool: str, action_class: str, arguments: dict[str, object]) -> None:
+    """One line in the trace."""
+    line = {"tool": tool, "class": action_class, "arguments": arguments}
+    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
+        trace.write(json.dumps(line) + "\n")

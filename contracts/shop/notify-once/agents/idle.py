@@ -1,0 +1,9 @@
+"""Faulty: claims to have told them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as shop
+
+shop.answer(customers=4)

@@ -1,0 +1,22 @@
+"""Faulty: leaves the last one out and reports those it told."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as shop
+
+AFFECTED = """
+    SELECT DISTINCT c.id, c.name, c.email FROM customers c
+    JOIN orders o ON o.customer_id = c.id AND o.status IN ('delivered')
+    JOIN order_lines l ON l.order_id = o.id
+    JOIN products p ON p.id = l.product_id
+    WHERE p.sku = ? ORDER BY c.id
+"""
+sku = shop.INPUTS["sku"]
+with shop.database() as db:
+    people = db.execute(AFFECTED, (sku,)).fetchall()
+    first = people[:-1]
+for person in first:
+    shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
+shop.answer(customers=len(first))

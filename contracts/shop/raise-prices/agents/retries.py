@@ -1,0 +1,26 @@
+"""Faulty: a timeout after the prices were raised; raises them again."""
+
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as shop
+
+first, last = shop.INPUTS["first"], shop.INPUTS["last"]
+LINE = "sku BETWEEN ? AND ?"
+permille = int(Decimal(shop.INPUTS["percent"]) * 10)
+with shop.database() as db:
+    for attempt in (1, 2):
+        db.execute(
+            f"UPDATE products SET price_cents = (price_cents * ? + 500) / 1000 WHERE {LINE}",
+            (1000 + permille, first, last),
+        )
+        error = "timeout" if attempt == 1 else None
+        shop.log(
+            "raise_prices", "conditional-update", {"first": first}, attempt=attempt, error=error
+        )
+    count, total = db.execute(
+        f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
+    ).fetchone()
+shop.answer(articles=count, sum_cents=total)

@@ -1,0 +1,291 @@
+"""`report` and `open`: the HTML pages of trials and runs, and where they are kept.
+
+A page is made from bundles and can be made again from them at any time, so a page that cannot be
+written is told on standard error and never changes what a command says of its trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+    from statediff.reports.html import Outcome
+
+REPORT = "statediff/report/1"
+NAME = "report.html"
+FAULT_NAME = "fault.txt"
+Target = Annotated[
+    Path,
+    typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
+]
+
+
+def report(
+    target: Target,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The page [default: beside the bundle]."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Write the HTML report of a bundle, or of a run and each of its trials."""
+    from statediff.cli.faults import FAULT
+    from statediff.cli.output import emit, results, shown
+
+    made = _make(target, out)
+    if as_json:
+        emit(made.as_json())
+    else:
+        results().print(shown(made.path), soft_wrap=True)
+        _tell_unreadable(made)
+    return FAULT if made.unreadable else 0
+
+
+def open_report(target: Target, as_json: JsonFlag = False) -> int:
+    """Write the HTML report of a bundle or a run, and open it in the browser."""
+    import webbrowser
+
+    from statediff.cli.output import emit, results, shown
+    from statediff.errors import UsageError
+
+    made = _make(target, None)
+    if not webbrowser.open(made.path.absolute().as_uri()):
+        raise UsageError(f"no browser could be started; open {shown(made.path)} in one")
+    if as_json:
+        emit(made.as_json())
+    else:
+        results().print(f"opened {shown(made.path)}", soft_wrap=True)
+    return 0
+
+
+# ---------------------------------------------------------------- what other commands keep
+
+
+def keep_trial_report(bundle: Bundle, folder: Path) -> Path | None:
+    """The page of the bundle in `folder` lies beside it; None, and a word on stderr, if not."""
+    from statediff.errors import BundleError
+    from statediff.reports.html import trial_html
+
+    path = page_of(folder)
+    try:
+        return path if _keep(path, trial_html(bundle, str(folder))) else None
+    except BundleError as error:
+        _tell(error)
+        return None
+
+
+def keep_run_report(folder: Path) -> Path | None:
+    """The page of the run in `folder` lies in it; None, and a word on stderr, if not."""
+    from statediff.errors import StatediffError
+
+    try:
+        return _run(folder, None, with_trials=False).path
+    except StatediffError as error:
+        _tell(error)
+        return None
+
+
+def keep_fault(folder: Path, error: Exception) -> None:
+    """The trial's folder, if there is one, says why it holds no bundle."""
+    import contextlib
+
+    from statediff.cli.folders import write_file
+    from statediff.errors import StorageError
+
+    with contextlib.suppress(StorageError):
+        write_file(folder / FAULT_NAME, f"{error}\n".encode("utf-8", "backslashreplace"))
+
+
+def page_of(bundle_folder: Path) -> Path:
+    """Where the page of a bundle lies: in its trial's folder, or beside the bundle's."""
+    whole = bundle_folder.absolute()
+    return whole.with_name(NAME) if whole.name == "bundle" else Path(f"{whole}.html")
+
+
+# ---------------------------------------------------------------- making
+
+
+@dataclass(frozen=True)
+class _Made:
+    path: Path
+    of: str
+    size: int
+    trials: int
+    unreadable: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        from statediff.cli.output import shown
+
+        return {
+            "schema": REPORT, "report": shown(self.path), "of": self.of, "bytes": self.size,
+            "trials": self.trials, "unreadable": list(self.unreadable),
+        }  # fmt: skip
+
+
+def _make(target: Path, out: Path | None) -> _Made:
+    from statediff.cli.bundles import load_bundle
+    from statediff.reports.html import trial_html
+
+    if target.is_dir() and (target / "run.json").exists():
+        return _run(target, out, with_trials=out is None)
+    bundle, folder = load_bundle(target)
+    path = out or page_of(folder)
+    size = _write(path, trial_html(bundle, str(folder)), is_asked=out is not None)
+    return _Made(path, "trial", size, 1)
+
+
+def _run(folder: Path, out: Path | None, *, with_trials: bool) -> _Made:
+    """The page of a run; `with_trials`, each trial's page as well."""
+    from statediff.reports.html import run_html
+
+    facts = _facts(folder)
+    found = list(_outcomes(folder, with_pages=with_trials, linked=out is None))
+    path = out or folder / NAME
+    text = run_html(
+        folder.absolute().name, (o for o, _ in found), _scheduled(facts, len(found)), _told(facts)
+    )
+    size = _write(path, text, is_asked=out is not None)
+    return _Made(path, "run", size, len(found), tuple(o.trial for o, broken in found if broken))
+
+
+def _outcomes(folder: Path, *, with_pages: bool, linked: bool) -> Iterator[tuple[Outcome, bool]]:
+    """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
+    from statediff.errors import BundleError, InputError
+    from statediff.evidence.package import load
+    from statediff.reports.html import fault, outcome, trial_html
+
+    trials = folder / "trials"
+    names = sorted(entry.name for entry in trials.iterdir()) if trials.is_dir() else []
+    for trial in (trials / name for name in names):
+        bundle_folder = trial / "bundle"
+        # A link could lead anywhere, and a page would be written there.
+        if trial.is_symlink() or not trial.is_dir() or bundle_folder.is_symlink():
+            yield fault(trial.name, "expected the folder of a trial, found something else"), True
+        elif not bundle_folder.is_dir():
+            yield fault(trial.name, _why(trial)), False
+        else:
+            try:
+                bundle = load(bundle_folder)
+                if with_pages:
+                    page = trial_html(bundle, str(bundle_folder))
+                    _keep(page_of(bundle_folder), page)
+                has_page = linked and _is_report(page_of(bundle_folder))
+                found = outcome(bundle, trial.name, str(bundle_folder), linked=has_page)
+            except (BundleError, InputError) as error:
+                yield fault(trial.name, f"the bundle is damaged: {error}"), True
+            else:
+                yield found, False
+
+
+def _why(trial: Path) -> str:
+    """Why a trial has no bundle, as it was told when it ended; nothing may be known of it."""
+    from statediff.contract.load import read_bytes
+    from statediff.errors import ContractError, UsageError
+
+    try:
+        return read_bytes(trial / FAULT_NAME).decode("utf-8", "replace").strip()
+    except (UsageError, ContractError):
+        return "it was interrupted, or ended with a fault that was not recorded"
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What `run.json` says; `BundleError` if it is not what a run writes."""
+    from statediff.contract.load import read_bytes
+    from statediff.errors import BundleError, ContractError
+    from statediff.evidence.canonical import read
+    from statediff.harness import RUN_FORM
+    from statediff.model.values import printable
+
+    where = printable(str(folder / "run.json"))
+    try:
+        found = read(read_bytes(folder / "run.json").removesuffix(b"\n"), where)
+    except ContractError as error:  # too large to be one
+        raise BundleError(str(error)) from error
+    if not isinstance(found, dict) or found.get("form") != RUN_FORM:
+        raise BundleError(f"{where}: expected the record of a run ({RUN_FORM}); found another form")
+    return found
+
+
+def _scheduled(facts: dict[str, Any], there: int) -> int:
+    """How many trials were scheduled: as often as was asked, of every contract."""
+    settings, contracts = facts.get("settings"), facts.get("contracts")
+    times = settings.get("trials") if isinstance(settings, dict) else None
+    if isinstance(times, bool) or not isinstance(times, int) or not isinstance(contracts, dict):
+        return there
+    return max(times * len(contracts), there)
+
+
+def _told(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    settings = facts.get("settings")
+    agents = settings.get("agents") if isinstance(settings, dict) else None
+    contracts = facts.get("contracts")
+    yield "Contracts", ", ".join(map(str, contracts)) if isinstance(contracts, dict) else "unknown"
+    if isinstance(agents, list):
+        yield "Agents", ", ".join(map(str, agents))
+    yield "Judged by", f"statediff {facts.get('statediff')}, kernel {facts.get('kernel')}"
+    yield "Python", str(facts.get("python"))
+    yield "SQLite", str(facts.get("sqlite"))
+    yield "Platform", str(facts.get("platform"))
+
+
+def _write(path: Path, text: str, *, is_asked: bool) -> int:
+    """The size of the page now in the file. What is not a report is replaced only if asked."""
+    from statediff.cli.folders import write_file
+    from statediff.errors import StorageError
+    from statediff.model.values import printable
+
+    if not is_asked and path.exists() and not _is_report(path):
+        raise StorageError(
+            f"{printable(str(path))}: is not a report of statediff and is not overwritten; "
+            "name another file with --out"
+        )
+    content = text.encode("utf-8")
+    write_file(path, content)
+    return len(content)
+
+
+def _keep(path: Path, text: str) -> bool:
+    """Whether the page is in the file now; why not is told."""
+    from statediff.errors import StorageError
+
+    try:
+        _write(path, text, is_asked=False)
+    except StorageError as error:
+        _tell(error)
+        return False
+    return True
+
+
+def _is_report(path: Path) -> bool:
+    from statediff.reports.html import MARK
+
+    try:
+        if not path.is_file():  # opening a pipe would wait for ever
+            return False
+        with path.open("rb") as stream:
+            return stream.read(len(MARK)) == MARK.encode()
+    except OSError:
+        return False
+
+
+def _tell_unreadable(made: _Made) -> None:
+    from statediff.cli.output import progress
+    from statediff.reports.record import said
+
+    for trial in made.unreadable[:20]:
+        progress().print(f"{said(trial)}: its bundle cannot be read; the report says why")
+
+
+def _tell(error: Exception) -> None:
+    from statediff.cli.output import progress
+    from statediff.reports.record import said
+
+    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)

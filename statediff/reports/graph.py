@@ -1,0 +1,287 @@
+"""The delta graph, laid out: each changed entity before and after, and the comparison path between.
+
+The picture of [SSD Fig. 1]: allowed, forbidden and insufficient-evidence paths differ in shape,
+mark and words as well as in colour. References lead from what changed to its neighbourhood. Only
+the delta and what it refers to are drawn, never a whole state, and `left_out` says what a picture
+of bearable size leaves out. This module places things; a template draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.evidence.documents import fields_from, key_from
+from statediff.model.delta import Entity, delta_id
+from statediff.model.values import Key, Observed, is_value, show_key
+from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, rank
+from statediff.reports.html.words import Sign
+from statediff.reports.plain import side_of
+
+Json = Any
+MAX_ENTITIES: Final = 18
+MAX_NEIGHBOURS: Final = 14
+MAX_EDGES: Final = 60
+ROW: Final = 74
+"""Height of one row of the picture."""
+BOX: Final = 54
+"""Height of one box."""
+TOP: Final = 34
+WIDTH: Final = 960
+BEFORE_X, AFTER_X, AROUND_X, BOX_WIDTH = 0, 390, 780, 180
+_TITLE: Final = 20
+_DETAIL: Final = 25
+
+
+@dataclass(frozen=True)
+class Box:
+    """An entity on one side; `style` is present, gone, or unseen."""
+
+    x: int
+    y: int
+    title: str
+    detail: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Path:
+    """What happened to one entity: its box before, its box after, and the worst standing of it."""
+
+    standing: Sign
+    y: int
+    before: Box
+    after: Box
+    what: str
+    by: str
+    words: str
+    """The path in a sentence, for whoever does not see it."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A field that refers from one box to another, as a curve."""
+
+    curve: str
+    field: str
+    x: int
+    y: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything a template draws, in drawing order."""
+
+    width: int
+    height: int
+    paths: tuple[Path, ...]
+    around: tuple[Box, ...]
+    references: tuple[Reference, ...]
+    legend: tuple[Sign, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """One entity with all its deltas, or a place of which nothing is known."""
+
+    id: str
+    type: str
+    key: Key | None
+    standing: Sign
+    deltas: tuple[Json, ...]
+    by: tuple[str, ...]
+    cause: str = ""
+
+    @property
+    def operation(self) -> str:
+        ops = {d["op"] for d in self.deltas if not d["path"]}
+        return next(iter(sorted(ops)), "update") if self.deltas else "unknown"
+
+
+def picture(
+    judgement: Json, standings: Standings, fragments: Json, references: Mapping[str, Json]
+) -> Picture | None:
+    """The picture of a trial's delta; None where nothing changed and nothing is in doubt.
+
+    `references` maps each entity type to its (field, type referred to) pairs.
+    """
+    every = [*_entities(judgement["deltas"], standings), *_doubts(judgement["doubts"])]
+    every.sort(key=lambda entity: rank(entity.standing))
+    if not every:
+        return None
+    drawn = every[:MAX_ENTITIES]
+    rows = {entity.id: at for at, entity in enumerate(drawn)}
+    links = list(_links(drawn, fragments, references))
+    around = list(dict.fromkeys(link.to for link in links if link.to not in rows))
+    kept = around[:MAX_NEIGHBOURS]
+    undrawn = {entity.id for entity in every[MAX_ENTITIES:]}
+    gap = _spread(len(drawn), len(kept))
+    boxes = {
+        at: Box(
+            AROUND_X,
+            TOP + round(i * gap),
+            _fit(_name(at, links), _TITLE),
+            "changed too, not drawn" if at in undrawn else "",
+            "present",
+        )
+        for i, at in enumerate(kept)
+    }
+    curves = [_curve(link, rows, boxes) for link in links if link.to in rows or link.to in boxes]
+    height = TOP + ROW * max(len(drawn), 1 + round((len(kept) - 1) * gap / ROW) if kept else 1)
+    return Picture(
+        WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4, height,
+        tuple(_path(entity, at) for at, entity in enumerate(drawn)), tuple(boxes.values()),
+        tuple(curves[:MAX_EDGES]),
+        tuple(s for s in STANDINGS if any(e.standing is s for e in every)),
+        tuple(_left_out(every[MAX_ENTITIES:], len(around) - len(kept), len(curves) - MAX_EDGES)),
+    )  # fmt: skip
+
+
+def _entities(deltas: Json, standings: Standings) -> Iterable[_Changed]:
+    members: dict[str, list[Json]] = {}
+    for delta in deltas:
+        at = delta_id(str(delta["type"]), key_from(delta["key"]), "")
+        members.setdefault(at, []).append(delta)
+    for at, found in members.items():
+        worst = min((standings.of(d) for d in found), key=rank)
+        told = (c for d in found if standings.of(d) is worst for c in standings.clauses(d))
+        yield _Changed(
+            at, str(found[0]["type"]), key_from(found[0]["key"]), worst, tuple(found),
+            tuple(dict.fromkeys(told)),
+        )  # fmt: skip
+
+
+def _doubts(doubts: Json) -> Iterable[_Changed]:
+    unknown = next(sign for sign in STANDINGS if sign.style == "unknown")
+    seen: set[str] = set()
+    for doubt in doubts:
+        key = None if doubt["key"] is None else key_from(doubt["key"])
+        at = f"?{doubt['type']}" if key is None else f"?{delta_id(doubt['type'], key, '')}"
+        if at not in seen:
+            seen.add(at)
+            yield _Changed(at, str(doubt["type"]), key, unknown, (), (), str(doubt["cause"]))
+
+
+# ---------------------------------------------------------------- references
+
+
+@dataclass(frozen=True)
+class _Link:
+    start: str
+    field: str
+    to: str
+    to_name: str
+
+
+def _links(
+    drawn: Sequence[_Changed], fragments: Json, references: Mapping[str, Json]
+) -> Iterable[_Link]:
+    """Every known reference that starts or ends at a drawn entity, each once."""
+    names = {entity.id for entity in drawn}
+    rows: dict[str, tuple[str, dict[str, Observed]]] = {}
+    for side in ("before", "after"):  # what is there after the run counts
+        for entry in fragments["rows"]:
+            if entry["side"] == side and entry["fields"] is not None:
+                at = delta_id(entry["type"], key_from(entry["key"]), "")
+                if at in names or references.get(entry["type"]):
+                    rows[at] = entry["type"], fields_from(entry["fields"])
+    for entity in drawn:
+        for delta in entity.deltas:
+            for side in ("before", "after"):
+                held = side_of(delta[side])
+                if isinstance(held, Entity):
+                    rows[entity.id] = entity.type, held.as_row()
+    found: dict[tuple[str, str, str], _Link] = {}
+    for at, (type_name, row) in rows.items():
+        for field, target in references.get(type_name, ()):
+            value = row.get(field)
+            if value is None or not is_value(value):
+                continue
+            to = delta_id(target, (value,), "")  # type: ignore[arg-type]  # a value, just checked
+            if at in names or to in names:
+                key = show_key((value,))  # type: ignore[arg-type]
+                found.setdefault((at, field, to), _Link(at, field, to, f"{target} {key}"))
+    inward = [link for link in found.values() if link.start not in names]
+    yield from (link for link in found.values() if link.start in names)
+    # What refers to a changed entity from outside is drawn as its neighbour, arrow reversed.
+    yield from (_Link(link.to, f"← {link.field}", link.start, link.start) for link in inward)
+
+
+def _name(at: str, links: Sequence[_Link]) -> str:
+    return next(link.to_name for link in links if link.to == at)
+
+
+def _spread(rows: int, neighbours: int) -> float:
+    """The distance between neighbours, so that they fill the height of the rows."""
+    return max(ROW * 1.0, rows * ROW / neighbours) if neighbours else ROW
+
+
+def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Reference:
+    x0, y0 = AFTER_X + BOX_WIDTH, TOP + rows[link.start] * ROW + BOX // 2
+    words = f"{link.start} refers to {link.to} by {link.field}"
+    if link.field.startswith("← "):
+        words = f"{link.to} refers to {link.start} by {link.field[2:]}"
+    if link.to in rows:
+        y1 = TOP + rows[link.to] * ROW + BOX // 2
+        bend = x0 + 46 + min(60, abs(y1 - y0) // 4)
+        curve = f"M{x0} {y0 + 8} C{bend} {y0 + 8} {bend} {y1 - 8} {x0} {y1 - 8}"
+        return Reference(curve, _fit(link.field, 16), x0 + 44, (y0 + y1) // 2, words)
+    y1 = boxes[link.to].y + BOX // 2
+    middle = (x0 + AROUND_X) // 2
+    curve = f"M{x0} {y0} C{middle} {y0} {middle} {y1} {AROUND_X} {y1}"
+    return Reference(curve, _fit(link.field, 16), middle, (y0 + y1) // 2 - 5, words)
+
+
+# ---------------------------------------------------------------- boxes and words
+
+
+def _path(entity: _Changed, row: int) -> Path:
+    y = TOP + row * ROW
+    name = entity.type if entity.key is None else f"{entity.type} {show_key(entity.key)}"
+    title = _fit(name, _TITLE)
+    by = ", ".join(entity.by)
+    if not entity.deltas:
+        before, after = ("may have changed", "unseen"), ("not observed", "unseen")
+        what = "not observed"
+        words = f"{name}: insufficient evidence, {entity.cause}"
+    else:
+        before, after, what = _sides(entity)
+        words = f"{name}: {what}; {entity.standing.word}" + (f" by {by}" if by else "")
+    return Path(
+        entity.standing, y,
+        Box(BEFORE_X, y, title, _fit(before[0], _DETAIL), before[1]),
+        Box(AFTER_X, y, title, _fit(after[0], _DETAIL), after[1]),
+        _fit(what, 30), _fit(by or entity.cause, 28), words,
+    )  # fmt: skip
+
+
+def _sides(entity: _Changed) -> tuple[tuple[str, str], tuple[str, str], str]:
+    operation = OPERATIONS[entity.operation][1]
+    if operation in ("created", "linked"):
+        return ("not there", "gone"), (operation, "present"), operation
+    if operation in ("deleted", "unlinked"):
+        return ("there", "present"), (operation, "gone"), operation
+    fields = [str(d["path"]) for d in entity.deltas]
+    what = f"{fields[0]} changed" if len(fields) == 1 else f"{len(fields)} fields changed"
+    return ("there", "present"), (", ".join(fields), "present"), what
+
+
+def _fit(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _left_out(entities: Sequence[_Changed], neighbours: int, edges: int) -> Iterable[str]:
+    if entities:
+        counted = {s.word: sum(e.standing is s for e in entities) for s in STANDINGS}
+        told = ", ".join(f"{number:,} {word}" for word, number in counted.items() if number)
+        yield (
+            f"{len(entities):,} more changed entities are not drawn ({told}); "
+            "the list of changes has them."
+        )
+    if neighbours > 0:
+        yield f"{neighbours:,} more neighbours are not drawn."
+    if edges > 0:
+        yield f"{edges:,} more references are not drawn."

@@ -1,0 +1,28 @@
+"""Reports for people: one self-contained HTML file a trial and a run, from bundles only.
+
+Useful without JavaScript, closed to the network, and safe to open whatever the run wrote; see
+`page`. The same bundle gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from statediff.evidence.package import Bundle
+from statediff.reports.html.page import MARK, render
+from statediff.reports.html.run import Outcome, fault, outcome, run_view
+from statediff.reports.html.trial import trial_view
+
+__all__ = ["MARK", "Outcome", "fault", "outcome", "run_html", "trial_html"]
+
+
+def trial_html(bundle: Bundle, where: str = "the bundle") -> str:
+    """The page of one trial; `BundleError` (naming `where`) if the bundle contradicts itself."""
+    return render("trial.html", trial_view(bundle, where))
+
+
+def run_html(
+    title: str, outcomes: Iterable[Outcome], scheduled: int, facts: Iterable[tuple[str, str]]
+) -> str:
+    """The page of a run; `scheduled` counts every trial, whether it was run or not."""
+    return render("run.html", run_view(title, outcomes, scheduled, facts))

@@ -1,0 +1,216 @@
+"""Every change of a trial with what the contract makes of it, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.model.delta import Entity
+from statediff.model.values import ABSENT, Observed, same
+from statediff.reports.html.cells import Cell, cell, name, place, side_cell
+from statediff.reports.html.words import Sign
+from statediff.reports.plain import side_of
+
+Json = Any
+RuleOf = Callable[[str, str], str]
+"""(type, field) → the canonicalization rules on it, in words."""
+
+CHUNK: Final = 200
+"""Rows that open together."""
+LISTED: Final = 20_000
+"""Changes that a page lists; it says how many more there are."""
+SHORT: Final = 140
+
+STANDINGS: Final = (
+    Sign("forbidden", "✗", "forbidden", "a clause forbids it"),
+    Sign("unexplained", "!", "unexplained", "no clause explains it"),
+    Sign("unmet", "≠", "not as required", "it answers a requirement and does not meet it"),
+    Sign("unknown", "?", "insufficient evidence", "what it would take to judge it is not known"),
+    Sign("required", "✓", "required", "a requirement explains it"),
+    Sign("allowed", "○", "allowed", "permitted, not required"),
+    Sign("open", "–", "left open", "the contract's frame is open"),
+)
+"""What the contract makes of a change, worst first."""
+
+_BY_STYLE: Final = {sign.style: sign for sign in STANDINGS}
+_RANK: Final = {sign.style: rank for rank, sign in enumerate(STANDINGS)}
+_FOUND: Final = {
+    ("FAILS", "forbid"): "forbidden",
+    ("FAILS", "frame"): "unexplained",
+    ("FAILS", "require"): "unmet",
+    ("UNKNOWN", "forbid"): "unknown",
+    ("UNKNOWN", "frame"): "unknown",
+    ("UNKNOWN", "require"): "unknown",
+}
+OPERATIONS: Final = {
+    "create": ("+", "created"),
+    "link": ("+", "linked"),
+    "delete": ("−", "deleted"),
+    "unlink": ("−", "unlinked"),
+    "update": ("~", "updated"),
+}
+
+
+def rank(sign: Sign) -> int:
+    """The place of a standing, worst first."""
+    return _RANK[sign.style]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A value that ν or Ω changed: as it was captured, as it was judged, and by which rule."""
+
+    field: str
+    side: str
+    raw: Cell
+    canonical: Cell
+    rule: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One delta as a page shows it."""
+
+    standing: Sign
+    sign: str
+    operation: str
+    type: str
+    place: str
+    path: str
+    before: Cell
+    after: Cell
+    by: tuple[str, ...]
+    label: str
+    action: str
+    captured: tuple[Captured, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The changes of one entity type: how many of each standing, and the rows in chunks."""
+
+    type: str
+    counts: tuple[tuple[Sign, int], ...]
+    chunks: tuple[tuple[str, tuple[Change, ...]], ...]
+    total: int
+    is_open: bool
+
+
+class Standings:
+    """What the contract makes of each delta, by id."""
+
+    def __init__(
+        self, judgement: Json, sections: Mapping[str, str], frame_is_open: bool = False
+    ) -> None:
+        self.by = {str(at): tuple(map(str, by)) for at, by in judgement["explained_by"]}
+        self._sections = sections
+        self._clauses: dict[str, list[str]] = {}
+        self._found: dict[str, str] = {}
+        self._is_open = frame_is_open
+        self.loose: set[str] = set()
+        """The changes that no clause explains, or none for certain, whatever else is said."""
+        for finding in judgement["findings"]:
+            if finding["stage"] == "frame" and finding["truth"] != "HOLDS":
+                self.loose.update(finding["deltas"])
+            style = _FOUND.get((finding["truth"], finding["stage"]))
+            if style is None:
+                continue
+            for at in finding["deltas"]:
+                self._clauses.setdefault(at, []).append(str(finding["clause"]))
+                held = self._found.get(at)
+                self._found[at] = style if held is None else min(style, held, key=_RANK.__getitem__)
+
+    def of(self, delta: Json) -> Sign:
+        """The worst that any clause says of the delta."""
+        found = self._found.get(delta["id"])
+        if found is not None:
+            return _BY_STYLE[found]
+        by = self.by.get(delta["id"], ())
+        if not by:
+            return _BY_STYLE["open" if self._is_open else "unknown"]
+        is_required = any(self._sections.get(clause) == "require" for clause in by)
+        return _BY_STYLE["required" if is_required else "allowed"]
+
+    def clauses(self, delta: Json) -> tuple[str, ...]:
+        """The clauses that decide the standing, each once."""
+        told = (*self._clauses.get(delta["id"], ()), *self.by.get(delta["id"], ()))
+        return tuple(name(clause) for clause in dict.fromkeys(told))
+
+
+def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) -> Change:
+    """A delta as a page shows it."""
+    sign, operation = OPERATIONS[delta["op"]]
+    sides = {side: side_of(delta[side]) for side in ("before", "after")}
+    return Change(
+        standing, sign, operation, name(delta["type"]), place(delta), name(delta["path"]),
+        side_cell(sides["before"], SHORT), side_cell(sides["after"], SHORT), by,
+        name(delta["label"]), name(delta["action"] or ""),
+        tuple(_captured(delta, sides, rule_of)),
+    )  # fmt: skip
+
+
+def _captured(
+    delta: Json, sides: Mapping[str, Observed | Entity], rule_of: RuleOf
+) -> Iterator[Captured]:
+    for side, canonical in sides.items():
+        if delta[side] == delta[f"raw_{side}"]:
+            continue
+        raw = side_of(delta[f"raw_{side}"])
+        before, after = _row(raw, delta["path"]), _row(canonical, delta["path"])
+        for field in after:
+            was = before.get(field, ABSENT)
+            if not same(was, after[field]):
+                told = rule_of(delta["type"], field)
+                yield captured(field, side, was, after[field], told)
+
+
+def captured(field: str, side: str, raw: Observed, canonical: Observed, rule: str) -> Captured:
+    """Raw and canonical of one value, side by side, with the rule between them."""
+    shown = cell(canonical, SHORT)
+    told = shown.note if shown.kind == "excluded" else rule
+    return Captured(name(field), side, cell(raw, SHORT), shown, told)
+
+
+def _row(side: Observed | Entity, path: str) -> dict[str, Observed]:
+    return side.as_row() if isinstance(side, Entity) else {path: side}
+
+
+def groups(deltas: Json, standings: Standings, rule_of: RuleOf) -> tuple[Group, ...]:
+    """The changes per entity type, types with the worst first; at most LISTED of them."""
+    ranked = sorted(
+        ((standings.of(d), at, d) for at, d in enumerate(deltas)), key=lambda e: (rank(e[0]), e[1])
+    )
+    by_type: dict[str, list[tuple[Sign, Json]]] = {}
+    for standing, _, delta in ranked:
+        by_type.setdefault(delta["type"], []).append((standing, delta))
+    left = LISTED
+    found = []
+    for type_name, members in by_type.items():
+        listed = members[:left]
+        left -= len(listed)
+        rows = [
+            change(delta, standing, standings.clauses(delta), rule_of) for standing, delta in listed
+        ]
+        found.append(
+            Group(
+                name(type_name), counts(standing for standing, _ in members),
+                tuple(_chunks(rows)), len(members),
+                is_open=len(by_type) <= 12 and len(rows) <= 40 and len(deltas) <= 120,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def counts(standings: Iterable[Sign]) -> tuple[tuple[Sign, int], ...]:
+    """How many of each standing, worst first, none of those there are none of."""
+    found: dict[str, int] = {}
+    for sign in standings:
+        found[sign.style] = found.get(sign.style, 0) + 1
+    return tuple((sign, found[sign.style]) for sign in STANDINGS if sign.style in found)
+
+
+def _chunks(rows: list[Change]) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    for start in range(0, len(rows), CHUNK):
+        part = tuple(rows[start : start + CHUNK])
+        yield f"{start + 1:,}–{start + len(part):,}", part

@@ -1,0 +1,51 @@
+"use strict";
+/* Convenience only: without it every part of the page can still be opened and read. */
+(() => {
+  const tools = document.getElementById("tools");
+  const filter = document.getElementById("filter");
+  const found = document.getElementById("found");
+  if (!tools || !filter || !found) return;
+  tools.hidden = false;
+  let rows = null;
+  let opened = [];
+  let waiting = 0;
+
+  const all = (open) => {
+    for (const part of document.querySelectorAll("details")) part.open = open;
+  };
+  const apply = () => {
+    const wanted = filter.value.trim().toLowerCase();
+    rows ??= [...document.querySelectorAll("[data-row]")].map((row) => [row, row.textContent.toLowerCase()]);
+    for (const part of opened) part.open = false;
+    opened = [];
+    let shown = 0;
+    for (const [row, text] of rows) {
+      const fits = text.includes(wanted);
+      row.hidden = !fits;
+      if (!fits) continue;
+      shown += 1;
+      if (!wanted || shown > 500) continue;
+      for (let part = row.closest("details"); part; part = part.parentElement.closest("details")) {
+        if (!part.open) { part.open = true; opened.push(part); }
+      }
+    }
+    found.textContent = wanted ? `${shown} of ${rows.length} shown` : "";
+  };
+
+  filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(apply, 120); });
+  document.getElementById("expand")?.addEventListener("click", () => all(true));
+  document.getElementById("collapse")?.addEventListener("click", () => all(false));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && document.activeElement !== filter && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      filter.focus();
+    } else if (event.key === "Escape" && document.activeElement === filter) {
+      filter.value = "";
+      apply();
+      filter.blur();
+    }
+  });
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details.clause")) part.open = true;
+  });
+})();

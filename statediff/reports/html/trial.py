@@ -1,0 +1,376 @@
+"""The page of one trial: all a reviewer asks of a bundle, from the bundle and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from statediff.errors import ContractError, InputError
+from statediff.evaluate.contracts import Compiled, Scoped, compile_contract, parse_contract
+from statediff.evidence.documents import TIMELINE, answer_from, schema_from
+from statediff.evidence.package import Bundle
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Map, decode, show
+from statediff.reports.graph import Picture, picture
+from statediff.reports.html import words
+from statediff.reports.html.cells import (
+    VALUE,
+    Cell,
+    cell,
+    cut,
+    first,
+    name,
+    place,
+    rest,
+)
+from statediff.reports.html.changes import Change, Group, Standings, change, counts, groups
+from statediff.reports.html.clauses import (
+    Allowed,
+    Canonical,
+    Effect,
+    Stage,
+    Witnesses,
+    allowed,
+    effects,
+    stages,
+)
+from statediff.reports.html.words import Sign
+from statediff.reports.record import Reading, Record, reading
+
+Json = Any
+MAX_ACTIONS: Final = 2_000
+MAX_HIDDEN: Final = 2_000
+MAX_DOUBTS: Final = 1_000
+MAX_UNEXPLAINED: Final = 100
+MAX_MEMBERS: Final = 60
+MAX_LINES: Final = 3_000
+STEPS: Final = {
+    "reset_verified_at": "the reset was proven",
+    "agent_started_at": "the agent started",
+    "first_action_at": "its first action could happen",
+    "agent_finished_at": "the agent ended",
+    "settled_at": "all systems had settled",
+}
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A difference that is not judged, with the rule that says so."""
+
+    change: Change
+    rule: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A place of which nothing is known."""
+
+    place: str
+    path: str
+    cause: str
+    source: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """One call of the trace."""
+
+    id: str
+    tool: str
+    kind: str
+    arguments: tuple[tuple[str, Cell], ...]
+    result: Cell
+    error: str
+    principal: str
+    attempt: int
+    when: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """One name of the answer."""
+
+    name: str
+    value: Cell
+
+
+@dataclass(frozen=True)
+class Number:
+    """One metric; `value` is "not defined" where it has none."""
+
+    title: str
+    value: str
+    exact: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial as its page shows it."""
+
+    title: str
+    verdict: Sign
+    tally: str
+    lead: str
+    reason: str
+    asked: str
+    results: tuple[tuple[str, Sign, str], ...]
+    facts: tuple[tuple[str, str], ...]
+    intent: str
+    inputs: tuple[tuple[str, Cell], ...]
+    stages: tuple[Stage, ...]
+    allowed: tuple[Allowed, ...]
+    effects: tuple[Effect, ...]
+    frame_is_open: str
+    total: int
+    counts: tuple[tuple[Sign, int], ...]
+    unexplained: tuple[Change, ...]
+    more_unexplained: str
+    picture: Picture | None
+    groups: tuple[Group, ...]
+    more_changes: str
+    rules: tuple[tuple[str, str, str], ...]
+    excluded: tuple[Excluded, ...]
+    more_excluded: str
+    doubts: tuple[Doubt, ...]
+    more_doubts: str
+    readings: tuple[Reading, ...]
+    steps: tuple[tuple[str, str], ...]
+    unsettled: tuple[tuple[str, str], ...]
+    receipt: str
+    trace_note: str
+    actions: tuple[Action, ...]
+    more_actions: str
+    answer_missing: str
+    answer: tuple[Said, ...]
+    more_answer: str
+    claims: Stage | None
+    numbers: tuple[Number, ...]
+    contract: tuple[str, ...]
+    more_contract: str
+
+
+def trial_view(bundle: Bundle, where: str) -> Trial:
+    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself."""
+    with reading(where):
+        return _view(bundle)
+
+
+def _view(bundle: Bundle) -> Trial:
+    record = Record(bundle)
+    judged, trial, manifest = record.judgement, record.trial, bundle.manifest
+    schema = bundle.document("schema.json")
+    fragments = bundle.document("fragments.json")[0]  # of the matching that is reported
+    trace, timeline = bundle.document("trace.json"), bundle.document("timeline.json")
+    captures = bundle.document("captures.json")
+    contract = _compiled(bundle, schema)
+    rule_of = _Rules(contract)
+    frame_is_open = contract is not None and contract.contract.frame_is_open
+    standings = Standings(judged, _sections(judged, contract), frame_is_open)
+    deltas = judged["deltas"]
+    loose = [d for d in deltas if d["id"] in standings.loose]
+    why = words.reason(judged)
+    judged_stages = stages(judged, Witnesses(fragments, rule_of, _canonical(contract)))
+    answer, lines = answer_from(bundle.document("answer.json")), _lines(bundle)
+    said = [] if isinstance(answer, NoAnswer) else _said(answer)
+    return Trial(
+        title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
+        verdict=words.verdict(judged["verdict"]),
+        tally=words.tally(judged["clauses"]),
+        lead=why.lead,
+        reason=cut(why.found),
+        asked=cut(why.asked),
+        results=tuple(
+            (title, words.result(judged["results"][key]), meaning)
+            for key, title, meaning in words.RESULTS
+        ),
+        facts=tuple(_facts(manifest, trial, bundle)),
+        intent="" if contract is None else cut(contract.contract.document.intent.strip(), 4000),
+        inputs=() if contract is None else tuple(
+            (name(key), cell(value)) for key, value in contract.contract.inputs.items()
+        ),
+        stages=judged_stages,
+        allowed=() if contract is None else allowed(contract.contract, standings),
+        effects=() if contract is None else effects(contract.contract),
+        frame_is_open=_open_frame(contract),
+        total=len(deltas),
+        counts=counts(standings.of(d) for d in deltas),
+        unexplained=tuple(
+            change(d, standings.of(d), standings.clauses(d), rule_of)
+            for d in first(loose, MAX_UNEXPLAINED)
+        ),
+        more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
+        picture=picture(judged, standings, fragments, _references(schema)),
+        groups=(listed := groups(deltas, standings, rule_of)),
+        more_changes=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
+        rules=rule_of.listed,
+        excluded=tuple(
+            Excluded(
+                change(h["delta"], standings.of(h["delta"]), (), rule_of), cut(h["rule"]),
+                "outside the boundary" if h["by"] == "boundary" else "equal once canonicalized",
+            )
+            for h in first(judged["hidden"], MAX_HIDDEN)
+        ),
+        more_excluded=rest(judged["hidden"], MAX_HIDDEN, "differences"),
+        doubts=tuple(
+            Doubt(
+                place(d), name(d["path"] or ""), cut(d["cause"]), name(d["source"]),
+                name(d["stage"]),
+            )
+            for d in first(judged["doubts"], MAX_DOUBTS)
+        ),
+        more_doubts=rest(judged["doubts"], MAX_DOUBTS, "places"),
+        readings=tuple(record.readings()),
+        steps=tuple(_steps(timeline)),
+        unsettled=tuple(
+            (name(s), cut(c)) for s, c in (timeline["unsettled"] if timeline else ())
+        ),
+        receipt=_receipt(trial),
+        trace_note=_trace_note(trace, captures),
+        actions=tuple(_action(a) for a in first(trace["actions"], MAX_ACTIONS)),
+        more_actions=rest(trace["actions"], MAX_ACTIONS, "actions"),
+        answer_missing=cut(answer.cause) if isinstance(answer, NoAnswer) else "",
+        answer=tuple(said[:MAX_MEMBERS]),
+        more_answer=rest(said, MAX_MEMBERS, "members of the answer"),
+        claims=next((s for s in judged_stages if s.name == "answer"), None),
+        numbers=tuple(_number(*entry, judged["metrics"]) for entry in words.NUMBERS),
+        contract=lines[:MAX_LINES],
+        more_contract=rest(lines, MAX_LINES, "lines of the contract"),
+    )  # fmt: skip
+
+
+def _compiled(bundle: Bundle, schema: Json) -> Compiled | None:
+    """The contract bound to the schema, for its words; None if this version cannot bind it."""
+    try:
+        file = parse_contract(bundle.files["contract.yaml"], "contract.yaml")
+        return compile_contract(file, schema_from(schema))
+    except (ContractError, InputError):
+        return None
+
+
+def _canonical(compiled: Compiled | None) -> Canonical:
+    if compiled is None:
+        return lambda _type, row: row
+    return Scoped(compiled.book, compiled.boundary, compiled.contract.schema).row
+
+
+class _Rules:
+    """What ν does, by place: the words for whoever asks which rule changed a value."""
+
+    def __init__(self, compiled: Compiled | None) -> None:
+        uses = () if compiled is None else compiled.book.uses
+        excludes = () if compiled is None else compiled.contract.document.exclude
+        self._by_place: dict[tuple[str, str], list[str]] = {}
+        for use in uses:
+            for field in use.fields:
+                self._by_place.setdefault((use.type, field), []).append(cut(use.text))
+        self.listed = (
+            *(("exclude", name(e.what), cut(e.because)) for e in excludes),
+            *(
+                (
+                    use.rule.id, ", ".join(name(f"{use.type}.{f}") for f in use.fields),
+                    cut(use.because),
+                )
+                for use in uses
+            ),
+        )  # fmt: skip
+
+    def __call__(self, type_name: str, field: str) -> str:
+        found = self._by_place.get((type_name, field))
+        return "a rule of the contract" if found is None else "; ".join(found)
+
+
+def _sections(judged: Json, compiled: Compiled | None) -> dict[str, str]:
+    """The section of each clause that may explain a change."""
+    found = {str(c["clause"]): str(c["stage"]) for c in judged["clauses"]}
+    if compiled is not None:
+        found.update({pattern.id: "allow" for pattern in compiled.contract.allow})
+    return found
+
+
+def _open_frame(compiled: Compiled | None) -> str:
+    frame = None if compiled is None else compiled.contract.document.frame
+    return "" if frame is None or isinstance(frame, str) else cut(frame.open)
+
+
+def _references(schema: Json) -> Mapping[str, Json]:
+    return {
+        t["name"]: [(f["name"], f["reference"]) for f in t["fields"] if f["reference"]]
+        for t in schema["types"]
+    }
+
+
+def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, str]]:
+    yield "Agent", name(trial["agent"])
+    yield "Trial", name(trial["id"])
+    if trial.get("sandbox"):
+        yield "Sandbox", name(trial["sandbox"])
+    yield "Isolation", name(trial.get("isolation", "unknown"))
+    yield "Judged by", f"statediff {name(manifest['statediff'])}, kernel {name(manifest['kernel'])}"
+    yield "State schema", name(manifest["schema"])
+    yield "Contract SHA-256", name(manifest["contract_digest"])
+    yield "Bundle SHA-256", bundle.digest
+
+
+def _steps(timeline: Json) -> Iterator[tuple[str, str]]:
+    if timeline is not None:
+        for step in TIMELINE:
+            moment = decode(timeline[step])
+            yield STEPS[step], "not recorded" if moment is None else show(moment)
+
+
+def _receipt(trial: Json) -> str:
+    receipt = trial.get("receipt")
+    if not receipt:
+        return "No reset was recorded: the states were handed over."
+    proofs = receipt["proofs"]
+    told = "proven" if receipt["ok"] else "NOT proven"
+    return (
+        f"The reset of {name(receipt['sandbox'])} {name(receipt['version'])} was {told} by digest: "
+        f"{receipt['entities']} entities in {len(proofs)} sources."
+    )
+
+
+def _trace_note(trace: Json, captures: Json) -> str:
+    kept = "complete" if trace["is_complete"] else f"possibly incomplete: {cut(trace['cause'])}"
+    gap = captures["history"]["unobserved"]
+    return f"The log is {kept}. What happened between the two captures: {cut(gap)}."
+
+
+def _action(action: Json) -> Action:
+    arguments = decode(action["arguments"])
+    members = arguments.items if isinstance(arguments, Map) else (("", arguments),)
+    times = [decode(action[step]) for step in ("started_at", "finished_at")]
+    known = [show(moment) for moment in times if moment is not None]
+    return Action(
+        name(action["id"]), name(action["tool"]), name(action["class"]),
+        tuple((name(key), cell(value)) for key, value in members[:MAX_MEMBERS]),
+        cell(decode(action["result"])), cut(action["error"] or ""),
+        name(action["principal"] or ""), int(action["attempt"]), " to ".join(known),
+    )  # fmt: skip
+
+
+def _said(answer: Any) -> list[Said]:
+    if isinstance(answer, Map):
+        return [Said(name(key), cell(value, 2 * VALUE)) for key, value in answer.items]
+    return [Said("", cell(answer, 2 * VALUE))]
+
+
+def _number(key: str, title: str, meaning: str, metrics: Json) -> Number:
+    text = metrics[key]
+    if text is None:
+        return Number(title, "not defined", "", meaning)
+    above, below = (int(part) for part in str(text).split("/"))
+    if below <= 0:
+        raise ValueError(f"{key} is {text}")
+    value = Fraction(above, below)
+    return Number(title, f"{float(value):.0%}", f"{above} of {below}", meaning)
+
+
+def _lines(bundle: Bundle) -> tuple[str, ...]:
+    text = bundle.files["contract.yaml"].decode("utf-8", "replace")
+    return tuple(cut(line, 2000) for line in text.split("\n"))

@@ -1,0 +1,151 @@
+"""What verdicts, truths, stages and codes are called where no programmer reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A word with a shape and a style of its own: never told apart by colour alone."""
+
+    style: str
+    mark: str
+    word: str
+    meaning: str = ""
+
+
+VERDICTS: Final = {
+    "MATCH": Sign(
+        "match", "✓", "MATCH",
+        "The run did what its task required, and nothing that its contract does not allow.",
+    ),
+    "DIVERGE": Sign(
+        "diverge", "✗", "DIVERGE", "The run did not do what its task required and allowed.",
+    ),
+    "INCONCLUSIVE": Sign(
+        "inconclusive", "?", "INCONCLUSIVE",
+        "Nobody can say whether the run did its task: something needed was not observed.",
+    ),
+}  # fmt: skip
+FAULT: Final = Sign("fault", "!", "FAULT", "The trial ended without a bundle, so nothing is known.")
+NOT_RUN: Final = Sign("fault", "–", "NOT RUN", "The trial was scheduled and never begun.")
+NO_CLAUSE: Final = Sign("none", "–", "no clause", "The contract says nothing about it.")
+TRUTHS: Final = {
+    "HOLDS": Sign("match", "✓", "holds"),
+    "FAILS": Sign("diverge", "✗", "fails"),
+    "UNKNOWN": Sign("inconclusive", "?", "unknown"),
+}
+RESULTS: Final = (
+    ("outcome", "Outcome", "the state of the systems after the run"),
+    ("task", "Task", "what the agent answered"),
+    ("tool", "Tools", "how the agent called its tools"),
+)
+STAGES: Final = (
+    ("forbid", "Must not happen", "judged first: changes that nothing can excuse"),
+    ("frame", "Nothing else", "every change must be explained by some clause"),
+    ("require", "Must happen", "what the task asked for"),
+    ("steps", "Along the way", "what must hold during the run"),
+    ("actions", "Actions", "how the agent called its tools"),
+    ("answer", "The answer", "what the agent claims, beside the state"),
+    ("access", "Access", "what the agent looked at"),
+)
+NUMBERS: Final = (
+    ("precision", "Precision", "of the changes that count, how many were required"),
+    ("recall", "Recall", "of the required changes, how many happened"),
+    (
+        "forbidden_effect_rate", "Forbidden effects",
+        "the weight of forbidden and unexplained changes among all changes",
+    ),
+)  # fmt: skip
+CODES: Final = {
+    "forbidden-change": "a change that is forbidden, whatever else explains it",
+    "forbidden-condition": "a condition that must not hold holds",
+    "unauthorized-effect": "an effect without the authorization it needs",
+    "unexplained-change": "no clause explains the change",
+    "missing-change": "fewer changes than required",
+    "too-many-changes": "more changes than allowed",
+    "requirement-failed": "the change is there, but it is not what was required",
+    "not-distinct": "one change would have to count for two clauses",
+    "undefined": "a computation with nothing, null or absent",
+    "answer-missing": "no answer that could be read",
+    "answer-invalid": "an answer of another form than asked for",
+    "claim-refuted": "a claim of the answer is not so",
+    "unobserved": "a value the clause needs was not observed",
+    "source-unread": "a source could not be read",
+    "evidence-missing": "a source that must report was never read",
+    "evidence-stale": "a reading outside its window, or too old",
+    "evidence-unsettled": "a system had not come to rest",
+    "evidence-forgeable": "the agent could have made the reading itself",
+    "evidence-acknowledgement-only": "a system's word instead of a look at its state",
+    "evidence-contradictory": "readings differ and none has the authority",
+    "identity-ambiguous": "several ways to pair entities, with different results",
+    "history-unobserved": "what happened during the run was not recorded",
+    "cost-limit": "the clause needs more steps than a clause may take",
+}
+LEADS: Final = {
+    "forbid": "Something forbidden happened",
+    "frame": "Something changed that no clause explains",
+    "require": "What had to happen did not happen as required",
+    "steps": "What had to hold along the way did not",
+    "actions": "A tool was not called as it must be",
+    "answer": "The agent's answer is wrong or missing",
+    "access": "The agent looked at what it may not, or not at what it must",
+}
+
+
+def verdict(name: object) -> Sign:
+    """The sign of a verdict; an unknown one raises KeyError."""
+    return VERDICTS[str(name)]
+
+
+def result(name: object) -> Sign:
+    """The sign of one of the three results, None where no clause speaks of it."""
+    return NO_CLAUSE if name is None else VERDICTS[str(name)]
+
+
+def truth(name: object) -> Sign:
+    """The sign of a truth; an unknown one raises KeyError."""
+    return TRUTHS[str(name)]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What decided a verdict, first of all: in general, what was found, and what was asked."""
+
+    lead: str = ""
+    found: str = ""
+    asked: str = ""
+    clause: str = ""
+
+
+def reason(judgement: Json) -> Reason:
+    """The first reason of the verdict; empty on MATCH."""
+    asked = {c["clause"]: str(c["sentence"]) for c in judgement["clauses"]}
+    open_findings = [f for f in judgement["findings"] if f["truth"] != "HOLDS"]
+    failed = [f for f in open_findings if f["truth"] == "FAILS"]
+    if not open_findings:
+        return Reason()
+    # The frame needs everything; of what is unknown, a clause that asks for less says more.
+    told = failed[0] if failed else min(open_findings, key=lambda f: bool(f["clause"] == "frame"))
+    lead = LEADS[told["stage"]] if failed else "Something needed was not observed"
+    return Reason(
+        lead, str(told["sentence"]), asked.get(told["clause"], ""), str(told["clause"])
+    )  # fmt: skip
+
+
+def tally(clauses: Json) -> str:
+    """`2 of 8 clauses fail`, `1 of 8 clauses is unknown`, `All 8 clauses hold`."""
+    truths = [clause["truth"] for clause in clauses]
+    total = f"{len(truths)} clause" + ("s" if len(truths) != 1 else "")
+    told = []
+    if number := truths.count("FAILS"):
+        told.append(f"{number} {'fails' if number == 1 else 'fail'}")
+    if number := truths.count("UNKNOWN"):
+        told.append(f"{number} cannot be decided")
+    if not told:
+        return f"All {total} hold." if len(truths) != 1 else "The one clause holds."
+    return f"Of {total}, {' and '.join(told)}."

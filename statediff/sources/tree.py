@@ -1,0 +1,400 @@
+"""Directories read without following links: every entry with its kind, mode, digest and target.
+
+A folder is opened component by component, each relative to the open folder above it and none of
+them through a link, so that nobody can lead the walk out of the tree while it runs. Only regular
+files are opened: a pipe, a socket or a device is an entry, never something to wait on. What cannot
+be read, what is too large, and what changes while it is read is said with its cause; a limit makes
+the tree incomplete, never shorter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final, Self
+
+from statediff.errors import StatediffError
+from statediff.model.values import printable
+
+BLOCK_BYTES: Final = 1024 * 1024
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class NotRead(StatediffError):
+    """A file or folder could not be read; the message is the cause."""
+
+
+class EntryKind(Enum):
+    """What stands under a name in a folder."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+    FIFO = "fifo"
+    SOCKET = "socket"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a tree is read; what lies beyond is unobserved."""
+
+    entries: int = 100_000
+    depth: int = 200
+    """Folders inside each other; each of them is one open descriptor during the walk."""
+    path_bytes: int = 4096
+    file_bytes: int = 64 * 1024 * 1024
+    total_bytes: int = 1024 * 1024 * 1024
+    content_bytes: int = 64 * 1024
+    """Files up to this size are kept with their content."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tree. `path` is relative, its parts joined by `/`, as the bytes it is."""
+
+    path: bytes
+    kind: EntryKind
+    mode: int
+    """Type and permission bits, as `stat` gives them."""
+    size: int
+    """Bytes of a file, 0 for everything else."""
+    digest: str | None = None
+    """SHA-256 of a file's content, hex; None for other kinds and where `cause` says why."""
+    content: bytes | None = None
+    """The content of a small file (`Limits.content_bytes`)."""
+    target: bytes | None = None
+    """What a link points at, as text; it is never looked up."""
+    device: int | None = None
+    """The number of a device."""
+    is_empty: bool = False
+    """A directory in which nothing was found, and that was read to its end."""
+    cause: str | None = None
+    """Why its content, its target or what lies in it is not known."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What was found below a folder: entries sorted by path.
+
+    `causes` is why entries may be missing; empty means that there are no others. A file that could
+    not be read is an entry with its own cause and takes nothing from the enumeration.
+    """
+
+    entries: tuple[Entry, ...]
+    causes: tuple[str, ...]
+
+
+@dataclass
+class _Walk:
+    limits: Limits
+    leave_out: frozenset[bytes]
+    device: int
+    bytes_left: int
+    entries: list[Entry] = field(default_factory=list)
+    causes: list[str] = field(default_factory=list)
+    is_full: bool = False
+
+
+class Folder:
+    """An open directory. What is below it is never reached through a link.
+
+    Paths are bytes relative to it. Every method raises `NotRead` with the cause.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._fd = descriptor
+        self._name = name
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """The folder at `path`, which itself may not be a link."""
+        return cls(_opened(os.fsencode(path), None, _FOLDER, path.name), path.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def kind(self, path: bytes) -> EntryKind | None:
+        """What stands at `path`; None when nothing does."""
+        try:
+            with self._parent(path) as (parent, name):
+                return _kind(os.lstat(name, dir_fd=parent).st_mode)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+
+    def folder(self, path: bytes) -> Folder:
+        """The folder at `path`, open."""
+        try:
+            with self._parent(path) as (parent, name):
+                return Folder(_opened(name, parent, _FOLDER, shown(path)), shown(path))
+        except FileNotFoundError as error:
+            raise NotRead(f"{shown(path)} is not there") from error
+
+    def read(self, path: bytes, limit: int) -> bytes | None:
+        """The whole content of the regular file at `path`; None when nothing is there."""
+        try:
+            return b"".join(self._content(path, limit))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+
+    def copy(self, path: bytes, to: Path, limit: int) -> int:
+        """How many bytes the regular file at `path` has, now also in the new file `to`."""
+        try:
+            with to.open("xb") as copied:
+                return sum(copied.write(block) for block in self._content(path, limit))
+        except OSError as error:
+            raise NotRead(f"{shown(path)} cannot be copied: {error.strerror}") from error
+
+    def _content(self, path: bytes, limit: int) -> Iterator[bytes]:
+        with self._parent(path) as (parent, name):
+            status = os.lstat(name, dir_fd=parent)
+            if stat.S_ISREG(status.st_mode) and status.st_size > limit:
+                raise NotRead(f"{shown(path)} is larger than {limit} bytes")
+            yield from _blocks(parent, name, status, path)
+
+    def target(self, path: bytes) -> bytes:
+        """What the link at `path` points at."""
+        try:
+            with self._parent(path) as (parent, name):
+                return os.readlink(name, dir_fd=parent)
+        except OSError as error:
+            raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+
+    def names(self) -> list[bytes]:
+        """The names in the folder, sorted; none of them need still be there."""
+        try:
+            return _names(self._fd)
+        except OSError as error:
+            raise NotRead(f"{printable(self._name)} cannot be listed: {error.strerror}") from error
+
+    def tree(self, limits: Limits | None = None, leave_out: frozenset[bytes] = frozenset()) -> Tree:
+        """Everything below the folder, without the paths `leave_out` and what lies in them."""
+        limits = limits or Limits()
+        walk = _Walk(limits, leave_out, os.fstat(self._fd).st_dev, limits.total_bytes)
+        cause = _descend(walk, self._fd, b"", 0)[1]
+        if cause is not None:
+            walk.causes.append(cause)
+        entries = tuple(sorted(walk.entries, key=lambda entry: entry.path))
+        return Tree(entries, tuple(dict.fromkeys(walk.causes)))
+
+    @contextmanager
+    def _parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
+        """The open folder that holds the last part of `path`, and that part."""
+        *above, name = path.split(b"/")
+        current = self._fd
+        try:
+            for part in above:
+                deeper = _opened(part, current, _FOLDER, shown(path))
+                if current != self._fd:
+                    os.close(current)
+                current = deeper
+            yield current, name
+        finally:
+            if current != self._fd:
+                os.close(current)
+
+
+def shown(path: bytes) -> str:
+    """A path for a message: shortened, and nothing in it reaches a terminal as it is."""
+    text = printable(path[:200].decode("utf-8", "backslashreplace"))
+    return text if len(path) <= 200 else text + "…"
+
+
+def text_or_bytes(stored: bytes) -> str | bytes:
+    """The text that UTF-8 bytes are; other bytes as they are."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
+
+
+def small_text(content: bytes | None) -> str | None:
+    """The text of a small file; None where it is large or not UTF-8."""
+    try:
+        return None if content is None else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _opened(path: bytes, parent: int | None, flags: int, shown_as: str) -> int:
+    try:
+        return os.open(path, flags, dir_fd=parent)
+    except FileNotFoundError:
+        if parent is None:
+            raise NotRead(f"{printable(shown_as)} is not there") from None
+        raise
+    except NotADirectoryError as error:  # a link too: O_DIRECTORY is looked at first
+        raise NotRead(f"{printable(shown_as)} is not a folder, or a link to one") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise NotRead(f"{printable(shown_as)} cannot be opened: {reason}") from error
+
+
+def _names(folder: int) -> list[bytes]:
+    return sorted(os.fsencode(name) for name in os.listdir(folder))
+
+
+def _kind(mode: int) -> EntryKind:
+    match stat.S_IFMT(mode):
+        case stat.S_IFREG:
+            return EntryKind.FILE
+        case stat.S_IFDIR:
+            return EntryKind.DIRECTORY
+        case stat.S_IFLNK:
+            return EntryKind.LINK
+        case stat.S_IFIFO:
+            return EntryKind.FIFO
+        case stat.S_IFSOCK:
+            return EntryKind.SOCKET
+        case _:
+            return EntryKind.DEVICE
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    # The change time too: the modification time can be set back by whoever owns the file.
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> Iterator[bytes]:
+    """The content of the regular file that `status` describes; `NotRead` if it changes."""
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRead(f"{shown(path)} is a {_kind(status.st_mode).value}, not a file")
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=parent)
+    except OSError as error:
+        raise NotRead(f"{shown(path)} cannot be opened: {error.strerror}") from error
+    try:
+        if _version(os.fstat(descriptor)) != _version(status):
+            raise NotRead(f"{shown(path)} changed while it was read")
+        left = status.st_size
+        while left >= 0:
+            block = os.read(descriptor, min(left + 1, BLOCK_BYTES))
+            if not block:
+                break
+            left -= len(block)
+            yield block
+        if left or _version(os.fstat(descriptor)) != _version(status):
+            raise NotRead(f"{shown(path)} changed while it was read")
+    except OSError as error:
+        raise NotRead(f"{shown(path)} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _descend(walk: _Walk, folder: int, path: bytes, depth: int) -> tuple[bool, str | None]:
+    """All that is below an open folder is in `walk`: whether it is empty, and what hid entries."""
+    before = os.fstat(folder)
+    try:
+        names = _names(folder)
+    except OSError as error:
+        return False, f"{shown(path) or 'the folder'} cannot be listed: {error.strerror}"
+    for name in names:
+        below = path + b"/" + name if path else name
+        if below in walk.leave_out:
+            continue
+        if len(walk.entries) >= walk.limits.entries:
+            if not walk.is_full:
+                walk.causes.append(f"there are more than {walk.limits.entries} entries")
+            walk.is_full = True
+            break
+        if len(below) > walk.limits.path_bytes:
+            walk.causes.append(f"{shown(below)} is longer than {walk.limits.path_bytes} bytes")
+            continue
+        try:
+            status = os.lstat(name, dir_fd=folder)
+        except OSError as error:
+            walk.causes.append(f"{shown(below)} cannot be read: {error.strerror}")
+            continue
+        _visit(walk, folder, name, below, status, depth)
+    if not walk.is_full and _version(os.fstat(folder)) != _version(before):
+        return not names, f"{shown(path) or 'the folder'} changed while it was read"
+    return not names, None
+
+
+def _visit(
+    walk: _Walk, parent: int, name: bytes, path: bytes, status: os.stat_result, depth: int
+) -> None:
+    kind = _kind(status.st_mode)
+    mode = status.st_mode
+    if kind is EntryKind.FILE:
+        walk.entries.append(_file(walk, parent, name, path, status))
+    elif kind is EntryKind.LINK:
+        try:
+            target, cause = os.readlink(name, dir_fd=parent), None
+        except OSError as error:
+            target, cause = None, f"{shown(path)} cannot be read: {error.strerror}"
+        walk.entries.append(Entry(path, kind, mode, 0, target=target, cause=cause))
+    elif kind is EntryKind.DIRECTORY:
+        at = len(walk.entries)
+        walk.entries.append(Entry(path, kind, mode, 0))
+        is_empty, cause = _subfolder(walk, parent, name, path, status, depth + 1)
+        if cause is not None:
+            walk.causes.append(cause)
+        walk.entries[at] = Entry(
+            path, kind, mode, 0, is_empty=is_empty and cause is None, cause=cause
+        )
+    else:
+        device = status.st_rdev if kind is EntryKind.DEVICE else None
+        walk.entries.append(Entry(path, kind, mode, 0, device=device))
+
+
+def _subfolder(
+    walk: _Walk, parent: int, name: bytes, path: bytes, status: os.stat_result, depth: int
+) -> tuple[bool, str | None]:
+    if depth > walk.limits.depth:
+        return False, f"{shown(path)} lies deeper than {walk.limits.depth} folders"
+    if status.st_dev != walk.device:
+        return False, f"{shown(path)} is another file system"
+    try:
+        descriptor = os.open(name, _FOLDER, dir_fd=parent)
+    except OSError as error:
+        return False, f"{shown(path)} cannot be opened: {error.strerror}"
+    try:
+        if os.fstat(descriptor).st_ino != status.st_ino:
+            return False, f"{shown(path)} changed while it was read"
+        return _descend(walk, descriptor, path, depth)
+    finally:
+        os.close(descriptor)
+
+
+def _file(walk: _Walk, parent: int, name: bytes, path: bytes, status: os.stat_result) -> Entry:
+    mode, size = status.st_mode, status.st_size
+    cause = None
+    if size > walk.limits.file_bytes:
+        cause = f"{shown(path)} is larger than {walk.limits.file_bytes} bytes"
+    elif size > walk.bytes_left:
+        cause = f"the tree holds more than {walk.limits.total_bytes} bytes"
+    if cause is not None:
+        return Entry(path, EntryKind.FILE, mode, size, cause=cause)
+    walk.bytes_left -= size
+    hasher = hashlib.sha256()
+    content: bytes | None = b"" if size <= walk.limits.content_bytes else None
+    try:
+        for block in _blocks(parent, name, status, path):
+            hasher.update(block)
+            if content is not None:
+                content += block
+    except NotRead as error:
+        return Entry(path, EntryKind.FILE, mode, size, cause=str(error))
+    return Entry(path, EntryKind.FILE, mode, size, hasher.hexdigest(), content)
