@@ -59,6 +59,7 @@ EvidenceIds: TypeAlias = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 """Type → the ids of the readings behind it, before and after."""
 
 _STAGE: Final = "capture"
+_REUSED: Final = "ambiguous identity: keys are reused, no immutable field says it is the same"
 _OP_ORDER: Final = {op: at for at, op in enumerate((Op.DELETE, Op.UNLINK, Op.CREATE, Op.LINK))}
 
 
@@ -311,6 +312,10 @@ class _Comparison:
         moved = self._softly_moved(key, before, after)
         if moved is not None and self._deleted_when in differing and not is_open:
             yield moved
+            return
+        told = any(n in self._immutable and canonical[1][n] is not None for n in canonical[1])
+        if differing and self._after.type.keys_are_reused and not (told or is_open):
+            yield Doubt(self._name, key, None, _REUSED, "resolve", self._source)
             return
         for name in unknown:
             yield self._doubt(key, None if is_open else name, _cause(canonical, name))

@@ -187,3 +187,31 @@ any_of:
 """
     assert trial(body, {**BEFORE, "item": [item(1)]}).verdict is DIVERGE
     assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
+
+
+@pytest.mark.parametrize(
+    ("second", "truth"),
+    [
+        ("require: [{create: log}, {delete: log}]", UNKNOWN),
+        ("require: [{create: user}]", UNKNOWN),
+    ],
+)
+def test_an_identity_nobody_can_tell_leaves_the_branches_open(second: str, truth: Any) -> None:
+    body = (
+        "identify: [{type: log, match_on: {what: null}, version: 1, because: it has no key}]\n"
+        f"any_of:\n  a: {{require: [{{update: log, count: {{min: 1}}}}]}}\n  b: {{{second}}}\n"
+    )
+    before, after = {"log": [{"what": "a", "n": 1}]}, {"log": [{"what": "\u0430", "n": 1}]}
+    judgement = trial(body, before, after)
+    assert truths(judgement)["any_of"] is truth
+    assert finding(judgement, "any_of").code == "identity-ambiguous"
+    assert not [f for f in judgement.findings if "/" in f.clause]
+
+
+def test_what_fails_by_every_identity_fails() -> None:
+    body = (
+        "identify: [{type: log, match_on: {what: null}, version: 1, because: it has no key}]\n"
+        "any_of:\n  a: {require: [{create: doc}]}\n  b: {require: [{create: user}]}\n"
+    )
+    before, after = {"log": [{"what": "a", "n": 1}]}, {"log": [{"what": "\u0430", "n": 1}]}
+    assert truths(trial(body, before, after))["any_of"] is FAILS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +16,14 @@ from statediff.model.verdict import Stage
 from tests.judging import (
     CUT,
     DIVERGE,
+    DOC,
     FAILS,
     HIDDEN,
     HOLDS,
     INCONCLUSIVE,
     MATCH,
     UNKNOWN,
+    USER,
     capture,
     doc,
     finding,
@@ -256,6 +259,25 @@ def test_delete_and_create_under_one_key_is_an_update_unless_an_immutable_field_
     replaced = judged(body, {"doc": [doc(1)]}, {"doc": [doc(1, kind="bill")]})
     assert replaced.verdict is DIVERGE
     assert {d.op for d in replaced.deltas} == {Op.DELETE, Op.CREATE}
+
+
+def test_a_key_that_is_reused_may_name_another_entity_unless_an_immutable_field_stayed() -> None:
+    def under(of: Any, rows: Any) -> Any:
+        return state({of.name: rows}, types=[of])
+
+    for name, entity, rows in (
+        ("user", replace(USER, keys_are_reused=True), [user(1), user(1, "admin")]),
+        ("doc", replace(DOC, keys_are_reused=True), [doc(1), doc(1, "y")]),
+        ("doc", replace(DOC, keys_are_reused=True), [doc(1, kind=None), doc(1, "y", kind=None)]),
+    ):
+        body = f"forbid: [{{id: f, delete: {name}}}]\nallow: [{{update: {name}}}]\n"
+        found = judged(body, under(entity, rows[:1]), under(entity, rows[1:]))
+        is_same = rows[0].get("kind") is not None
+        assert truths(found)["f"] is (HOLDS if is_same else UNKNOWN)
+        codes = {f.code for f in found.findings}
+        assert codes == ({"holds"} if is_same else {"identity-ambiguous"})
+        still = judged(body, under(entity, rows[:1]), under(entity, rows[:1]))
+        assert truths(still) == {"f": HOLDS, "frame": HOLDS}
 
 
 def test_soft_deletion_is_a_deletion() -> None:
