@@ -24,8 +24,8 @@ from typing import Annotated, Final
 from pydantic import Field as Described
 
 from statediff.capture.source import Clock, SourceUnavailable
-from statediff.contract.document import Part
 from statediff.contract.load import read_bytes
+from statediff.contract.parts import Part
 from statediff.contract.reader import read_document
 from statediff.contract.shape import shaped
 from statediff.errors import UsageError

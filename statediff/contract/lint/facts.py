@@ -78,6 +78,8 @@ def _fact(node: Node) -> Fact | None:
         return None
     op = _NEGATED[node.op] if flip else node.op
     left, right = node.left, node.right
+    if op not in ("in", "not in") and (_is_list(left) or _is_list(right)):
+        return None  # its values are the parts of one list, not alternatives
     if (values := _values(right)) is not None and _values(left) is None:
         subject = left
     elif op in _MIRROR and (values := _values(left)) is not None and _values(right) is None:
@@ -86,6 +88,16 @@ def _fact(node: Node) -> Fact | None:
         return None
     name = written(subject)
     return None if UNSAID in name else Fact(subject, name, op, values, written(node))
+
+
+def _is_list(node: Node) -> bool:
+    match node:
+        case Canonical(child=child):
+            return _is_list(child)
+        case Const(value=value) | InputOf(value=value):
+            return isinstance(value, tuple)
+        case _:
+            return isinstance(node, Items)
 
 
 def _values(node: Node) -> tuple[Value, ...] | None:
