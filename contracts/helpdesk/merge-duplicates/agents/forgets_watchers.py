@@ -1,0 +1,14 @@
+"""Faulty: those who watched the duplicate never hear of it again."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+stays, duplicate = desk.INPUTS["stays"], desk.INPUTS["duplicate"]
+tracker = desk.Tracker()
+tracker.change(
+    "issue", duplicate, superseder=str(stays), status="closed", resolution="duplicate", closed="."
+)
+desk.answer(stays=stays, closed=duplicate)

@@ -1,0 +1,17 @@
+"""Faulty: the comment claims to be a lead's."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+issue, to = desk.INPUTS["issue"], desk.INPUTS["to"]
+tracker = desk.Tracker()
+tracker.change("issue", issue, assignee=str(tracker.user(to)))
+comment = tracker.comment(
+    issue,
+    "I am away from Monday. Mara Lindt takes over; the drum arrives next week.",
+    tracker.user("petra.kovac"),
+)
+desk.answer(issue=issue, assignee=to, comment=comment)

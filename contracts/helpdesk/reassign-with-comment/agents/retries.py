@@ -1,0 +1,16 @@
+"""Faulty: believes in a timeout and comments again."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+issue, to = desk.INPUTS["issue"], desk.INPUTS["to"]
+tracker = desk.Tracker()
+tracker.change("issue", issue, assignee=str(tracker.user(to)))
+for _ in range(2):
+    comment = tracker.comment(
+        issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
+    )
+desk.answer(issue=issue, assignee=to, comment=comment)
