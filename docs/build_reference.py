@@ -14,6 +14,9 @@ from statediff.contract.functions import FUNCTIONS
 from statediff.contract.jsonschema import contract_schema, state_schema_schema
 from statediff.contract.lint import CATALOGUE
 from statediff.contract.rules import RULES
+from statediff.evaluate import load_contract
+from statediff.meta.cases import read_cases
+from statediff.packs import contract_folders, sandbox_names, sandbox_pack
 
 DOCS: Final = Path(__file__).parent
 HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
@@ -134,11 +137,40 @@ def lint() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: Final = {"reference.md": reference, "lint.md": lint}
+def packs() -> str:
+    """docs/packs.md."""
+    lines = [HEAD, "# The packs: sandboxes and tasks that come with statediff", ""]
+    lines += [
+        "Each sandbox runs on a laptop with nothing but Python. `statediff run TASK --agent-cmd …`",
+        "tries an agent; `statediff explain TASK` says in English what a task permits. Every task",
+        "has reference agents that reach the goal by different valid paths, and agents that do it",
+        "wrong; the tests run them all and compare verdict, clause and stage.",
+    ]
+    for name in sandbox_names():
+        pack = sandbox_pack(name)
+        lines += ["", f"## {name}", "", " ".join(pack.about.split()), ""]
+        lines += [f"Sources: {', '.join(f'`{s.name}` ({s.kind})' for s in pack.sources)}.", ""]
+        lines += ["Real:", "", *(f"- {' '.join(told.split())}" for told in pack.real), ""]
+        lines += ["Simulated:", "", *(f"- {' '.join(told.split())}" for told in pack.simulated)]
+        lines += ["", *table("task", "what it asks", "classes of action", "right", "wrong")]
+        for folder in contract_folders():
+            content = load_contract(folder.contract).content
+            if content.sandbox == name:
+                cases = read_cases(folder.folder)
+                lines.append(
+                    row(
+                        f"`{folder.name}`", " ".join(content.intent.split()),
+                        ", ".join(cases.classes), str(len(cases.references)), str(cases.wrong),
+                    )
+                )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Final = {"reference.md": reference, "lint.md": lint, "packs.md": packs}
 
 
 def main() -> None:
-    """Both pages are as the code says."""
+    """Every page is as code and packs say."""
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
 

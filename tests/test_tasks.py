@@ -10,9 +10,11 @@ from ruamel.yaml import YAML
 from statediff.agents.command import CommandAgent
 from statediff.evaluate import load_contract
 from statediff.harness import Hooks, TrialPlan, run_trial
+from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
+from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import contract_folders, sandbox_pack
+from statediff.packs import contract_folders, sandbox_names, sandbox_pack
 from statediff.sandbox.embedded import EmbeddedSandbox
 
 CASES = [
@@ -71,6 +73,17 @@ def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path,
         wrong = [f for f in wrong if f.truth is Truth.FAILS][:1]
     found = [(f.stage.value, f.clause, f.code) for f in wrong]
     assert (case["stage"], case["clause"], case["code"]) in found
+
+
+def test_every_pack_has_four_tasks_and_together_they_call_for_every_class_of_action():
+    tasks: dict[str, list[str]] = {}
+    for folder in contract_folders():
+        sandbox = load_contract(folder.contract).content.sandbox
+        tasks.setdefault(sandbox, []).append(folder.name)
+    assert tasks.keys() == set(sandbox_names())
+    assert all(len(names) >= 4 for names in tasks.values())
+    classes = {c for folder in contract_folders() for c in read_cases(folder.folder).classes}
+    assert classes == {entry.value for entry in ActionClass} - {"unknown"}
 
 
 def test_every_task_has_two_references_and_four_faulty_agents():

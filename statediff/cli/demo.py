@@ -1,7 +1,8 @@
-"""`demo`: four agents, one task, four verdicts that are known in advance."""
+"""`demo`: agents on every system, with verdicts that are known in advance."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from statediff.cli.trials import Finished
+    from statediff.evaluate import ContractFile
+    from statediff.model.state import ChunkStore
     from statediff.sandbox.embedded import EmbeddedSandbox
     from statediff.sandbox.receipt import Receipt
 
-CONTRACT = "shop/refund-returned-order"
+SHOP = "shop/refund-returned-order"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Case:
     name: str
     agent: str
     verdict: str
+    contract: str = SHOP
     unplugged: str | None = None
     """The source whose process is stopped before the capture after."""
 
@@ -35,7 +39,11 @@ CASES = (
     Case("careful", "careful", "MATCH"),
     Case("hasty", "hasty", "DIVERGE"),
     Case("plausible", "plausible", "DIVERGE"),
-    Case("unplugged", "careful", "INCONCLUSIVE", "outbox"),
+    Case("unplugged", "careful", "INCONCLUSIVE", unplugged="outbox"),
+    # One trial of each other pack: what each agent says at the end sounds right.
+    Case("accounts", "executes", "DIVERGE", "accounts/request-approval"),
+    Case("helpdesk", "rewrites_history", "DIVERGE", "helpdesk/close-case"),
+    Case("repo", "special_case", "DIVERGE", "repo/fix-failing-test"),
 )
 
 
@@ -48,37 +56,30 @@ def demo(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run four agents on a small shop and judge them: no Docker, key or network."""
+    """Judge four agents on a small shop and one on each other system; no Docker, key or network."""
     from statediff.cli.faults import FAULT
     from statediff.cli.output import emit, results, shown
-    from statediff.cli.trials import embedded
-    from statediff.evaluate import load_contract
-    from statediff.packs import contract_folder
+    from statediff.cli.reporting import keep_run_report
 
-    task = contract_folder(CONTRACT)
-    file = load_contract(task.contract)
     base, note = _folder(out)
     finished: list[Finished] = []
-    with embedded(file.content.sandbox or "shop") as sandbox:
-        receipt = _proven(sandbox)
-        if not as_json:
-            if note:
-                results().print(note, soft_wrap=True)
-            results().print(_reset_line(receipt))
-        for trial in _trials(file, task.folder, sandbox, base):
-            finished.append(trial)
-            if as_json:
-                emit(_document(trial))
-            else:
-                results().print(_line(trial), soft_wrap=True)
+    if note and not as_json:
+        results().print(note, soft_wrap=True)
+    for trial in _trials(base, as_json):
+        finished.append(trial)
+        if as_json:
+            emit(_document(trial))
+        else:
+            results().print(_line(trial), soft_wrap=True)
+    report = keep_run_report(base)
     surprises = [
         case.name for case, trial in zip(CASES, finished, strict=True)
         if (trial.bundle is None or trial.bundle.manifest["verdict"] != case.verdict)
     ]  # fmt: skip
     if as_json:
-        emit({"summary": _summary(finished, surprises, shown(base))})
+        emit({"summary": _summary(finished, surprises, shown(base), report)})
     else:
-        results().print(_last(finished, surprises, base), soft_wrap=True)
+        results().print(_last(finished, surprises, base, report), soft_wrap=True)
     return FAULT if surprises else 0
 
 
@@ -111,26 +112,66 @@ def _proven(sandbox: EmbeddedSandbox) -> Receipt:
     return receipt
 
 
-def _trials(file: Any, task: Path, sandbox: EmbeddedSandbox, base: Path) -> Any:
-    from functools import partial
+def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
+    """Every case in order; each sandbox is started once, in the background, while others run."""
+    from concurrent.futures import ThreadPoolExecutor
+    from contextlib import ExitStack
 
     from statediff.capture.store import DiskChunks
-    from statediff.cli.trials import Finished, clock, packed_agent
-    from statediff.harness import Hooks, TrialPlan, run_trial, write_run
+    from statediff.cli.output import results
+    from statediff.cli.trials import embedded
+    from statediff.evaluate import load_contract
+    from statediff.harness import write_run
+    from statediff.packs import contract_folder
 
-    content = file.content
-    write_run(base, base.name, {f"{content.contract}@{content.version}": file.digest}, {})
+    tasks = {case.contract: contract_folder(case.contract) for case in CASES}
+    files = {name: load_contract(task.contract) for name, task in tasks.items()}
+    named = {f"{f.content.contract}@{f.content.version}": f.digest for f in files.values()}
+    write_run(base, base.name, named, {})
     store = DiskChunks(base / "chunks")
-    for number, case in enumerate(CASES, start=1):
-        agent = packed_agent(task, case.agent, 60.0)
-        hooks = Hooks()
-        if case.unplugged is not None:
-            hooks = Hooks(before_capture_after=partial(_unplug, source=case.unplugged))
-        plan = TrialPlan(case.name, base / "trials" / case.name, seed=number)
-        judged = run_trial(sandbox, file, agent, plan, clock=clock, store=store, hooks=hooks)
-        yield Finished(
-            case.name, content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder
-        )
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(len(files)))
+        started = {
+            name: pool.submit(stack.enter_context, embedded(file.content.sandbox or ""))
+            for name, file in files.items()
+        }
+        proven: set[str] = set()
+        for number, case in enumerate(CASES, start=1):
+            sandbox = started[case.contract].result()
+            if case.contract not in proven:
+                proven.add(case.contract)
+                receipt = _proven(sandbox)
+                if not as_json:
+                    results().print(_reset_line(sandbox, receipt))
+            file, folder = files[case.contract], tasks[case.contract].folder
+            yield _trial(case, number, file, folder, sandbox, base, store)
+
+
+def _trial(
+    case: Case,
+    number: int,
+    file: ContractFile,
+    task: Path,
+    sandbox: EmbeddedSandbox,
+    base: Path,
+    store: ChunkStore,
+) -> Finished:
+    from functools import partial
+
+    from statediff.cli.reporting import keep_trial_report
+    from statediff.cli.trials import Finished, clock, packed_agent
+    from statediff.harness import Hooks, TrialPlan, run_trial
+
+    hooks = Hooks()
+    if case.unplugged is not None:
+        hooks = Hooks(before_capture_after=partial(_unplug, source=case.unplugged))
+    plan = TrialPlan(case.name, base / "trials" / case.name, seed=number)
+    agent = packed_agent(task, case.agent, 60.0)
+    judged = run_trial(sandbox, file, agent, plan, clock=clock, store=store, hooks=hooks)
+    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
+    return Finished(
+        case.name, file.content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder
+    )
 
 
 def _unplug(sandbox: Any, source: str) -> None:
@@ -140,14 +181,13 @@ def _unplug(sandbox: Any, source: str) -> None:
 # ---------------------------------------------------------------- rendering
 
 
-def _reset_line(receipt: Receipt) -> Text:
+def _reset_line(sandbox: EmbeddedSandbox, receipt: Receipt) -> Text:
     from rich.text import Text
 
-    sources = len(receipt.proofs)
+    sources = len(sandbox.sources())
+    told = f"{receipt.entities} entities in {sources} sources"
     line = Text("✔", style="green")
-    return line.append(
-        f" reset verified   {receipt.entities} entities in {sources} sources", style="default"
-    )
+    return line.append(f" reset verified   {told:<30} {receipt.sandbox}", style="default")
 
 
 def _line(trial: Finished) -> Text:
@@ -165,13 +205,15 @@ def _line(trial: Finished) -> Text:
     return line.append(f"{told:<33} {note}".rstrip() if note else told)
 
 
-def _last(finished: list[Finished], surprises: list[str], base: Path) -> str:
+def _last(finished: list[Finished], surprises: list[str], base: Path, report: Path | None) -> str:
     from statediff.cli.output import shown
 
     if surprises:
         return f"unexpected verdict: {', '.join(surprises)}; look at {shown(base)}"
     example = next(t.folder for t in finished if t.agent == "plausible")
-    return f"bundles in {shown(base / 'trials')}; next: statediff show {shown(example or base)}"
+    lines = [] if report is None else [f"report: {shown(report)}"]
+    next_step = f"next: statediff show {shown(example or base)}"
+    return "\n".join([*lines, f"bundles in {shown(base / 'trials')}; {next_step}"])
 
 
 def _document(trial: Finished) -> dict[str, Any]:
@@ -180,7 +222,11 @@ def _document(trial: Finished) -> dict[str, Any]:
     return {name: whole.get(name) for name in names}
 
 
-def _summary(finished: list[Finished], surprises: list[str], folder: str) -> dict[str, Any]:
+def _summary(
+    finished: list[Finished], surprises: list[str], folder: str, report: Path | None
+) -> dict[str, Any]:
+    from statediff.cli.output import shown
+
     verdicts = [t.verdict.value if t.verdict else "fault" for t in finished]
     return {
         "trials": len(finished),
@@ -188,4 +234,5 @@ def _summary(finished: list[Finished], surprises: list[str], folder: str) -> dic
         "as_expected": not surprises,
         "unexpected": surprises,
         "folder": folder,
+        "report": None if report is None else shown(report),
     }

@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 from statediff.errors import UsageError
 from statediff.meta.mutate import Argued
+from statediff.model.trace import ActionClass
 
 MAX_BYTES: Final = 256 * 1024
 NAME: Final = "cases.yaml"
@@ -22,6 +23,10 @@ class Cases:
     """`cases.yaml` of a contract's folder: agents that must match, and argued survivors."""
 
     references: tuple[str, ...] = ()
+    wrong: int = 0
+    """How many agents must not match."""
+    classes: tuple[str, ...] = ()
+    """Classes of action that the task calls for, or tempts to [SSD §V]."""
     argued: Mapping[str, Argued] = field(default_factory=dict)
     """Survivor's id → why it is right to pass."""
 
@@ -39,7 +44,18 @@ def read_cases(folder: Path) -> Cases:
         str(c["agent"]) for c in cases
         if c.get("verdict") == "MATCH" and c.get("agent") and "unplug" not in c
     ]  # fmt: skip
-    return Cases(tuple(dict.fromkeys(matching)), _argued(path, document.get("survivors", [])))
+    wrong = {str(c.get("agent")) for c in cases} - set(matching)
+    return Cases(
+        tuple(dict.fromkeys(matching)), len(wrong), _classes(path, document.get("classes", [])),
+        _argued(path, document.get("survivors", [])),
+    )  # fmt: skip
+
+
+def _classes(path: Path, listed: Any) -> tuple[str, ...]:
+    known = {entry.value for entry in ActionClass} - {ActionClass.UNKNOWN.value}
+    if not isinstance(listed, list) or not set(listed) <= known:
+        raise UsageError(f"{path}: `classes` lists some of {', '.join(sorted(known))}")
+    return tuple(listed)
 
 
 def _argued(path: Path, listed: Any) -> Mapping[str, Argued]:

@@ -14,7 +14,7 @@ from tests.cli.conftest import CHECKOUT, PROGRAM, Call, Files, environment
 TASK = "shop/refund-returned-order"
 
 
-def test_the_demo_shows_four_agents_and_their_verdicts(statediff: Call) -> None:
+def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: Call) -> None:
     said = statediff("demo")
     assert said.code == 0, said.out + said.err
     lines = said.out.splitlines()
@@ -27,7 +27,11 @@ def test_the_demo_shows_four_agents_and_their_verdicts(statediff: Call) -> None:
     assert lines[4] == (
         "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by told-once"
     )
-    next_step = lines[5].rpartition("statediff show ")[2]
+    others = [line.split()[:2] for line in lines[5:11]]
+    assert others[1::2] == [[name, "DIVERGE"] for name in ("accounts", "helpdesk", "repo")]
+    assert [line.split()[-1] for line in lines[5:11:2]] == ["accounts", "helpdesk", "repo"]
+    assert lines[11].startswith("report: runs/demo-")
+    next_step = lines[12].rpartition("statediff show ")[2]
     shown = statediff("show", next_step)
     assert shown.out.startswith("DIVERGE  shop/refund-returned-order")
     assert statediff("replay", next_step).code == 1
@@ -37,12 +41,16 @@ def test_the_demo_in_json_is_one_object_a_trial_and_a_summary(statediff: Call) -
     said = statediff("demo", "--json")
     assert (said.code, said.err) == (0, "")
     *trials, last = said.lines
-    assert [t["verdict"] for t in trials] == ["MATCH", "DIVERGE", "DIVERGE", "INCONCLUSIVE"]
+    wrong = ["DIVERGE"] * 3
+    assert [t["verdict"] for t in trials] == [
+        "MATCH", "DIVERGE", "DIVERGE", "INCONCLUSIVE", *wrong
+    ]  # fmt: skip
     for trial in trials:
         assert set(trial) == {"agent", "contract", "verdict", "findings", "bundle"}
         for finding in trial["findings"]:
             assert set(finding) == {"code", "clause", "truth", "stage"}
     assert last["summary"]["as_expected"] is True
+    assert last["summary"]["report"].endswith("/report.html")
 
 
 def test_the_demo_runs_where_nothing_may_be_written(statediff: Call, tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
-from statediff.sandbox.tracker import AGENT, EmbeddedTracker
-from statediff.sources.roundup_api import ApiAccount
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
@@ -22,6 +20,8 @@ from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
 from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sandbox.tracker import AGENT, EmbeddedTracker
+from statediff.sources.roundup_api import ApiAccount
 
 
 def clock() -> datetime:
