@@ -227,11 +227,12 @@ def pattern_sentence(of: PatternWords) -> str:
     elif of.is_every:
         text = f"Every {noun}{condition} must be {verb}{only}"
     else:
-        text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
+        text = f"{quantity(of.low, of.high)} {noun} must be {verb}{only}{condition}"
     return text + (f", such that {of.that}" if of.that else "") + "."
 
 
-def _times(low: int, high: int | None) -> str:
+def quantity(low: int, high: int | None) -> str:
+    """How many, at the beginning of a sentence."""
     if high is None:
         return f"At least {low}"
     if low == high:

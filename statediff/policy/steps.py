@@ -217,8 +217,8 @@ def _present(
 
 def _changed(old: Row, new: Row) -> int:
     mask = FALSE
-    for name_ in old.keys() | new.keys():
-        a, b = old.get(name_), new.get(name_)
+    for field in old.keys() | new.keys():
+        a, b = old.get(field), new.get(field)
         if isinstance(a, Unobserved) or isinstance(b, Unobserved):
             mask |= TRUE
         elif not same(a, b):
