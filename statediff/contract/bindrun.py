@@ -22,7 +22,7 @@ from statediff.contract.calls import CALLS, reads_now
 from statediff.contract.conduct import Actions, OnCall, Permits
 from statediff.contract.conduct import Step as StepDocument
 from statediff.contract.conduct import Turn as TurnDocument
-from statediff.contract.english import VERBS, phrase, words
+from statediff.contract.english import VERBS, phrase, quantity, words
 from statediff.contract.kinds import suggest
 from statediff.contract.parser import ExpressionError, parse
 from statediff.contract.parts import Count
@@ -107,14 +107,8 @@ class RunBinder:
         low, high = (count.min, count.max) if isinstance(count, Count) else (count or 0, count or 0)
         if low == 0 and high is None:
             self.binder.problem((*path, "count"), "any number of calls is no assertion")
-        times = (
-            f"At least {low}"
-            if high is None
-            else f"Exactly {low}"
-            if low == high
-            else f"Between {low} and {high}"
-        )
-        sentence = f"{times} {'call is' if high == 1 else 'calls are'} such that {phrase(node)}."
+        noun = "call is" if high == 1 else "calls are"
+        sentence = f"{quantity(low, high)} {noun} such that {phrase(node)}."
         return Occurrence(name, sentence, footprint(node) | {_LOG}, node, low, high)
 
     def _order(self, name: str, path: Path, first: str, then: str) -> Order | None:
@@ -130,7 +124,7 @@ class RunBinder:
             for side in ("before", "after")
             for name in ("", *(f.name for f in self.binder.schema.by_name[kind.type].fields))
         }
-        sentence = f"{_happening(first)} before {_happening(then).lower()}."
+        sentence = f"{_happening(first)} before {_happening(then, 'a')}."
         return Order(name, sentence, frozenset(reads), one, two)
 
     def _happens(self, path: Path, text: str) -> Happens | None:
@@ -259,10 +253,10 @@ def _pair(first: str, then: str) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("effect", first), ("before", then)
 
 
-def _happening(text: str) -> str:
+def _happening(text: str, article: str = "A") -> str:
     key, _, name = text.partition(" ")
     noun = words(name)
-    return f"{'An' if noun[:1] in 'aeio' else 'A'} {noun} is {VERBS[key]}"
+    return f"{article}{'n' if noun[:1] in 'aeio' else ''} {noun} is {VERBS[key]}"
 
 
 def _listed(permits: Permits) -> str:

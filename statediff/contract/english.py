@@ -304,7 +304,7 @@ def pattern_sentence(of: PatternWords) -> str:
         text = f"Every {noun}{condition}{',' if condition else ''} must be {verb}{only}"
     else:
         noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
-        text = f"{_times(of.low, of.high)} {noun} must be {verb}{only}{condition}"
+        text = f"{quantity(of.low, of.high)} {noun} must be {verb}{only}{condition}"
     text += (f", such that {of.that}" if of.that else "") + "."
     for name, most in of.cascade:
         text += f" With each, the system itself may add or remove up to {most} {words(name)}."
@@ -325,7 +325,8 @@ def branches_sentence(names: list[str], disputed_because: str) -> str:
     return f"One of these is done, and nothing else: {listed}."
 
 
-def _times(low: int, high: int | None) -> str:
+def quantity(low: int, high: int | None) -> str:
+    """How many, at the beginning of a sentence."""
     if high is None:
         return f"At least {_number(low)}"
     if low == high:

@@ -8,7 +8,7 @@ from itertools import chain
 
 from statediff.contract.columnar import NOTHING, Partial
 from statediff.contract.relations import exact, finite, order, plain
-from statediff.contract.syntax import Entities, FieldOf
+from statediff.contract.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.contract.world import (
     FALSE,
     TRUE,
@@ -92,13 +92,14 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         case Absent() | None:
             return Undefined(f"{node.entity_type} is absent, so it has no {node.field}")
         case Unknown():
-            return Unknown(holder.causes, node.is_nullable, holder.maybe_undefined)
+            wide = holder.maybe_undefined or _may_lack_parts(node)
+            return Unknown(holder.causes, node.is_nullable, wide)
         case _:
             pass
     if not isinstance(holder, Thing):
         raise TypeError(f"not an entity: {holder!r}")
     if holder.row is None:
-        return Unknown(frozenset({holder.cause}), node.is_nullable, False)
+        return Unknown(frozenset({holder.cause}), node.is_nullable, _may_lack_parts(node))
     observed: Observed = holder.row.get(node.field, ABSENT)
     for name in node.part:
         if isinstance(observed, Map):
@@ -107,10 +108,17 @@ def field_value(node: FieldOf, holder: Result) -> Result:
             return Undefined(f"{node.field} has no part {name}")
     if isinstance(observed, Unobserved):
         where = f"{node.entity_type.removeprefix('@')}.{node.field}"
-        return Unknown(frozenset({f"{where} {holder.side}: {observed.cause}"}), node.is_nullable)
+        cause = f"{where} {holder.side}: {observed.cause}"
+        return Unknown(frozenset({cause}), node.is_nullable, _may_lack_parts(node))
     if isinstance(observed, Excluded):
         return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))
     return observed
+
+
+def _may_lack_parts(node: FieldOf) -> bool:
+    """Whether a value of the field may have no parts, so that the one named would be undefined."""
+    has_parts = (node.entity_type, node.field) == (CALL_TYPE, "arguments")
+    return len(node.part) > has_parts
 
 
 def arithmetic(op: str, left: Result, right: Result) -> Result:

@@ -103,6 +103,10 @@ class Run:
         """A call that may have been made besides those recorded; None if there was none."""
         return None if self.gap is None else some_call(self.gap)
 
+    def anywhere(self, call: Thing) -> Env:
+        """The variables at a call that nobody recorded: of no other is it known to come before."""
+        return {"call": call, "calls": self.so_far(0)}
+
     def view_after(self, name: str, is_last: bool) -> tuple[str, View]:
         """(side, state) that the call or turn left, once the systems were at rest."""
         if is_last or self.moments.is_still:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from statediff.contract.assertions import AfterCalls, Always, AtCalls, Happens, Occurrence, Order
 from statediff.contract.assertions import Step as StepClause
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Env, Thing
 from statediff.model.delta import Op
 from statediff.model.state import Row
 from statediff.model.trace import ActionClass
@@ -82,9 +82,8 @@ def _at_calls(clause: AtCalls, run: Run) -> Finding:
             causes |= found.why
     other = run.unrecorded()
     if other is not None:
-        env = {"call": other, "calls": run.so_far(len(run.calls))}
-        if run.outcome(clause.node, clause.reads, env).mask != TRUE:
-            causes.add(other.cause)
+        found = run.outcome(clause.node, clause.reads, run.anywhere(other))
+        causes |= set() if found.mask == TRUE else {other.cause}
     return decided(clause.id, _STAGE, causes, f"at each of {number} such calls")
 
 
@@ -113,9 +112,14 @@ def _after_calls(clause: AfterCalls, run: Run) -> Finding:
     other = run.unrecorded()
     if other is not None:
         # Whichever call was the last, recorded or not, the run ended in the state it left.
-        env = {"call": other, "calls": run.so_far(len(run.calls))}
-        found = run.outcome(clause.node, clause.reads, env, ("after", run.judge.after))
-        if not found.mask & TRUE and len(run.calls):
+        now = ("after", run.judge.after)
+        number = len(run.calls)
+        env = {"call": other, "calls": run.so_far(number)}
+        found = run.outcome(clause.node, clause.reads, env, now)
+        if not found.mask & TRUE and number:
+            env = {"call": run.calls.call(number - 1), "calls": run.so_far(number - 1)}
+            found = run.outcome(clause.node, clause.reads, env, now)
+        if not found.mask & TRUE and number:
             return broken(
                 clause.id, _STAGE, "step-failed", "after the last call", found, clause.text
             )
@@ -143,8 +147,7 @@ def _occurrence(clause: Occurrence, run: Run) -> Finding:
     most: int | None = len(counted) + possible
     other = run.unrecorded()
     if other is not None:
-        env = {"call": other, "calls": run.so_far(len(run.calls))}
-        mask = run.outcome(clause.node, clause.reads, env).mask
+        mask = run.outcome(clause.node, clause.reads, run.anywhere(other)).mask
         most = None if mask & TRUE else most
         causes |= {other.cause} if mask != FALSE else set()
     if most is not None and most < clause.low:
@@ -157,13 +160,10 @@ def _occurrence(clause: Occurrence, run: Run) -> Finding:
 
 
 def _may_be_undefined(clause: Occurrence, run: Run) -> bool:
+    recorded = ({"call": c, "calls": run.so_far(n)} for n, c in enumerate(run.calls))
     other = run.unrecorded()
-    calls = chain(enumerate(run.calls), () if other is None else ((len(run.calls), other),))
-    return any(
-        run.outcome(clause.node, clause.reads, {"call": call, "calls": run.so_far(position)}).mask
-        & UNDEFINED
-        for position, call in calls
-    )
+    places: Iterable[Env] = chain(recorded, () if other is None else (run.anywhere(other),))
+    return any(run.outcome(clause.node, clause.reads, env).mask & UNDEFINED for env in places)
 
 
 def _order(clause: Order, run: Run) -> Finding:
@@ -217,8 +217,8 @@ def _present(
 
 def _changed(old: Row, new: Row) -> int:
     mask = FALSE
-    for name_ in old.keys() | new.keys():
-        a, b = old.get(name_), new.get(name_)
+    for field in old.keys() | new.keys():
+        a, b = old.get(field), new.get(field)
         if isinstance(a, Unobserved) or isinstance(b, Unobserved):
             mask |= TRUE
         elif not same(a, b):

@@ -180,6 +180,13 @@ def test_conditions_on_the_calls_alone_need_no_state_in_between() -> None:
     assert truth(body, cut(log(call("a"), call("b")))) is UNKNOWN
 
 
+def test_the_last_call_may_be_the_one_recorded_and_does_not_come_before_itself() -> None:
+    body = "steps:\n  - {id: c, after_every_call: 'not any(x.tool == \"a\" for x in calls)'}\n"
+    assert truth(body, log(call("a"))) is HOLDS
+    assert truth(body, cut(log(call("a")))) is UNKNOWN
+    assert truth(body, cut(log(call("a"), call("b")))) is FAILS
+
+
 # ---------------------------------------------------------------- effects in order
 
 ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
@@ -217,6 +224,26 @@ def test_how_often_a_call_occurs(
     assert truth(body, trace) is whole
     assert truth(body, cut(trace)) is partly
     assert truth(body, own(trace)) is by_itself
+
+
+def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
+    first = '\'not any(c.tool == "a" for c in calls) and call.tool == "b"\''
+    body = f"steps:\n  - {{id: c, calls: {first}, count: {{min: 1}}}}\n"
+    assert truth(body, log(call("a"))) is FAILS
+    assert truth(body, cut(log(call("a")))) is UNKNOWN
+    body = "steps:\n  - {id: c, on: b, that: 'any(c.tool == \"a\" for c in calls)'}\n"
+    assert truth(body, log(call("a"))) is HOLDS
+    assert truth(body, cut(log(call("a")))) is UNKNOWN
+
+
+def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_for() -> None:
+    body = "steps:\n  - {id: c, calls: 'call.arguments.to.name == 1', count: {min: 1}}\n"
+    fit, unfit = call("a", to=Map.of({"name": 1})), call("a", to="Ada")
+    assert truth(body, log(fit)) is HOLDS
+    assert found(body, log(fit, unfit)).code == "undefined"
+    assert truth(body, cut(log(fit))) is UNKNOWN
+    flat = body.replace("to.name", "to")
+    assert truth(flat, cut(log(call("a", to=1)))) is HOLDS
 
 
 # ---------------------------------------------------------------- actions
