@@ -23,7 +23,8 @@ from statediff.errors import ContractError, Problem
 WIDTH: Final = 100
 _TOP: Final = tuple(f.alias or name for name, f in ContractDocument.model_fields.items())
 _CLAUSE: Final = (
-    "id", "what", "type", "use", "on", *OPERATIONS, "by", "where", "from", "set", "fields", "count",
+    "id", "user", "then", "what", "type", "use", "on", "always", "after_every_call", "calls",
+    "effect", "before", "field", "is", *OPERATIONS, "by", "where", "from", "set", "fields", "count",
     "that", "during", "distinct", "reversibility", "authorized_by", "compensation", "retry_safe",
     "match_on", "version", "resolution", "scale", "round", "min", "max", "schema", "claims",
     "reversible", "conditional", "irreversible", "max_age", "authority",

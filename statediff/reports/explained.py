@@ -39,24 +39,31 @@ def _excluded(box: TypeBox) -> Iterator[str]:
 # ---------------------------------------------------------------- text
 
 
+def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """Lines of at most `width`; ids are not cut at their hyphens."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
 def as_text(of: Explanation) -> str:
     """Plain text, at most 100 columns, with the boundary as a box."""
     lines = [f"{of.name} {of.version}", f"Owner: {of.owner}", ""]
-    lines += textwrap.wrap(of.intent, WIDTH)
+    lines += _wrapped(of.intent, WIDTH)
     if of.inputs:
         lines += ["", "Given: " + ", ".join(f"{name} {value}" for name, value in of.inputs)]
     for section in of.sections:
         lines += ["", section.heading.upper()]
         for line in section.lines:
             because = f" Because: {line.because}" if line.because else ""
-            lines += textwrap.wrap(
-                f"{line.sentence}{because} [{line.id}]", WIDTH, initial_indent="  ",
-                subsequent_indent="    ",
+            lines += _wrapped(
+                f"{line.sentence}{because} [{line.id}]", WIDTH, first="  ",
+                rest="    ",
             )  # fmt: skip
     if of.rules:
         lines += ["", "DIFFERENCES THAT DO NOT COUNT"]
         for rule in of.rules:
-            lines += textwrap.wrap(rule, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            lines += _wrapped(rule, WIDTH, first="  ", rest="    ")
     lines += ["", "THE BOUNDARY", *_boxes(of)]
     return "\n".join(printable(line) for line in lines) + "\n"
 
@@ -71,7 +78,7 @@ def _boxes(of: Explanation) -> Iterator[str]:
             marks = "".join(_MARKS[role] for role in box.roles)
             text = f"{marks:3} {box.name}: {roles_said(box)}"
             text += f"  [{', '.join(box.clauses)}]" if box.clauses else ""
-            for row in textwrap.wrap(text, WIDTH - 4, subsequent_indent="      "):
+            for row in _wrapped(text, WIDTH - 4, rest="      "):
                 yield f"│ {row:{WIDTH - 4}} │"
         if source.quiet:
             row = f"=   and {source.quiet} kinds of schema object: {_quiet(of)}"
@@ -81,7 +88,7 @@ def _boxes(of: Explanation) -> Iterator[str]:
     if outside:
         yield "Outside the boundary:"
         for text in outside:
-            yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            yield from _wrapped(text, WIDTH, first="  ", rest="    ")
 
 
 def _quiet(of: Explanation) -> str:

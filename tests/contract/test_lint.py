@@ -138,7 +138,11 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
                       "    where: it.order == input.order\n"),),
     "open-frame": (("identify: []", "frame: {open: nobody knows what else changes}"),),
     "prescribed-order": (
-        (LOOSE, "that: all(a.at < b.at for a in calls.look for b in calls.refund)"),),
+        (
+            LOOSE,
+            ('that: all(a.position < b.position for a in calls if a.tool == "look" '
+            'for b in calls if b.tool == "refund")'),
+        ),),
     "unstated-effect": (
         ("  - {on: create message, reversibility: irreversible, retry_safe: false}\n", ""),),
     "unguarded": (
@@ -239,6 +243,22 @@ def test_bytes_and_empty_files(shop: Capture) -> None:
 )
 def test_a_transition_needs_a_reason_and_a_second_path(text: str, codes: list[str]) -> None:
     assert [p.code for p in wording(read_document(text.encode(), "c.yaml"))] == codes
+
+
+@pytest.mark.parametrize(
+    ("step", "is_prescribed"),
+    [
+        ('on: refund\n    that: any(c.tool == "look" for c in calls)', True),
+        ('on: {tool: refund}\n    that: call.n == 1 and any(c.tool in ["a"] for c in calls)', True),
+        ('on: refund\n    that: not any(c.tool == "refund" for c in calls)', False),
+        ('on: {class: permission-change}\n    that: any(c.tool == "look" for c in calls)', False),
+        ("on: refund\n    that: all(w.position < r.position for w in calls for r in calls)", False),
+    ],
+)
+def test_a_path_of_tools_is_told_from_an_invariant(step: str, is_prescribed: bool) -> None:
+    text = f"steps:\n  - id: s\n    {step}\n"
+    codes = [p.code for p in wording(read_document(text.encode(), "c.yaml"))]
+    assert codes == ["prescribed-order"] * is_prescribed
 
 
 def remarks(shop: Capture, old: str, new: str) -> list[str]:

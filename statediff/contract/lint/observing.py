@@ -17,6 +17,7 @@ from statediff.contract.syntax import (
     FieldOf,
     Node,
     ScalarT,
+    Variable,
     walk,
 )
 from statediff.contract.written import written
@@ -47,6 +48,8 @@ PROSE: Final = frozenset(
 
 _TESTS: Final = ("contains", "matches", "starts_with", "ends_with")
 _OPAQUE: Final = "opaque@"
+_HISTORY: Final = ("always", "effect")
+"""Keys of clauses that look between the ends of a run."""
 
 
 def observing(subject: Subject) -> Iterator[Problem]:
@@ -96,7 +99,8 @@ def _sources(subject: Subject) -> Iterator[Problem]:
 def _history(subject: Subject) -> Iterator[Problem]:
     schema = subject.contract.schema
     for clause in subject.clauses():
-        asks = getattr(clause, "during_run", False)
+        written_ = subject.written(clause.id)
+        asks = getattr(clause, "during_run", False) or any(k in written_ for k in _HISTORY)
         attributed = isinstance(clause, Pattern) and clause.by is not None
         if not asks and not attributed:
             continue
@@ -104,7 +108,7 @@ def _history(subject: Subject) -> Iterator[Problem]:
         sources = sorted({source for name in types for source in schema.sources_of(name)})
         without = [source for source in sources if source not in subject.histories]
         if without:
-            key = "during" if asks else "by"
+            key = next((k for k in (*_HISTORY, "during") if k in written_), "by")
             need = "what happened between" if asks else "who made each change in between"
             yield subject.remark(
                 "no-history", (*subject.path(clause.id), key),
@@ -178,7 +182,7 @@ def _is_prose(node: Node) -> bool:
     match node:
         case Canonical(child=child):
             return _is_prose(child)
-        case AnswerOf(type=ScalarT(kind=Kind.TEXT)):
+        case AnswerOf(type=ScalarT(kind=Kind.TEXT)) | Variable(name="reply"):
             return True
         case FieldOf(entity_type=entity, field=name):
             return name in PROSE or (entity in MESSAGE_TYPES and name not in ("to", "sender"))

@@ -23,7 +23,11 @@ PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "re
 """Sections whose clauses must hold; in the others, undefined decides nothing."""
 
 _BRANCHED: Final = ("any_of", "disputed")
-_KEYS: Final = {"node": "that", "sets": "set", "froms": "from", "after": "is", "before": "is"}
+_ABOUT_THE_RUN: Final = ("steps", "actions", "turns")
+_KEYS: Final = {
+    "node": "that", "sets": "set", "froms": "from", "after": "is", "before": "is",
+    "conditions": "then",
+}  # fmt: skip
 """Where an attribute of a bound clause is not called as in the document."""
 
 
@@ -84,12 +88,10 @@ class Subject:
         paths = clause_paths(self.source)
         for clause in self.clauses():
             path = paths.get(clause.id, ())
-            for name, type_name, step, node in _nodes(clause):
-                key = _KEYS.get(name, name)
-                steps: NodePath = (key, *((step, "is") if step else ()))
+            for steps, type_name, node in _nodes(clause):
                 place = (*path, *steps)
                 found = place if place in self.source.positions else path
-                yield Expression(clause.id, _section(path), key, node, found, type_name)
+                yield Expression(clause.id, _section(path), str(steps[0]), node, found, type_name)
 
 
 def remark(
@@ -123,20 +125,25 @@ def branch_of(clause: str) -> str:
     return clause.rpartition("/")[0]
 
 
-def _nodes(clause: Any) -> Iterator[tuple[str, str | None, str | None, Node]]:
-    """(attribute, type it is bound to, field it is for, node) of every expression of a clause."""
+def _nodes(clause: Any) -> Iterator[tuple[NodePath, str | None, Node]]:
+    """Every expression of a clause: its path below it, the type it is bound to, the node."""
     for spec in fields(clause):
         value = getattr(clause, spec.name)
+        key = _KEYS.get(spec.name, spec.name)
         if isinstance(value, Node):
-            yield spec.name, None, None, value
+            yield (key,), None, value
+        elif isinstance(value, tuple):
+            for index, item in enumerate(value):
+                parts = item if isinstance(item, tuple) else (item,)
+                yield from (((key, index), None, part) for part in parts if isinstance(part, Node))
         elif isinstance(value, Mapping):
             for type_name, held in value.items():
                 if isinstance(held, Node):
-                    yield spec.name, type_name, None, held
+                    yield (key,), type_name, held
                 elif isinstance(held, tuple):
                     for pair in held:
                         if isinstance(pair, tuple) and isinstance(pair[-1], Node):
-                            yield spec.name, type_name, str(pair[0]), pair[-1]
+                            yield (key, str(pair[0]), "is"), type_name, pair[-1]
 
 
 def clause_paths(source: Document) -> dict[str, NodePath]:
@@ -146,6 +153,8 @@ def clause_paths(source: Document) -> dict[str, NodePath]:
     def visit(value: Any, path: NodePath) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
+                if path == ("actions",):
+                    found.setdefault(f"actions-{key}", (*path, key))
                 visit(item, (*path, key))
         elif isinstance(value, list):
             # In `any_of: {NAME: {require: […]}}` a clause is called NAME/CLAUSE.
@@ -168,5 +177,8 @@ def _name(item: Any, path: NodePath, index: int) -> str:
 
 
 def _section(path: NodePath) -> str:
+    """The list that a clause stands in; of clauses about the run, the part of the contract."""
     named: list[str] = [step for step in path if isinstance(step, str)]
-    return named[-1] if named else ""
+    if not named:
+        return ""
+    return named[0] if named[0] in _ABOUT_THE_RUN else named[-1]

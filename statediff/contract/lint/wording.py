@@ -24,6 +24,8 @@ _HOLLOW: Final = re.compile(
 _CALLS: Final = re.compile(r"\bin\s+calls\b")
 _TURN: Final = r"\w+\.(?:at|index|number|position|sequence|started_at|finished_at)"
 _ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
+_TOOL: Final = re.compile(r"\.tool\s*(?:==|in)")
+_ANY_CALL: Final = re.compile(r"(?<!not )\bany\(.*\.tool\s*(?:==|in).*\bin\s+calls\b")
 _ORDER_KEYS: Final = frozenset({"order", "sequence", "then", "after_call", "before_call"})
 _WEIGHTS: Final = {"reversible": 1, "conditional": 3, "irreversible": 10}
 
@@ -141,10 +143,23 @@ def _transition(source: Document) -> Iterator[Problem]:
 
 def _order(source: Document) -> Iterator[Problem]:
     for path, text in texts(source):
-        if len(_CALLS.findall(text)) > 1 and (found := _ORDERED.search(text)):
+        # Read before write is an invariant; this tool before that one is a path.
+        names_tools = len(_CALLS.findall(text)) > 1 and len(_TOOL.findall(text)) > 1
+        if names_tools and (found := _ORDERED.search(text)):
             yield remark(
                 source, "prescribed-order", path,
                 f"`{found[0]}` prescribes the order of two calls; another order may be as right",
+                offset=found.start(),
+            )  # fmt: skip
+    steps = source.value.get("steps")
+    for index, step in enumerate(steps if isinstance(steps, list) else ()):
+        that = step.get("that") if isinstance(step, dict) else None
+        on = step.get("on") if isinstance(step, dict) else None
+        tool = on.get("tool") if isinstance(on, dict) else on
+        if isinstance(tool, str) and isinstance(that, str) and (found := _ANY_CALL.search(that)):
+            yield remark(
+                source, "prescribed-order", ("steps", index, "that"),
+                f"`{tool}` is right only after a call of another tool, whatever the state says",
                 offset=found.start(),
             )  # fmt: skip
     for path, value in nodes(source.value):
