@@ -126,8 +126,10 @@ def _comments(source: Document) -> _Comments:
         at = source.text.count("\n", 0, start) + 1
         text = source.text[start:end].rstrip()
         below = next((first[number] for number in starts if number > at), None)
-        if at < starts[0]:
-            found.at_head.append(text)  # of the file, whichever key comes first
+        if at < starts[0]:  # of the file, whichever key comes first
+            if found.at_head and at > 1 and not lines[at - 2].strip():
+                found.at_head.append("")
+            found.at_head.append(text)
         elif source.text[offsets[at - 1] : start].strip():
             node = first[max(number for number in starts if number <= at)]
             known = found.beside.get(node)
