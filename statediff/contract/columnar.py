@@ -69,6 +69,8 @@ def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
 
     With `whole_entities` the element may be the entity itself, which is then only counted.
     """
+    if whole_entities and isinstance(body, Entities) and body.root in ("before", "after"):
+        return Plan(body.root, body.entity, (), body, ())
     if not isinstance(body, Comprehension) or len(body.loops) != 1:
         return None
     loop = body.loops[0]
@@ -266,7 +268,7 @@ class _Segment:
         try:
             kept = self._kernels.all_of(of.conditions)
             if (
-                not isinstance(of.element, Variable)
+                not isinstance(of.element, (Variable, Entities))
                 and not self._kernels.value(of.element).is_plain
             ):
                 return None

@@ -180,7 +180,7 @@ def _collect(
 ) -> tuple[list[Result], set[str], str]:
     """Every element's value, the causes of what may be missing, and a reason if undefined."""
     if not isinstance(body, Comprehension):
-        crowd = crowd_of(body, world, env)
+        crowd = crowd_of(body, world, env) if crowd is None else crowd
         if isinstance(crowd, Crowd):
             world.causes.update(crowd.incomplete)
             return list(crowd), set(crowd.incomplete), ""

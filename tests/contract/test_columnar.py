@@ -173,7 +173,7 @@ def expressions() -> st.SearchStrategy[str]:
         st.tuples(st.sampled_from(["min", "max"]), ordered, ranges()),
         st.tuples(st.just("unique"), single, ranges()),
         st.tuples(st.just("count"), st.sampled_from(["x", "x.n", "x.t"]), ranges()),
-    ).map(lambda p: f"{p[0]}({p[1]} {p[2]})")
+    ).map(lambda p: f"{p[0]}({p[1]} {p[2]})") | st.just("count(after.item)")
 
 
 @st.composite
