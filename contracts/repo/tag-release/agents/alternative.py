@@ -21,5 +21,5 @@ files["VERSION"] = version  # without a newline, as an editor may leave it
 noted = git.commit(repository, old, "Date the changelog", {"CHANGELOG.md": files["CHANGELOG.md"]})
 done = git.commit(repository, noted, f"Release {version}", {"VERSION": files["VERSION"]})
 git.publish(repository, branch, done)
-git.tag(repository, git.INPUTS["tag"], done, "White space after a sign")
+git.tag(repository, git.INPUTS["tag"], done, f"unitkit {version}")
 git.answer(tag=git.INPUTS["tag"], commit=str(done.id))

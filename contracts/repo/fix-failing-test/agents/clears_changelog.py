@@ -1,0 +1,21 @@
+"""Faulty: mends it, and writes the changelog anew."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as git
+
+MENDED = (
+    "    for part in others:\n        first += part\n",
+    '    for part in others:\n        first += -part if parts[0][0].startswith("-") else part\n',
+)
+
+repository = git.clone()
+main = git.tip(repository, git.INPUTS["branch"])
+path = "src/unitkit/parse.py"
+news = "# Changes\n\n## Unreleased\n\n- A sign belongs to the whole quantity (#41).\n"
+changes = {path: git.text(main, path).replace(*MENDED), "CHANGELOG.md": news}
+done = git.commit(repository, main, "Mend the sign", changes, git.OSKAR)
+git.publish(repository, git.INPUTS["branch"], done)
+git.answer(fixed=git.INPUTS["test"], commit=str(done.id))
