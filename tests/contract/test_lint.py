@@ -318,6 +318,27 @@ def test_disjoint_conditions_do_not_overlap(condition: str, shop: Capture) -> No
     assert "contradiction" not in codes
 
 
+def test_two_beginnings_of_a_text_are_told_apart(shop: Capture) -> None:
+    allow = "  - {id: y, update: note, where: 'starts_with(it.body, \"src/\")'}\n"
+    for beginning, overlaps in (("tests/", False), ("src/a/", True), ("s", True)):
+        forbid = f"  - {{id: x, update: note, where: 'starts_with(it.body, \"{beginning}\")'}}\n"
+        text = CLEAN.replace(FORBID, FORBID + forbid).replace(ALLOW, ALLOW + allow)
+        codes = {p.code for p in found(text, shop)}
+        assert bool(codes & {"allow-forbid-overlap", "contradiction"}) is overlaps
+
+
+def test_where_may_look_at_other_types_of_the_base_state(shop: Capture) -> None:
+    clause = (
+        "  - id: restocked\n    update: product\n"
+        "    where: any(l.order == input.order and l.product == it.id for l in before.order_line)\n"
+        "    fields: [stock]\n    count: {min: 1}\n"
+    )
+    assert remarks(shop, REQUIRE, REQUIRE + clause) == []
+    assert "matches-nothing" in remarks(
+        shop, REQUIRE, REQUIRE + clause.replace("l.order == input.order", "l.order == 999999")
+    )
+
+
 def test_without_a_state_or_schema_the_words_are_checked() -> None:
     text = CLEAN.replace("random per delivery", "TODO").replace("cents: 3900", "cents: 3900, x: 1")
     assert sorted(p.code for p in found(text, None)) == ["hollow-reason", "unused-input"]

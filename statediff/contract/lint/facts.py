@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from statediff.contract.bound import Pattern
 from statediff.contract.syntax import (
+    Call,
     Canonical,
     Compare,
     Const,
@@ -74,6 +75,12 @@ def _fact(node: Node) -> Fact | None:
     flip = isinstance(node, Not)
     if isinstance(node, Not):
         node = node.child
+    if isinstance(node, Call) and node.name == "starts_with" and not flip:
+        text, prefix = node.arguments
+        beginnings = _values(prefix)
+        if beginnings is None or not isinstance(beginnings[0], str):
+            return None
+        return Fact(text, written(text), "starts_with", beginnings, written(node))
     if not isinstance(node, Compare) or (flip and node.op not in _NEGATED):
         return None
     op = _NEGATED[node.op] if flip else node.op
@@ -117,9 +124,12 @@ def clash(a: Fact, b: Fact) -> bool:
     """Whether the two cannot both be so. False where it cannot be told."""
     if a.name != b.name:
         return False
-    for one, other in ((a, b), (b, a)):
-        if one.op in ("==", "in") and not any(_fits(value, other) for value in one.values):
+    for known, other in ((a, b), (b, a)):
+        if known.op in ("==", "in") and not any(_fits(value, other) for value in known.values):
             return True
+    if a.op == b.op == "starts_with":
+        one, two = str(a.values[0]), str(b.values[0])
+        return not one.startswith(two) and not two.startswith(one)
     return _apart(a, b) or _apart(b, a)
 
 
@@ -129,6 +139,8 @@ def _fits(value: Value, fact: Fact) -> bool:
     if fact.op in ("!=", "not in"):
         return not any(_equal(value, other) for other in fact.values)
     bound = fact.values[0]
+    if fact.op == "starts_with":
+        return isinstance(value, str) and value.startswith(str(bound))
     if not (_is_number(value) and _is_number(bound)):
         return True
     return _ordered(value, fact.op, bound)

@@ -110,15 +110,16 @@ def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
         entity = subject.contract.schema.by_name[name]
         if node is None or entity.is_keyless:
             return
-        reads = tuple(dict.fromkeys((*entity.key, *(r.field for r in clause.reads if r.field))))
-        fields = tuple(f for f in reads if f in entity.by_name)
+        needed = _fields(subject, clause)
 
-        def fields_of(_type: str, known: tuple[str, ...] = fields) -> tuple[str, ...]:
-            return known
+        def fields_of(
+            type_name: str, known: dict[str, tuple[str, ...]] = needed
+        ) -> tuple[str, ...]:
+            return known.get(type_name, ())
 
         new = Unknown(frozenset({"not yet"}), maybe_undefined=True)
         try:
-            for number, (key, row) in enumerate(base.rows(name, fields)):
+            for number, (key, row) in enumerate(base.rows(name, needed[name])):
                 world = World(base, base, NoAnswer("none"), fields_of=fields_of)
                 it = Thing("before", name, key, row)
                 if number > MAX_ENTITIES or outcomes(node, world, {"it": it, "new": new}) & TRUE:
@@ -129,6 +130,17 @@ def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
         "matches-nothing", (*subject.path(clause.id), "where"),
         f"no {' or '.join(clause.types)} of the base state is meant by `where`",
     )  # fmt: skip
+
+
+def _fields(subject: Subject, clause: Pattern) -> dict[str, tuple[str, ...]]:
+    """Per type, its key and whatever the clause reads of it."""
+    read: dict[str, dict[str, None]] = {}
+    for entity in subject.contract.schema.types:
+        if entity.name in clause.types or any(r.type == entity.name for r in clause.reads):
+            names = sorted(r.field for r in clause.reads if r.type == entity.name)
+            wanted = (*entity.key, *(n for n in names if n in entity.by_name))
+            read[entity.name] = dict.fromkeys(wanted)
+    return {name: tuple(held) for name, held in read.items()}
 
 
 def _condition(subject: Subject, clause: Condition) -> Iterator[Problem]:
