@@ -231,4 +231,5 @@ def _one_line(text: str) -> str:
     """Values come from a state: no line break of theirs may end the comment."""
     from statediff.reports.record import said
 
-    return said(" ".join(text.split()), 400)
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + said(" ".join(text.split()), 400)

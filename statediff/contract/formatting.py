@@ -287,7 +287,7 @@ class _Writer:
         while body and not body[-1].strip():
             body.pop()
         # Less indented comments below a block scalar are no part of it.
-        own = min((_indent(line) for line in body[:1] if line.strip()), default=0)
+        own = next((_indent(line) for line in body if line.strip()), 0)
         kept = []
         for line in body:
             if line.strip() and _indent(line) < own:

@@ -51,7 +51,8 @@ def as_text(of: Explanation) -> str:
     lines = [f"{of.name} {of.version}", f"Owner: {of.owner}", ""]
     lines += _wrapped(of.intent, WIDTH)
     if of.inputs:
-        lines += ["", "Given: " + ", ".join(f"{name} {value}" for name, value in of.inputs)]
+        given = ", ".join(f"{name} {value}" for name, value in of.inputs)
+        lines += ["", *_wrapped(f"Given: {given}", WIDTH, rest="  ")]
     for section in of.sections:
         lines += ["", section.heading.upper()]
         for line in section.lines:
