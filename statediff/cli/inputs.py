@@ -1,8 +1,9 @@
 """What a command line names: states, answers, traces and contracts, as files.
 
 A state is `PATH` or `NAME=PATH`. A SQLite database is known by its first bytes (or, where it is
-empty or damaged, by its suffix) and is called `db`; everything else is plain JSON tables and is
-called `tables`; `-` is JSON tables on standard input. NAME is the source's identity.
+empty or damaged, by its suffix) and is called `db`; a git repository is called `repo`, another
+folder `files`; everything else is plain JSON tables and is called `tables`; `-` is JSON tables on
+standard input. NAME is the source's identity.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -55,25 +57,58 @@ def offline_clock() -> datetime:
     return EPOCH
 
 
+class StateKind(Enum):
+    """What a path holds; the value is what the source is called where no name is given."""
+
+    DATABASE = "db"
+    TABLES = "tables"
+    REPOSITORY = "repo"
+    FOLDER = "files"
+
+
+_NAMES: Final = {
+    StateKind.DATABASE: "a SQLite database",
+    StateKind.TABLES: "JSON tables",
+    StateKind.REPOSITORY: "a git repository",
+    StateKind.FOLDER: "a folder",
+}
+
+
 @dataclass(frozen=True)
 class StateFile:
-    """One file that holds a state, and the name of the source it is a state of."""
+    """One path that holds a state, and the name of the source it is a state of."""
 
     source: str
     path: Path
-    is_database: bool
+    kind: StateKind
 
     @staticmethod
     def parse(text: str) -> StateFile:
-        """What `PATH` or `NAME=PATH` names; `UsageError` if there is no such file."""
+        """What `PATH` or `NAME=PATH` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, path = (found[1], Path(found[2])) if found else ("", Path(text))
         if str(path) != "-" and not _exists(str(path)):
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
             )
-        is_database = _is_database(path)
-        return StateFile(name or ("db" if is_database else "tables"), path, is_database)
+        kind = _kind(path)
+        return StateFile(name or kind.value, path, kind)
+
+    def read_by(self, refinement: Refinement | None) -> Source:
+        """The source that reads it; JSON tables are read together with their other side."""
+        match self.kind:
+            case StateKind.DATABASE:
+                return SqliteSource(self.source, self.path, refinement)
+            case StateKind.REPOSITORY:
+                from statediff.sources.git import GitSource
+
+                return GitSource(self.source, self.path.absolute(), refinement)
+            case StateKind.FOLDER:
+                from statediff.sources.files import FilesSource
+
+                return FilesSource(self.source, self.path.absolute(), refinement)
+            case StateKind.TABLES:
+                return TablesSource(self.source, self.content(), refinement)
 
     def content(self) -> bytes:
         """The bytes of JSON tables."""
@@ -96,6 +131,14 @@ def _exists(text: str) -> bool:
         return Path(text).exists()
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         return False
+
+
+def _kind(path: Path) -> StateKind:
+    if path.is_dir():
+        is_bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+        is_repository = is_bare or (path / ".git").exists()
+        return StateKind.REPOSITORY if is_repository else StateKind.FOLDER
+    return StateKind.DATABASE if _is_database(path) else StateKind.TABLES
 
 
 def _is_database(path: Path) -> bool:
@@ -154,13 +197,9 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     """The capture that the files hold; `InputError` where a database cannot be opened."""
     sources: list[Source] = []
     for file in _distinct(states, "the command line"):
-        refinement = refined(file.source)
-        source: Source
-        if file.is_database:
-            source = SqliteSource(file.source, file.path, refinement)
+        source = file.read_by(refined(file.source))
+        if file.kind is StateKind.DATABASE:
             _require_schema(source, file)
-        else:
-            source = TablesSource(file.source, file.content(), refinement)
         sources.append(source)
     return take(sources, MemoryChunks(), offline_clock, None, "before")
 
@@ -208,14 +247,15 @@ def _names(files: Sequence[StateFile]) -> str:
 def _pair(
     before: StateFile, after: StateFile, refinement: Refinement | None
 ) -> tuple[Source, Source]:
-    if before.is_database != after.is_database:
+    if before.kind is not after.kind:
         raise UsageError(
-            f"{before.source}: one side is a SQLite database, the other is not; "
+            f"{before.source}: one side is {_NAMES[before.kind]}, the other {_NAMES[after.kind]}; "
             "both sides of a source are of one kind"
         )
-    if before.is_database:
-        one = SqliteSource(before.source, before.path, refinement)
-        two = SqliteSource(after.source, after.path, refinement)
+    if before.kind in (StateKind.REPOSITORY, StateKind.FOLDER):
+        return before.read_by(refinement), after.read_by(refinement)
+    if before.kind is StateKind.DATABASE:
+        one, two = before.read_by(refinement), after.read_by(refinement)
         backed = _Backed(one, two), _Backed(two, one)
         _require_schema(backed[0], before, after)
         return backed

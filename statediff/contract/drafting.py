@@ -255,7 +255,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     ]
     if seen.sandbox:
         lines.append(f"sandbox: {seen.sandbox}")
-    forbidden = _forbidden(kept, powers, objects)
+    forbidden = [*_forbidden(kept, powers, objects), *_of_repository(types, moved)]
     required = list(_required(seen))
     requires = required[0].startswith("require:")
     if forbidden and not requires:
@@ -278,6 +278,17 @@ def _forbidden(kept: list[str], powers: list[str], objects: list[str]) -> list[s
     if objects:
         lines += ["  - id: schema-stays", f"    any: {_flow(objects)}"]
     return lines
+
+
+def _of_repository(types: list[str], moved: set[str]) -> Iterator[str]:
+    """What nearly no task on a git repository may touch."""
+    if "git.ref" in types:
+        yield "  - id: history-stays"
+        yield "    delete: [git.commit, git.tag]"
+        settings = [t for t in ("git.config", "git.hook", "git.repository") if t not in moved]
+        if settings:
+            yield "  - id: settings-stay"
+            yield f"    any: {_flow(settings)}"
 
 
 def _required(seen: Seen) -> Iterator[str]:

@@ -45,6 +45,9 @@ class TrackerProcess:
             )
             self.port = int(self._exchange(order, START_SECONDS)["port"])
         except (ValueError, KeyError, OSError) as error:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its last word comes at its end
+                if self._child is not None:
+                    self._child.wait(STOP_SECONDS)
             self._log.seek(0)
             said = self._log.read(1_000_000).decode("utf-8", "replace").strip()
             self.kill()

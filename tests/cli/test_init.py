@@ -4,6 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import pygit2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +71,34 @@ def test_run_refuses_a_draft_unless_told_otherwise(statediff: Call) -> None:
         "run", "contract.yaml", "--agent-cmd", "true", "--allow-unreviewed", "--json"
     )
     assert json.loads(allowed.out.splitlines()[0])["verdict"] == "MATCH"
+
+
+def repository(path: Path) -> pygit2.Repository:
+    made = pygit2.init_repository(path, bare=True)
+    who = pygit2.Signature("Ada", "ada@x.example", 1_767_225_600, 0)
+    tree = made.TreeBuilder().write()
+    made.create_commit("refs/heads/main", who, who, "first", tree, [])
+    return made
+
+
+def test_repositories_and_folders_are_states(statediff: Call, tmp_path: Path) -> None:
+    one, two = (repository(tmp_path / name) for name in ("one", "two"))
+    main = two.references["refs/heads/main"].target
+    two.references.create("refs/tags/v1", main)
+    said = statediff("diff", "--before", "one", "--after", "two", "--json")
+    assert [d["id"] for d in said.json["deltas"]] == ["git.ref[refs/tags/v1]"]
+    assert statediff("init", "one", "--after", "two").code == 0
+    drafted = (tmp_path / "contract.yaml").read_text()
+    assert "delete: [git.commit, git.tag]" in drafted
+    assert "create: git.ref" in drafted
+    assert statediff("judge", "contract.yaml", "--before", "one", "--after", "two").code == 0
+    del one
+    for name, text in (("a", "draft"), ("b", "final")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.txt").write_text(text)
+    found = statediff("diff", "--before", "x=a", "--after", "x=b", "--json").json["deltas"]
+    assert {d["id"] for d in found} == {"file[note.txt].digest", "file[note.txt].text"}
+    assert statediff("diff", "--before", "x=a", "--after", "x=one").code == 2
 
 
 @pytest.mark.parametrize(
