@@ -6,6 +6,7 @@ is nothing to swap, no text to imitate) it leaves out; the report counts what wa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -27,6 +28,7 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.model.state import Row
 from statediff.model.values import ABSENT, Key, Observed
 
+MAX_PER_FIELD = 3
 NUMBERS = (int, Decimal, float)
 
 
@@ -200,17 +202,20 @@ def _types(some: list[Touched]) -> set[str]:
 
 
 def _written(world: World) -> Iterator[tuple[Touched, EntityType, Field, Observed]]:
-    """Every field the run wrote: of created entities all that have a value, of updated the new."""
-    seen: set[tuple[str, str]] = set()
+    """Every field the run wrote: of created entities all that have a value, of updated the new.
+
+    Of each field, a few entities: the first ones, where the run wrote it in many.
+    """
+    seen: Counter[tuple[str, str]] = Counter()
     for one in world.touched:
         entity = world.reference.types[one.type]
         if one.after is None or not is_known(one.after):
             continue
         for field in world.fields(entity):
-            is_new = (entity.name, field.name) not in seen
+            is_new = seen[entity.name, field.name] < MAX_PER_FIELD
             value = one.after[field.name]
             if is_new and field.name in one.fields and value not in (None, ABSENT):
-                seen.add((entity.name, field.name))
+                seen[entity.name, field.name] += 1
                 yield one, entity, field, value
 
 
