@@ -11,8 +11,8 @@ from statediff.cli.output import JsonFlag
 
 DOCTOR: Final = "statediff/doctor/1"
 PACKAGES: Final = (
-    "aiosmtpd", "blake3", "confusable_homoglyphs", "google-re2", "networkx", "numpy", "pyarrow",
-    "pydantic", "rfc8785", "rich", "ruamel.yaml", "typer",
+    "aiosmtpd", "blake3", "confusable_homoglyphs", "google-re2", "httpx", "jinja2", "networkx",
+    "numpy", "pyarrow", "pydantic", "pygit2", "rfc8785", "rich", "roundup", "ruamel.yaml", "typer",
 )  # fmt: skip
 FREE_BYTES: Final = 200 * 1024 * 1024
 SQLITE: Final = (3, 37, 0)
