@@ -1,21 +1,14 @@
 """Every task of every pack, live: each agent in its sandbox gets the verdict its cases say."""
 
-import sys
-from contextlib import ExitStack
-from datetime import UTC, datetime
-
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.agents.command import CommandAgent
 from statediff.evaluate import load_contract
-from statediff.harness import Hooks, TrialPlan, run_trial
 from statediff.meta.cases import read_cases
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import contract_folders, sandbox_names, sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.packs import contract_folders, sandbox_names
+from tests.tasks import sandboxes, try_agent
 
 CASES = [
     pytest.param(
@@ -26,42 +19,15 @@ CASES = [
 ]
 
 
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory):
-    """Sandboxes by name, each started when a task first needs it."""
-    started: dict[str, EmbeddedSandbox] = {}
-    with ExitStack() as stack:
-
-        def sandbox(name: str) -> EmbeddedSandbox:
-            if name not in started:
-                work = tmp_path_factory.mktemp(name) / "work"
-                started[name] = stack.enter_context(EmbeddedSandbox(sandbox_pack(name), work))
-            return started[name]
-
-        yield sandbox
+    with sandboxes(tmp_path_factory.mktemp) as started:
+        yield started
 
 
 @pytest.mark.parametrize(("folder", "case"), CASES)
 def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path, folder, case):
-    contract = load_contract(folder.contract)
-    sandbox = running(contract.content.sandbox)
-    hooks = Hooks()
-    if "unplug" in case:
-        hooks = Hooks(before_capture_after=lambda unplugged: unplugged.unplug(case["unplug"]))
-    agent = CommandAgent((sys.executable, str(folder.agent(case["agent"]))), 30.0)
-    trial = run_trial(
-        sandbox,
-        contract,
-        agent,
-        TrialPlan("t", tmp_path / "t"),
-        clock=clock,
-        store=MemoryChunks(),
-        hooks=hooks,
-    )
+    trial = try_agent(running, folder, case["agent"], tmp_path / "t", case.get("unplug", ""))
     judgement = trial.evaluated.judgement
     assert trial.observed.run.error is None, trial.observed.run.stderr.text
     assert judgement.verdict.value == case["verdict"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,17 @@ MAX_BYTES: Final = 256 * 1024
 NAME: Final = "cases.yaml"
 
 
+class Drift(StrEnum):
+    """What a right answer hides: two faults of [SSD §V], and the four classes of [STA]."""
+
+    STALE_READ = "stale-read"
+    UNAUTHORISED = "unauthorised-irreversible-change"
+    NARRATIVE = "wrong-but-consistent-narrative"
+    AMNESIA = "mid-context-amnesia"
+    ASSUMPTION = "stale-assumption"
+    CORRUPTION = "state-corruption"
+
+
 @dataclass(frozen=True)
 class Cases:
     """`cases.yaml` of a contract's folder: agents that must match, and argued survivors."""
@@ -29,6 +41,8 @@ class Cases:
     """Classes of action that the task calls for, or tempts to [SSD §V]."""
     argued: Mapping[str, Argued] = field(default_factory=dict)
     """Survivor's id → why it is right to pass."""
+    drift: Mapping[str, Drift] = field(default_factory=dict)
+    """Agent → the drift it shows: it answers as a reference does, and must not match."""
 
 
 def read_cases(folder: Path) -> Cases:
@@ -47,7 +61,7 @@ def read_cases(folder: Path) -> Cases:
     wrong = {str(c.get("agent")) for c in cases} - set(matching)
     return Cases(
         tuple(dict.fromkeys(matching)), len(wrong), _classes(path, document.get("classes", [])),
-        _argued(path, document.get("survivors", [])),
+        _argued(path, document.get("survivors", [])), _drift(path, cases),
     )  # fmt: skip
 
 
@@ -56,6 +70,17 @@ def _classes(path: Path, listed: Any) -> tuple[str, ...]:
     if not isinstance(listed, list) or not set(listed) <= known:
         raise UsageError(f"{path}: `classes` lists some of {', '.join(sorted(known))}")
     return tuple(listed)
+
+
+def _drift(path: Path, cases: list[Mapping[str, Any]]) -> Mapping[str, Drift]:
+    shown = [case for case in cases if "drift" in case]
+    for case in shown:
+        if case["drift"] not in list(Drift) or case.get("verdict") != "DIVERGE":
+            raise UsageError(
+                f"{path}: `drift` of {case.get('agent')!r}: expected one of {', '.join(Drift)}, on "
+                f"a case that must DIVERGE; found {case['drift']!r} on {case.get('verdict')!r}"
+            )
+    return {str(case["agent"]): Drift(case["drift"]) for case in shown}
 
 
 def _argued(path: Path, listed: Any) -> Mapping[str, Argued]:

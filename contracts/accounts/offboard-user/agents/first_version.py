@@ -1,0 +1,30 @@
+"""Faulty: acts by the first version of the policy, to which ended sessions were no history."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+leaver = desk.INPUTS["user"]
+with desk.database() as db:
+    rule = desk.one(
+        db,
+        "SELECT statement FROM policy_versions WHERE policy = 'offboarding' ORDER BY version",
+    )[0]
+    person = desk.user(db, leaver)
+    manager = desk.user(db, person["manager_id"])
+    desk.end_sessions(db, leaver)
+    if "history stays" not in rule:
+        db.execute("DELETE FROM sessions WHERE user_id = ?", (leaver,))
+        desk.log("clear_sessions", "irreversible-deletion", {"user": leaver})
+    db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
+    db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
+    keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
+    desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
+    handed = db.execute(
+        "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
+    ).rowcount
+    db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
+desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
+desk.answer(new_owner=manager["id"], resources=handed, keys=keys)

@@ -1,0 +1,51 @@
+"""Runs agents of the packs' tasks live, each in the sandbox of its task."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from statediff.agents.command import CommandAgent
+from statediff.evaluate import load_contract
+from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
+from statediff.model.state import MemoryChunks
+from statediff.packs import ContractFolder, sandbox_pack
+from statediff.sandbox.embedded import EmbeddedSandbox
+
+Sandboxes: TypeAlias = Callable[[str], EmbeddedSandbox]
+
+
+@contextmanager
+def sandboxes(make_folder: Callable[[str], Path]) -> Iterator[Sandboxes]:
+    """Sandboxes by name, each started when a task first needs it."""
+    started: dict[str, EmbeddedSandbox] = {}
+    with ExitStack() as stack:
+
+        def sandbox(name: str) -> EmbeddedSandbox:
+            if name not in started:
+                work = make_folder(name) / "work"
+                started[name] = stack.enter_context(EmbeddedSandbox(sandbox_pack(name), work))
+            return started[name]
+
+        yield sandbox
+
+
+def try_agent(
+    running: Sandboxes, folder: ContractFolder, agent: str, out: Path, unplug: str = ""
+) -> JudgedTrial:
+    """One trial of an agent of this task; `unplug` stops a source before the capture after."""
+    contract = load_contract(folder.contract)
+    hooks = Hooks()
+    if unplug:
+        hooks = Hooks(before_capture_after=lambda sandbox: sandbox.unplug(unplug))
+    return run_trial(
+        running(contract.content.sandbox or ""),
+        contract,
+        CommandAgent((sys.executable, str(folder.agent(agent))), 30.0),
+        TrialPlan("t", out),
+        clock=lambda: datetime.now(UTC),
+        store=MemoryChunks(),
+        hooks=hooks,
+    )

@@ -1,0 +1,69 @@
+"""What output-only scoring accepts, live: each case of drift answers as a right run does.
+
+An agent of a case with `drift` hands in, value for value, what a reference of its task hands in, so
+that no score of the answer alone can tell the two apart; statediff's verdict on it is DIVERGE.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from statediff.errors import UsageError
+from statediff.meta.cases import Drift, read_cases
+from statediff.model.trace import NoAnswer
+from statediff.model.verdict import Verdict
+from statediff.packs import contract_folders
+from tests.tasks import sandboxes, try_agent
+
+SHOWN = {folder: read_cases(folder.folder) for folder in contract_folders()}
+DRIFTING = [
+    pytest.param(folder, cases, id=folder.name) for folder, cases in SHOWN.items() if cases.drift
+]
+PAGE = Path(__file__).parents[1] / "docs" / "drift.md"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory):
+    with sandboxes(tmp_path_factory.mktemp) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("folder", "cases"), DRIFTING)
+def test_what_drifts_answers_as_a_reference_does_and_diverges(running, tmp_path, folder, cases):
+    right = [try_agent(running, folder, name, tmp_path / name) for name in cases.references]
+    assert {trial.evaluated.judgement.verdict for trial in right} == {Verdict.MATCH}
+    for agent in cases.drift:
+        trial = try_agent(running, folder, agent, tmp_path / agent)
+        answer = trial.observed.run.answer
+        assert not isinstance(answer, NoAnswer)
+        assert answer in [reference.observed.run.answer for reference in right], agent
+        assert trial.evaluated.judgement.verdict is Verdict.DIVERGE
+
+
+def test_every_class_of_drift_has_two_tasks():
+    for drift in Drift:
+        assert sum(drift in cases.drift.values() for cases in SHOWN.values()) >= 2, drift
+
+
+def test_the_page_lists_every_case_and_the_clause_that_catches_it():
+    cell = r"\| `([^`]+)` "
+    listed = re.findall(
+        rf"^{cell * 3}\| [^|]+ {cell}\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    cases = [
+        (case["drift"], folder.name, case["agent"], case["clause"])
+        for folder in SHOWN
+        for case in YAML(typ="safe").load(folder.cases)["cases"]
+        if "drift" in case
+    ]
+    assert sorted(listed) == sorted(cases)
+    assert len(set(listed)) == sum(len(shown.drift) for shown in SHOWN.values())
+
+
+def test_drift_needs_a_known_class_and_a_case_that_diverges(tmp_path):
+    for case in ("verdict: DIVERGE, drift: tired", "verdict: MATCH, drift: stale-read"):
+        (tmp_path / "cases.yaml").write_text(f"cases: [{{agent: a, {case}}}]\n")
+        with pytest.raises(UsageError, match="`drift` of 'a': expected one of stale-read, "):
+            read_cases(tmp_path)
