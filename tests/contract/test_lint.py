@@ -318,6 +318,16 @@ def test_disjoint_conditions_do_not_overlap(condition: str, shop: Capture) -> No
     assert "contradiction" not in codes
 
 
+def test_a_condition_over_another_type_is_searched_with_that_types_fields(shop: Capture) -> None:
+    clause = (
+        "  - update: product\n    set: {stock: 1}\n    where: >-\n"
+        "      any(l.order == input.order and l.product == it.id for l in before.order_line)\n"
+    )
+    assert "matches-nothing" not in remarks(shop, REQUIRE, REQUIRE + clause)
+    none = clause.replace("l.order ==", "l.order != input.order and l.order ==")
+    assert "matches-nothing" in remarks(shop, REQUIRE, REQUIRE + none)
+
+
 def test_without_a_state_or_schema_the_words_are_checked() -> None:
     text = CLEAN.replace("random per delivery", "TODO").replace("cents: 3900", "cents: 3900, x: 1")
     assert sorted(p.code for p in found(text, None)) == ["hollow-reason", "unused-input"]

@@ -105,17 +105,17 @@ def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
         return
     if clause.low == 0 and not clause.is_every:
         return
+    schema = subject.contract.schema.by_name
+
+    def fields_of(type_name: str) -> tuple[str, ...]:
+        wanted = {*schema[type_name].key, *(r.field for r in clause.reads if r.type == type_name)}
+        return tuple(f.name for f in schema[type_name].fields if f.name in wanted)
+
     for name in clause.types:
         node = clause.where.get(name)
-        entity = subject.contract.schema.by_name[name]
-        if node is None or entity.is_keyless:
+        if node is None or schema[name].is_keyless:
             return
-        reads = tuple(dict.fromkeys((*entity.key, *(r.field for r in clause.reads if r.field))))
-        fields = tuple(f for f in reads if f in entity.by_name)
-
-        def fields_of(_type: str, known: tuple[str, ...] = fields) -> tuple[str, ...]:
-            return known
-
+        fields = fields_of(name)
         new = Unknown(frozenset({"not yet"}), maybe_undefined=True)
         try:
             for number, (key, row) in enumerate(base.rows(name, fields)):
