@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import cast
 
 from statediff.meta.reference import Change, Rows, is_known
@@ -14,6 +15,7 @@ from statediff.meta.values import fresh_key, near, with_key
 from statediff.meta.world import Fault, Touched, World, put
 from statediff.model.readings import SourceCapture, Timeline
 from statediff.model.schema import EntityType, Kind
+from statediff.model.state import Row
 from statediff.model.values import Key, Map, Observed, Value, is_value, same
 
 LATER = timedelta(days=3, hours=5)
@@ -113,20 +115,35 @@ def _renumbered(world: World, entity: EntityType, one: Touched, new: Key) -> dic
             rows[new] = with_key(entity, row, new)
 
     changes: dict[str, Change] = {entity.name: moved}
+    old = one.key[0]
     for other in world.reference.types.values():
-        names = tuple(f.name for f in other.fields if f.reference == entity.name)
-        if names and other.name != entity.name:
-            changes[other.name] = _pointing(other, names, one.key[0], new[0])
+        rows = world.reference.rows(other.name).values()
+        if other.name != entity.name and any(_referring(other, r, entity.name, old) for r in rows):
+            changes[other.name] = _pointing(other, entity.name, old, new[0])
     return changes
 
 
-def _pointing(entity: EntityType, names: tuple[str, ...], old: Value, new: Value) -> Change:
+def _referring(entity: EntityType, row: Row, target: str, key: Value) -> tuple[str, ...]:
+    """The fields that refer to the target's entity of that key.
+
+    Those the schema declares, and a number right after the name of its type: a log of many types
+    (`on: comment, item: 50`) cannot declare what it refers to.
+    """
+    declared = [f.name for f in entity.fields if f.reference == target]
+    named = [
+        number.name
+        for name, number in pairwise(entity.fields)
+        if number.reference is None and same(row.get(name.name), target)
+    ]
+    return tuple(name for name in (*declared, *named) if same(row.get(name), key))
+
+
+def _pointing(entity: EntityType, target: str, old: Value, new: Value) -> Change:
     def change(rows: Rows) -> None:
         for key, row in list(rows.items()):
-            if any(same(row.get(name), old) for name in names):
-                pointed = {
-                    **row, **{name: new for name in names if same(row.get(name), old)}
-                }  # fmt: skip
+            names = _referring(entity, row, target, old)
+            if names:
+                pointed = {**row, **dict.fromkeys(names, new)}
                 del rows[key]
                 moved = tuple(cast(Value, pointed[name]) for name in entity.key)
                 rows[moved or key] = pointed

@@ -130,3 +130,17 @@ def test_two_sources_that_contradict_each_other_are_caught():
     seen = [o for o in outcomes if o.fault.operator == "contradiction"]
     assert seen
     assert all(o.is_as_it_should for o in seen)
+
+
+def test_a_log_of_many_types_follows_an_entity_that_got_another_number():
+    body = TIGHT.replace(
+        "answer:",
+        "  - id: logged\n    create: log\n"
+        '    where: it.what == "item" and any(i.id == it.n for i in created.item)\nanswer:',
+    )
+    logged = {**AFTER, "log": [*BEFORE["log"], {"what": "item", "n": 4}]}
+    found = mutate([reference(body, after=logged)], 0, {})
+    renumbered = [o for o in found.outcomes if o.fault.operator == "other-id"]
+    assert [o.clause for o in renumbered] == [""]
+    assert renumbered[0].is_as_it_should
+    assert found.survivors == ()
