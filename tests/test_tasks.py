@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.agents.command import CommandAgent
-from statediff.evaluate import load_contract
+from statediff.evaluate import load_contract, replay
 from statediff.harness import Hooks, TrialPlan, run_trial
 from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
@@ -45,15 +45,15 @@ def running(tmp_path_factory: pytest.TempPathFactory):
         yield sandbox
 
 
-@pytest.mark.parametrize(("folder", "case"), CASES)
-def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path, folder, case):
+def tried(running, tmp_path, folder, case):
+    """The trial of one case, live."""
     contract = load_contract(folder.contract)
     sandbox = running(contract.content.sandbox)
     hooks = Hooks()
     if "unplug" in case:
         hooks = Hooks(before_capture_after=lambda unplugged: unplugged.unplug(case["unplug"]))
     agent = CommandAgent((sys.executable, str(folder.agent(case["agent"]))), 30.0)
-    trial = run_trial(
+    return run_trial(
         sandbox,
         contract,
         agent,
@@ -62,8 +62,13 @@ def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path,
         store=MemoryChunks(),
         hooks=hooks,
     )
-    judgement = trial.evaluated.judgement
+
+
+@pytest.mark.parametrize(("folder", "case"), CASES)
+def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path, folder, case):
+    trial = tried(running, tmp_path, folder, case)
     assert trial.observed.run.error is None, trial.observed.run.stderr.text
+    judgement = trial.evaluated.judgement
     assert judgement.verdict.value == case["verdict"]
     wrong = [f for f in judgement.findings if f.truth is not Truth.HOLDS]
     if judgement.verdict is Verdict.MATCH:
@@ -73,6 +78,17 @@ def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path,
         wrong = [f for f in wrong if f.truth is Truth.FAILS][:1]
     found = [(f.stage.value, f.clause, f.code) for f in wrong]
     assert (case["stage"], case["clause"], case["code"]) in found
+
+
+@pytest.mark.parametrize("agent", ["alters", "only_refunded", "as_text"])
+def test_what_became_of_a_column_that_was_not_there_replays_from_the_bundle(
+    running, tmp_path, agent
+):
+    (folder,) = (f for f in contract_folders() if f.name == "shop/add-and-backfill-column")
+    done = tried(running, tmp_path, folder, {"agent": agent}).evaluated
+    assert replay(done.bundle).verdict is done.judgement.verdict
+    expected = Verdict.MATCH if agent == "alters" else Verdict.DIVERGE
+    assert done.judgement.verdict is expected
 
 
 def test_every_pack_has_four_tasks_and_together_they_call_for_every_class_of_action():

@@ -72,6 +72,10 @@ class FieldRefinement(Part):
     to: TypeName | None = None
     immutable: Flag | None = None
     nullable: Flag | None = None
+    optional: Annotated[
+        bool,
+        Described(description="true if the column may be missing: absent until it is added"),
+    ] = False
 
 
 class EntityRefinement(Part):
@@ -170,6 +174,14 @@ def _standing_alone(document: Document, content: StateSchemaDocument) -> Iterato
                     f"expected a zone of the time zone database, found `{field.zone}`",
                     code="unknown-zone",
                     hint="e.g. UTC or Europe/Paris",
+                )
+            if field.optional and field.type is None:
+                yield document.problem(
+                    (*at, "fields", field_name, "optional"),
+                    f"expected `type` with `optional`, found none for `{name}.{field_name}`: "
+                    "no catalogue says what a column holds that is not there",
+                    code="missing-type",
+                    hint="e.g. `type: int`",
                 )
         if entity.key not in (None, "none") and len(set(entity.key or ())) < len(entity.key or ()):
             yield document.problem(
@@ -273,6 +285,7 @@ class _Refinement:
     def _entity(
         self, name: str, entity: EntityRefinement, found: EntityType, renamed: Mapping[str, str]
     ) -> EntityType:
+        found = _with_optional(entity, found)
         logical = self._columns(name, entity, found)
         fields = tuple(
             self._field(name, logical[f.name], entity.fields.get(logical[f.name]), f, renamed)
@@ -428,6 +441,18 @@ class _Refinement:
                     )
                 elif aim is not None and aim.key is not None:
                     self._problem((target.name, "key"), message, "wrong-key")
+
+
+def _with_optional(entity: EntityRefinement, found: EntityType) -> EntityType:
+    """The type with the optional columns that the catalogue lacks; their values are absent."""
+    present = {f.source_column for f in found.fields}
+    told = [(field.column or name, field) for name, field in entity.fields.items()]
+    added = tuple(
+        Field(column, Kind(field.type), column=column)
+        for column, field in told
+        if field.optional and field.type is not None and column not in present
+    )
+    return replace(found, fields=found.fields + added)
 
 
 def _pointing(field: Field, renamed: Mapping[str, str]) -> Field:
