@@ -1,4 +1,4 @@
-"""Writes docs/reference.md and docs/lint.md from the code: `python docs/build_reference.py`.
+"""Writes reference.md, lint.md, packs.md and examples.md: `python docs/build_reference.py`.
 
 A test fails when they lag. Finding codes are listed in docs/findings.md, which has a test of its
 own against the code; the reference takes them from there.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
+
+from ruamel.yaml import YAML
 
 from statediff.contract.functions import FUNCTIONS
 from statediff.contract.jsonschema import contract_schema, state_schema_schema
@@ -166,7 +169,68 @@ def packs() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: Final = {"reference.md": reference, "lint.md": lint, "packs.md": packs}
+def blocks(lines: list[str], indent: str) -> list[list[str]]:
+    """The lines cut where an entry begins; comments before an entry are its own."""
+    found: list[list[str]] = []
+    comments: list[str] = []
+    for line in lines:
+        if line.startswith(f"{indent}#") or not line.strip():
+            comments.append(line)
+        elif line.startswith(indent) and not line.startswith(indent + " "):
+            found.append([*comments, line])
+            comments = []
+        else:
+            found[-1] += [*comments, line]
+            comments = []
+    return found
+
+
+def excerpt(text: str, show: list[str]) -> str:
+    """The lines of a contract file that hold these keys, or these clauses of them."""
+    keys = {
+        next(line for line in block if line[:1].isalpha()).partition(":")[0]: block
+        for block in blocks(text.splitlines(), "")
+    }
+    wanted: dict[str, list[str]] = {}
+    for name in show:
+        key, _, clause = name.partition("/")
+        wanted.setdefault(key, [])
+        wanted[key] += [clause] if clause else []
+    lines: list[str] = []
+    for key, clauses in wanted.items():
+        at = next(i for i, line in enumerate(keys[key]) if line.startswith(key))
+        head, *rest = keys[key][at:]
+        listed = blocks(rest, "  ")
+        named = {m[1]: b for b in listed if (m := re.search(r"\bid: ([\w-]+)", "\n".join(b)))}
+        chosen = [named[clause] for clause in clauses] if clauses else listed
+        lines += [*([""] if lines else []), head]
+        lines += [line for block in chosen for line in block if line.strip()]
+    return "\n".join(lines)
+
+
+def examples() -> str:
+    """docs/examples.md."""
+    told = YAML(typ="safe").load(DOCS / "examples" / "told.yaml")
+    lines = [HEAD, "# Twelve tasks, and the contracts that judge them", ""]
+    lines += [
+        "For each task the part of its contract that carries it, as it stands in the file. What a",
+        "pattern and an expression mean is told in [contract.md](contract.md); every change that",
+        "nothing in the file explains is a violation.",
+    ]
+    for task in told:
+        folder = DOCS.parent / task["contract"]
+        contract = (folder / "contract.yaml").read_text(encoding="utf-8")
+        name = task["contract"].removeprefix("contracts/").removeprefix("docs/")
+        link = f"../{task['contract']}".removeprefix("../docs/")
+        lines += ["", f"## {task['kind']}", "", f"Judged by [`{name}`]({link})."]
+        lines += [*wrap(task["hard"], 100), ""]
+        lines += ["```yaml", excerpt(contract, task["show"]), "```", "", *wrap(task["does"], 100)]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Final = {
+    "reference.md": reference, "lint.md": lint, "packs.md": packs, "examples.md": examples,
+}  # fmt: skip
 
 
 def main() -> None:

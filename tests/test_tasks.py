@@ -3,7 +3,7 @@
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.evaluate import load_contract
+from statediff.evaluate import load_contract, replay
 from statediff.meta.cases import read_cases
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
@@ -28,8 +28,8 @@ def running(tmp_path_factory: pytest.TempPathFactory):
 @pytest.mark.parametrize(("folder", "case"), CASES)
 def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path, folder, case):
     trial = try_agent(running, folder, case["agent"], tmp_path / "t", case.get("unplug", ""))
-    judgement = trial.evaluated.judgement
     assert trial.observed.run.error is None, trial.observed.run.stderr.text
+    judgement = trial.evaluated.judgement
     assert judgement.verdict.value == case["verdict"]
     wrong = [f for f in judgement.findings if f.truth is not Truth.HOLDS]
     if judgement.verdict is Verdict.MATCH:
@@ -39,6 +39,17 @@ def test_every_agent_of_a_task_gets_the_verdict_its_cases_say(running, tmp_path,
         wrong = [f for f in wrong if f.truth is Truth.FAILS][:1]
     found = [(f.stage.value, f.clause, f.code) for f in wrong]
     assert (case["stage"], case["clause"], case["code"]) in found
+
+
+@pytest.mark.parametrize("agent", ["alters", "only_refunded", "as_text"])
+def test_what_became_of_a_column_that_was_not_there_replays_from_the_bundle(
+    running, tmp_path, agent
+):
+    (folder,) = (f for f in contract_folders() if f.name == "shop/add-and-backfill-column")
+    done = try_agent(running, folder, agent, tmp_path / "t", "").evaluated
+    assert replay(done.bundle).verdict is done.judgement.verdict
+    expected = Verdict.MATCH if agent == "alters" else Verdict.DIVERGE
+    assert done.judgement.verdict is expected
 
 
 def test_every_pack_has_four_tasks_and_together_they_call_for_every_class_of_action():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from statediff.contract.schemafile import EntityRefinement, SchemaFile, load_schema_file, refine
+from statediff.contract.schemadocument import EntityRefinement
+from statediff.contract.schemafile import SchemaFile, load_schema_file, refine
 from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
 from statediff.sources.mail import MESSAGE
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from statediff.contract.document import ContractDocument
-from statediff.contract.schemafile import StateSchemaDocument
+from statediff.contract.schemadocument import StateSchemaDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

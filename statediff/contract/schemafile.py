@@ -14,99 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field as Described
-
 from statediff.contract.load import read_bytes
-from statediff.contract.parts import Identifier, Part, TypeName, Version
 from statediff.contract.reader import Document, NodePath, read_document
+from statediff.contract.schemadocument import (
+    EntityRefinement,
+    FieldRefinement,
+    StateSchemaDocument,
+)
 from statediff.contract.shape import did_you_mean, shaped
 from statediff.errors import ContractError, Problem
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
-
-FieldName = Annotated[
-    str,
-    Described(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$",
-        description="the name of a field (letters, digits and `_`)",
-    ),
-]
-OwnName = Annotated[
-    str,
-    Described(
-        min_length=1, max_length=200, description="the source's own name, at most 200 characters"
-    ),
-]
-KindName = Literal[
-    "bool",
-    "int",
-    "decimal",
-    "float",
-    "text",
-    "bytes",
-    "timestamp",
-    "local_timestamp",
-    "date",
-    "list",
-    "map",
-    "any",
-]
-Flag = Annotated[bool, Described(description="true or false")]
-
-
-class FieldRefinement(Part):
-    """One field: what the source calls it, and what the catalogue does not say about it."""
-
-    column: OwnName | None = None
-    type: KindName | None = None
-    zone: Annotated[
-        str | None,
-        Described(
-            min_length=1,
-            max_length=100,
-            description="the zone of a timestamp stored without one, e.g. Europe/Paris",
-        ),
-    ] = None
-    to: TypeName | None = None
-    immutable: Flag | None = None
-    nullable: Flag | None = None
-
-
-class EntityRefinement(Part):
-    """One entity type: its table, key and fields. What is left out, the catalogue decides."""
-
-    table: OwnName | None = None
-    source: Identifier | None = None
-    optional: Annotated[
-        bool, Described(description="true if a source may lack the table, else false")
-    ] = False
-    key: Annotated[
-        Literal["none"] | Annotated[tuple[FieldName, ...], Described(min_length=1)] | None,
-        Described(description="a list of field names, or `none` for rows without a key"),
-    ] = None
-    association: Flag | None = None
-    keys_reused: Flag | None = None
-    deleted_when: FieldName | None = None
-    made_by: Literal["system", "user"] | None = None
-    fields: Annotated[
-        dict[FieldName, FieldRefinement],
-        Described(
-            default_factory=dict, description="a mapping of field names to what is known of them"
-        ),
-    ]
-
-
-class StateSchemaDocument(Part):
-    """A state schema: logical entity types laid over the tables of one or several sources."""
-
-    schema_: Annotated[Identifier, Described(alias="schema")]
-    version: Version
-    entities: Annotated[
-        dict[TypeName, EntityRefinement],
-        Described(min_length=1, description="a mapping of entity types to their tables and fields"),
-    ]
 
 
 @dataclass(frozen=True)
@@ -170,6 +89,14 @@ def _standing_alone(document: Document, content: StateSchemaDocument) -> Iterato
                     f"expected a zone of the time zone database, found `{field.zone}`",
                     code="unknown-zone",
                     hint="e.g. UTC or Europe/Paris",
+                )
+            if field.optional and field.type is None:
+                yield document.problem(
+                    (*at, "fields", field_name, "optional"),
+                    f"expected `type` with `optional`, found none for `{name}.{field_name}`: "
+                    "no catalogue says what a column holds that is not there",
+                    code="missing-type",
+                    hint="e.g. `type: int`",
                 )
         if entity.key not in (None, "none") and len(set(entity.key or ())) < len(entity.key or ()):
             yield document.problem(
@@ -273,6 +200,7 @@ class _Refinement:
     def _entity(
         self, name: str, entity: EntityRefinement, found: EntityType, renamed: Mapping[str, str]
     ) -> EntityType:
+        found = _with_optional(entity, found)
         logical = self._columns(name, entity, found)
         fields = tuple(
             self._field(name, logical[f.name], entity.fields.get(logical[f.name]), f, renamed)
@@ -428,6 +356,18 @@ class _Refinement:
                     )
                 elif aim is not None and aim.key is not None:
                     self._problem((target.name, "key"), message, "wrong-key")
+
+
+def _with_optional(entity: EntityRefinement, found: EntityType) -> EntityType:
+    """The type with the optional columns that the catalogue lacks; their values are absent."""
+    present = {f.source_column for f in found.fields}
+    told = [(field.column or name, field) for name, field in entity.fields.items()]
+    added = tuple(
+        Field(column, Kind(field.type), column=column)
+        for column, field in told
+        if field.optional and field.type is not None and column not in present
+    )
+    return replace(found, fields=found.fields + added)
 
 
 def _pointing(field: Field, renamed: Mapping[str, str]) -> Field:

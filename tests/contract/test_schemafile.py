@@ -138,6 +138,15 @@ def test_names_can_be_exchanged():
     assert schema.by_name["payment"].by_name["order_id"].reference == "orders"
 
 
+def test_an_optional_column_is_a_field_whether_it_is_there_or_not():
+    added = refined(HEAD + "  log: {fields: {why: {column: reason, type: text, optional: true}}}\n")
+    assert [f.name for f in added.by_name["log"].fields] == ["order_id", "at", "why"]
+    assert added.by_name["log"].by_name["why"] == Field("why", Kind.TEXT, column="reason")
+    there = refined(HEAD + "  log: {fields: {at: {type: text, optional: true}}}\n")
+    assert [f.name for f in there.by_name["log"].fields] == ["order_id", "at"]
+    assert there.by_name["log"].by_name["at"].kind is Kind.TEXT
+
+
 def test_entities_of_another_source_are_skipped_but_can_be_referred_to():
     text = HEAD + "  orders: {fields: {payment_id: {to: message}}}\n  message: {source: outbox}\n"
     assert refined(text).by_name["orders"].by_name["payment_id"].reference == "message"
@@ -188,6 +197,15 @@ def test_entities_of_another_source_are_skipped_but_can_be_referred_to():
         ),
         ("  customers: {key: [id, email]}\n", [("wrong-key", 4, 20)]),
         ("  log: {table: log}\n  log: {table: orders}\n", [("duplicate-key", 5, 3)]),
+        ("  log: {fields: {x: {optional: true}}}\n", [("missing-type", 4, 32)]),
+        (
+            "  log: {fields: {at: {column: x, type: int, optional: true}}}\n",
+            [("name-clash", 4, 18)],
+        ),
+        (
+            "  log: {fields: {x: {type: int, optional: true}, y: {column: x}}}\n",
+            [("column-twice", 4, 62)],
+        ),
     ],
 )
 def test_what_contradicts_the_catalogue_or_itself_is_refused_where_it_stands(entities, expected):

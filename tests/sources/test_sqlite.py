@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.store import DiskChunks
+from statediff.contract.schemafile import parse_schema_file, refine
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
 from statediff.model.values import ABSENT, Unobserved, same
@@ -360,6 +361,30 @@ def test_a_dropped_table_is_complete_and_empty(tmp_path):
     assert after.tables["t"].enumeration.is_complete
     assert after.tables["t"].row_count == 0
     assert ("t",) not in dict(rows(after, "db.table"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "stored"), [("INTEGER", 7), ("TEXT", "7")], ids=["as promised", "otherwise"]
+)
+def test_an_optional_column_is_absent_until_it_is_added_and_keeps_its_kind(
+    tmp_path, declared, stored
+):
+    text = (
+        b"schema: s\nversion: 1.0.0\nentities:\n  t: {fields: {n: {type: int, optional: true}}}\n"
+    )
+    refined = refine(parse_schema_file(text, "s.yaml"), "db")
+    path = made(
+        tmp_path / "a.db", "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)"
+    )
+    before = state_of(path, refine=refined)
+    assert rows(before, "t") == [((1,), {"id": 1, "n": ABSENT})]
+    made(path, f"ALTER TABLE t ADD COLUMN N {declared}")
+    added = state_of(path, before, refined)
+    assert rows(added, "t") == [((1,), {"id": 1, "n": None})]
+    made(path, "UPDATE t SET n = 7")
+    after = state_of(path, before, refined)
+    assert rows(after, "t") == [((1,), {"id": 1, "n": stored})]
+    assert after.schema.by_name["t"].by_name["n"].kind is Kind.INT
 
 
 def test_a_table_whose_key_column_is_gone_is_unobserved(tmp_path):

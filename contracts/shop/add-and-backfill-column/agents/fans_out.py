@@ -1,0 +1,18 @@
+"""Faulty: joins refunds with lines, so that a refund counts once for every line."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as shop
+
+with shop.database() as db:
+    db.execute("ALTER TABLE orders ADD COLUMN refunded_cents INTEGER")
+    db.execute(
+        "UPDATE orders SET refunded_cents ="
+        " (SELECT coalesce(sum(cents), 0) FROM refunds JOIN order_lines USING (order_id)"
+        " WHERE order_id = orders.id)"
+    )
+    shop.log("add_column", "conditional-update", {"table": "orders", "column": "refunded_cents"})
+    count, total = db.execute("SELECT count(*), sum(refunded_cents) FROM orders").fetchone()
+shop.answer(orders=count, refunded_cents=total)

@@ -1,0 +1,72 @@
+"""docs/examples.md: twelve kinds of task, in lines that stand in the contracts that judge them."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from statediff.cli.main import run
+from statediff.contract.load import load_document
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "examples.md").read_text(encoding="utf-8")
+TOLD = YAML(typ="safe").load(DOCS / "examples" / "told.yaml")
+EXCHANGE = DOCS / "examples" / "exchange-from-either"
+
+
+def test_twelve_kinds_of_task_are_told_each_with_its_own_contract() -> None:
+    sections = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert sections == [task["kind"] for task in TOLD]
+    assert len(set(sections)) == len({task["contract"] for task in TOLD}) == 12
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert len(links) > 12
+    assert [link for link in links if not (DOCS / link).exists()] == []
+
+
+@pytest.mark.parametrize("task", TOLD, ids=lambda task: task["kind"])
+def test_what_is_shown_stands_in_the_contract_and_is_no_other_clause(task: dict[str, str]) -> None:
+    path = ROOT / task["contract"] / "contract.yaml"
+    load_document(path)
+    section = PAGE.partition(f"## {task['kind']}\n")[2].partition("\n## ")[0]
+    (shown,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    whole = YAML(typ="safe").load(path)
+    for key, part in YAML(typ="safe").load(shown).items():
+        if any(name.startswith(f"{key}/") for name in task["show"]):
+            ids = {name.partition("/")[2] for name in task["show"] if name.startswith(f"{key}/")}
+            assert {clause["id"] for clause in part} == ids
+            assert all(clause in whole[key] for clause in part)
+        else:
+            assert part == whole[key]
+    text = path.read_text(encoding="utf-8")
+    assert all(f"{line}\n" in text for line in shown.splitlines())
+
+
+def test_a_clause_that_the_contract_lacks_is_not_made_up() -> None:
+    excerpt = runpy.run_path(str(DOCS / "build_reference.py"))["excerpt"]
+    with pytest.raises(KeyError, match="gone"):
+        excerpt("require:\n  - {id: there, create: note}\n", ["require/gone"])
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        ("from-north", "MATCH"), ("from-south", "MATCH"),
+        ("before", "DIVERGE"), ("both", "DIVERGE"), ("mixed", "DIVERGE"), ("unsent", "DIVERGE"),
+    ],
+)  # fmt: skip
+def test_an_exchange_from_either_warehouse_is_right_and_no_mixture_is(
+    after: str, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = ["--before", str(EXCHANGE / "before.json"), "--after", str(EXCHANGE / f"{after}.json")]
+    code = run(["judge", str(EXCHANGE / "contract.yaml"), *tables, "--json"])
+    assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+    assert code == (0 if verdict == "MATCH" else 1)
