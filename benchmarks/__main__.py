@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks import clauses, diff, trial
+from benchmarks import clauses, diff, packs, trial
 
 if __name__ == "__main__":
     trial.main()
+    packs.main()
     clauses.main()
     diff.main()

@@ -125,14 +125,10 @@ def test_two_sandboxes_have_the_same_base(sandbox, tmp_path):
     assert digests[0] == digests[1]
 
 
-def test_reset_and_verify_stay_within_tens_of_milliseconds(sandbox):
-    times = []
+def test_reset_after_reset_is_proven_again(sandbox):
     for _ in range(5):
-        began = time.perf_counter()
         sandbox.reset()
         assert sandbox.verify(clock).ok
-        times.append(time.perf_counter() - began)
-    assert min(times) < 0.05
 
 
 def write(path: Path, text: str) -> None:
