@@ -222,10 +222,12 @@ def test_an_open_write_transaction_is_waited_for_and_then_named(sandbox):
 def test_settle_ends_as_soon_as_the_transaction_does(sandbox):
     agent = sqlite3.connect(database_of(sandbox), isolation_level=None, check_same_thread=False)
     agent.execute("BEGIN IMMEDIATE")
-    threading.Timer(0.1, lambda: agent.execute("COMMIT")).start()
+    committing = threading.Timer(0.1, lambda: agent.execute("COMMIT"))
+    committing.start()
     began = time.monotonic()
     assert sandbox.settle(clock, wait_seconds=5).unsettled == ()
     assert time.monotonic() - began < 2
+    committing.join()  # the lock is gone before the call has returned
     agent.close()
 
 
