@@ -122,7 +122,10 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process(
 ) -> None:
     marker = tmp_path / "begun"
     program = tmp_path / "agent.sh"
-    program.write_text(f"#!/bin/sh\nif [ -e {marker} ]; then exec sleep 61.5; fi\ntouch {marker}\n")
+    nap = f"61.{os.getpid()}{number.value}"  # told from the other's, which may run beside it
+    program.write_text(
+        f"#!/bin/sh\nif [ -e {marker} ]; then exec sleep {nap}; fi\ntouch {marker}\n"
+    )
     program.chmod(0o755)
     with subprocess.Popen(
         [*PROGRAM, "run", TASK, "--agent-cmd", str(program), "-k", "3", "--json"],
@@ -131,7 +134,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process(
     ) as process:  # fmt: skip
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
-        wait_for(lambda: bool(sleepers()))
+        wait_for(lambda: bool(sleepers(nap)))
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -140,11 +143,11 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process(
     assert (summary["scheduled"], summary["DIVERGE"], summary["not_run"]) == (3, 1, 2)
     assert summary["interrupted"] is True
     assert b"Traceback" not in err
-    wait_for(lambda: not group(process.pid) and not sleepers())
+    wait_for(lambda: not group(process.pid) and not sleepers(nap))
 
 
 def wait_for(condition: object) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -163,11 +166,12 @@ def group(session: int) -> list[str]:
     return found
 
 
-def sleepers() -> list[str]:
+def sleepers(nap: str) -> list[str]:
+    """The processes that sleep for so long."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if entry.read_bytes() == b"sleep\x0061.5\x00":
+            if entry.read_bytes() == b"sleep\0%s\0" % nap.encode():
                 found.append(entry.parent.name)
         except OSError:
             continue
