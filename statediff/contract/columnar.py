@@ -166,8 +166,11 @@ def summarized(of: Plan, columns: Columns, fields: tuple[str, ...], name: str) -
 def _joined(a: Partial, b: Partial) -> Partial:
     if not (a.count and b.count):
         return a if a.count else b
-    least: Any = min(a.least, b.least) if a.least is not None else None  # type: ignore[type-var]
-    greatest: Any = max(a.greatest, b.greatest) if a.least is not None else None  # type: ignore[type-var]
+    least: Any = None
+    greatest: Any = None
+    if a.least is not None:  # both are of one column, and so of one ordered kind
+        least = min(a.least, b.least)  # type: ignore[type-var]  # of one ordered kind
+        greatest = max(a.greatest, b.greatest)  # type: ignore[type-var]  # as above
     return Partial(a.count + b.count, a.total + b.total, least, greatest)
 
 

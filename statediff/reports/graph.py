@@ -202,7 +202,7 @@ def _links(
                 continue
             to = delta_id(target, (value,), "")  # type: ignore[arg-type]  # a value, just checked
             if at in names or to in names:
-                key = show_key((value,))  # type: ignore[arg-type]
+                key = show_key((value,))  # type: ignore[arg-type]  # as above
                 found.setdefault((at, field, to), _Link(at, field, to, f"{target} {key}"))
     inward = [link for link in found.values() if link.start not in names]
     yield from (link for link in found.values() if link.start in names)
