@@ -25,6 +25,7 @@ from statediff.contract.syntax import (
     Node,
     Not,
     Or,
+    PartOf,
     Variable,
 )
 from statediff.model.values import Map, Value
@@ -50,10 +51,10 @@ def written(node: Node) -> str:
             return f"{written(collection)}[{', '.join(written(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
             return ".".join((written(holder), name, *part))
-        case Follow(reference=reference):
-            return written(reference)
-        case Canonical(child=child):
-            return written(child)
+        case PartOf(whole=whole, name=name):
+            return f"{written(whole)}.{name}"
+        case Follow(reference=inner) | Canonical(child=inner):
+            return written(inner)
         case Compare(op=op, left=left, right=right):
             return f"{written(left)} {op} {written(right)}"
         case And(parts=parts):

@@ -11,6 +11,8 @@ import pytest
 from statediff.cli.trials import base_state, embedded
 from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
 from statediff.contract.reader import read_document
+from statediff.contract.syntax import ANY, AnswerOf, PartOf
+from statediff.contract.written import written
 from statediff.errors import ContractError, Problem
 from statediff.evaluate import parse_contract
 from statediff.evaluate.linting import lint
@@ -362,3 +364,8 @@ def test_linting_is_deterministic_and_sorted(shop: Capture) -> None:
     first = found(text, shop)
     assert first == found(text, shop)
     assert [(p.line, p.column) for p in first] == sorted((p.line, p.column) for p in first)
+
+
+def test_a_part_of_an_answer_is_written_as_the_contract_says_it() -> None:
+    part = PartOf(ANY, 0, AnswerOf(ANY, 0, "plan"), "tool")
+    assert written(part) == "answer.plan.tool"
