@@ -20,6 +20,7 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 FIRST = CHECKOUT / "docs" / "first-contract.md"
+SEALING = CHECKOUT / "docs" / "sealing.md"
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +28,7 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("document", [README, CLI, FIRST], ids=lambda d: d.name)
+@pytest.mark.parametrize("document", [README, CLI, FIRST, SEALING], ids=lambda d: d.name)
 def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):

@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
 
 BundleArgument = Annotated[
-    Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's that holds one.")
+    Path,
+    typer.Argument(
+        metavar="BUNDLE", help="A bundle's folder, a trial's that holds one, or a sealed copy."
+    ),
+]
+TrustOption = Annotated[
+    Path | None,
+    typer.Option("--trust", metavar="FILE", help="For a sealed copy: whose keys count."),
 ]
 REPLAY = "statediff/replay/1"
 
 
-def show(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
+def show(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag = False) -> int:
     """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
     from statediff.cli.output import emit, results, shown
 
-    found, folder = load_bundle(bundle)
+    found, folder = load_bundle(bundle, trust)
     if as_json:
         from statediff.reports.plain import plain_judgement
 
@@ -34,14 +41,14 @@ def show(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
     return 0
 
 
-def replay(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
+def replay(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag = False) -> int:
     """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
     from statediff.cli.output import emit, results, shown
     from statediff.errors import BundleError, UsageError
     from statediff.evaluate import exit_code
     from statediff.evaluate import replay as decide_again
 
-    found, folder = load_bundle(bundle)
+    found, folder = load_bundle(bundle, trust)
     try:
         judgement = decide_again(found)
     except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
@@ -63,12 +70,17 @@ def replay(bundle: BundleArgument, as_json: JsonFlag = False) -> int:
     return exit_code([verdict])
 
 
-def load_bundle(path: Path) -> tuple[Bundle, Path]:
-    """The bundle at a path that a user named, and its folder."""
+def load_bundle(path: Path, trust: Path | None = None) -> tuple[Bundle, Path]:
+    """The bundle at a path that a user named, and its folder; a sealed copy is verified first."""
     from statediff.errors import BundleError, InputError, UsageError
     from statediff.evidence.package import load
+    from statediff.evidence.seal import is_sealed
     from statediff.model.values import printable
 
+    if is_sealed(path):
+        return _unsealed(path, trust), path
+    if trust is not None:
+        raise UsageError(f"{printable(str(path))}: is not sealed; --trust is for sealed copies")
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
@@ -78,3 +90,19 @@ def load_bundle(path: Path) -> tuple[Bundle, Path]:
         return load(folder), folder
     except InputError as error:
         raise BundleError(f"{printable(str(folder))}: {error}") from error
+
+
+def _unsealed(path: Path, trust: Path | None) -> Bundle:
+    from statediff.errors import BundleError, UsageError
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.seal import load, opened
+    from statediff.evidence.verify import Rejected, verify
+    from statediff.model.values import printable
+
+    name = printable(str(path))
+    if trust is None:
+        raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
+    try:
+        return opened(verify(load(path).files, load_trust(trust)))
+    except Rejected as error:
+        raise BundleError(f"{name}: INVALID: {error}") from error

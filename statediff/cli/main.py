@@ -27,6 +27,7 @@ from statediff.cli import (
     running,
     sandboxes,
     schemas,
+    sealing,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -90,6 +91,10 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("fmt", formatting.fmt),
     ("show", bundles.show),
     ("replay", bundles.replay),
+    ("keygen", sealing.keygen),
+    ("sign", sealing.sign),
+    ("verify", sealing.verify),
+    ("redact", sealing.redact),
     ("report", reporting.report),
     ("open", reporting.open_report),
     ("schema", schemas.schema),

@@ -1,0 +1,187 @@
+"""A bundle's files cut into pieces that can be disclosed one by one, and put together again.
+
+Each file becomes one rest, at `name#`, and one piece for every element of the arrays named in
+`CUTS`, at `name#/pointer/number`. The rest is `[document, [[pointer, length], …]]`, the named
+arrays emptied; with every piece at hand the file comes out byte for byte.
+
+A piece's tier is the strictest of the tiers that the contract's `disclose` gives to the sources
+whose values can stand in it; what mixes sources (findings, the trace, the answer) counts as all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.errors import BundleError, NotReplayable
+from statediff.evidence.canonical import write
+from statediff.evidence.package import Bundle
+from statediff.evidence.verify import TIERS, Leaf
+
+Json = Any
+
+_EACH: Final = "*"
+CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "captures.json": (("before",), ("after",), ("enumerations", _EACH)),
+    "fragments.json": ((_EACH, "rows"), (_EACH, "scans", _EACH, "members")),
+    "judgement.json": (("clauses",), ("findings",), ("deltas",), ("hidden",), ("doubts",)),
+    "resolution.json": (("mappings", _EACH), ("doubts",)),
+    "trace.json": (("actions",),),
+}
+"""File → the arrays whose elements are pieces of their own, outer before inner."""
+_TEXTS: Final = (".yaml",)
+_OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
+"""Files without values of any source: what was asked for, and when."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece of a bundle: its tag `tier/kind`, its place and its JSON."""
+
+    tag: str
+    path: str
+    value: Json
+
+
+def pieces(bundle: Bundle) -> Iterator[Piece]:
+    """Every piece of the bundle, and a public summary that names no value of any source."""
+    tiers = _Tiers(bundle)
+    yield Piece("public/summary", "summary#", summary(bundle))
+    yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
+    for name, data in sorted(bundle.files.items()):
+        if name.endswith(_TEXTS):
+            text = data.decode("utf-8")
+            yield Piece(tiers.tag(name, None), f"{name}#", [text, []])
+            continue
+        rest, found = _cut(bundle.document(name), CUTS.get(name, ()))
+        lengths = [[pointer, len(values)] for pointer, values in found]
+        yield Piece(tiers.rest(name), f"{name}#", [rest, lengths])
+        for pointer, values in found:
+            for number, value in enumerate(values):
+                yield Piece(tiers.tag(name, value), f"{name}#{pointer}/{number}", value)
+
+
+def summary(bundle: Bundle) -> Json:
+    """What anybody may know: the verdict, and which clauses held. No value, no key, no sentence."""
+    judgement = bundle.document("judgement.json")
+    return {
+        "results": judgement["results"],
+        "clauses": [
+            {"clause": c["clause"], "stage": c["stage"], "truth": c["truth"]}
+            for c in judgement["clauses"]
+        ],
+        "codes": sorted({finding["code"] for finding in judgement["findings"]}),
+    }
+
+
+def joined(leaves: Iterable[Leaf]) -> Bundle:
+    """The bundle that these pieces make.
+
+    `NotReplayable` if one is missing, `BundleError` if one has no place.
+    """
+    at = {leaf.path: leaf.value for leaf in leaves}
+    at.pop("summary#", None)
+    rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
+    documents: dict[str, Json] = {}
+    try:
+        for path, (document, lengths) in rests.items():
+            for pointer, length in lengths:
+                values = [at.pop(f"{path}{pointer}/{number}") for number in range(length)]
+                _place(document, pointer, values)
+            documents[path.removesuffix("#")] = document
+        manifest = documents.pop("manifest.json")
+        missing = sorted(set(manifest["files"]) - set(documents))
+    except KeyError as error:
+        raise NotReplayable(f"this copy withholds {error.args[0]}") from None
+    except (TypeError, ValueError, IndexError) as error:
+        raise BundleError(f"the leaves contradict themselves: {error!r}") from error
+    if missing:
+        raise NotReplayable(f"this copy withholds {missing[0]}")
+    if at or sorted(documents) != sorted(manifest["files"]):
+        raise BundleError("the leaves hold more than the files of the bundle")
+    files = {
+        name: document.encode("utf-8") if name.endswith(_TEXTS) else write(document)
+        for name, document in documents.items()
+    }
+    return Bundle(manifest, files)
+
+
+def _cut(
+    document: Json, patterns: Iterable[tuple[str, ...]]
+) -> tuple[Json, list[tuple[str, list[Json]]]]:
+    rest = copy.deepcopy(document)
+    found: list[tuple[str, list[Json]]] = []
+    for pattern in patterns:
+        for pointer, array in list(_arrays(rest, pattern, "")):
+            found.append((pointer, list(array)))
+            array.clear()
+    return rest, found
+
+
+def _arrays(
+    value: Json, pattern: tuple[str, ...], pointer: str
+) -> Iterator[tuple[str, list[Json]]]:
+    if not pattern:
+        if isinstance(value, list):
+            yield pointer, value
+        return
+    first, *others = pattern
+    if first != _EACH:
+        if isinstance(value, dict) and first in value:
+            yield from _arrays(value[first], tuple(others), f"{pointer}/{first}")
+        return
+    for number, each in enumerate(value):
+        yield from _arrays(each, tuple(others), f"{pointer}/{number}")
+
+
+def _place(document: Json, pointer: str, values: list[Json]) -> None:
+    place = document
+    for step in pointer.split("/")[1:]:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    if place != [] or not isinstance(place, list):
+        raise ValueError(f"{pointer} is no emptied array")
+    place.extend(values)
+
+
+class _Tiers:
+    """Who may see which piece, by the contract's `disclose` of each source."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        schema = bundle.document("schema.json")
+        keeping = bundle.manifest["keeping"]
+        self._of_source = {
+            source: keeping.get(source, {}).get("disclose", TIERS[-1])
+            for source, _types in schema["sources"]
+        }
+        self._of_type = {
+            name: _strictest(
+                self._of_source[source] for source, types in schema["sources"] if name in types
+            )
+            for _source, types in schema["sources"]
+            for name in types
+        }
+        self._mixed = _strictest([*self._of_source.values(), "reviewer"])
+
+    def rest(self, name: str) -> str:
+        """The tag of what is left of a cut file: lengths, and whatever is not cut."""
+        return self.tag(name, None)
+
+    def tag(self, name: str, value: Json) -> str:
+        kind = name.partition(".")[0]
+        if name in _OPEN:
+            return f"reviewer/{kind}"
+        tier = self._mixed
+        match value:
+            case {"reading": {"source": str(source)}}:
+                tier = self._of_source.get(source, self._mixed)
+            case {"type": str(of)} | [_, str(of), [_, _]]:
+                tier = self._of_type.get(of, self._mixed)
+            case _:
+                pass
+        return f"{_strictest([tier, 'reviewer'])}/{kind}"
+
+
+def _strictest(tiers: Iterable[str]) -> str:
+    return TIERS[max((TIERS.index(tier) for tier in tiers), default=len(TIERS) - 1)]

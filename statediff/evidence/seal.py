@@ -1,0 +1,212 @@
+"""Sealing a bundle, taking pieces out of the copy, and opening what is left of it.
+
+The copies for the public, for reviewers and for auditors carry the same manifest and the same
+envelope; they differ only in which leaves they disclose. A copy is made by replacing leaves by
+their hashes, which needs no key.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import io
+import os
+import stat
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.errors import BundleError, NotReplayable, StorageError
+from statediff.evidence import verify as v
+from statediff.evidence.cuts import joined, pieces
+from statediff.evidence.package import Bundle
+
+SEED_BYTES: Final = 32
+_SALT_BYTES: Final = 16
+_FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+
+Sign = Callable[[bytes], bytes]
+"""The Ed25519 signature over some bytes."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A copy of a sealed bundle: its three files by name."""
+
+    files: Mapping[str, bytes]
+
+    def archive(self) -> bytes:
+        """The files as a zip: stored, in order, undated; the same bytes for the same files."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for name in v.FILES:
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), self.files[name])
+        return buffer.getvalue()
+
+
+def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sign) -> Sealed:
+    """The bundle with every leaf disclosed, sealed by `sign` under the public key `key`.
+
+    `seed` is fresh for each bundle (32 random bytes): whoever knows it can try values against the
+    hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
+    """
+    if len(seed) != SEED_BYTES:
+        raise ValueError(f"a seed has {SEED_BYTES} bytes")
+    leaves = [
+        v.Leaf(piece.tag, _salt(seed, piece.tag, piece.path), piece.path, piece.value)
+        for piece in pieces(bundle)
+    ]
+    encoded = sorted((v.leaf_hash(data), data) for data in map(v.leaf_bytes, leaves))
+    tree = {
+        "leaves": len(encoded),
+        "root": v.root([digest for digest, _ in encoded]),
+        "tags": dict(sorted(Counter(leaf.tag for leaf in leaves).items())),
+    }
+    facts = {name: bundle.manifest[name] for name in _FACTS}
+    manifest = v.canonical(
+        {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
+    )
+    payload = v.statement(manifest)
+    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
+    envelope = {"payload": _text(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
+    return Sealed({
+        "envelope.json": v.canonical(envelope),
+        "leaves.json": v.leaves_file([data for _, data in encoded], ()),
+        "manifest.json": manifest,
+    })  # fmt: skip
+
+
+def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool]) -> Sealed:
+    """The copy without the leaves that `keep` refuses, under the same manifest and envelope.
+
+    `verified` is what `verify` found in `sealed`.
+    """
+    kept: list[tuple[bytes, bytes]] = []
+    gone = list(_withheld(sealed))
+    for leaf in verified.leaves:
+        data = v.leaf_bytes(leaf)
+        digest = v.leaf_hash(data)
+        if keep(leaf):
+            kept.append((digest, data))
+        else:
+            gone.append(digest.hex())
+    leaves = v.leaves_file([data for _, data in sorted(kept)], sorted(gone))
+    return Sealed({**sealed.files, "leaves.json": leaves})
+
+
+def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
+    """Whether a leaf may be seen at a tier."""
+    rank = v.TIERS.index(tier)
+    return lambda leaf: v.TIERS.index(leaf.tier) <= rank
+
+
+def opened(verified: v.Verified) -> Bundle:
+    """The bundle that was sealed, to be replayed. `NotReplayable` if this copy withholds parts.
+
+    `BundleError` if the manifest states other facts than the bundle, or its summary differs.
+    """
+    if verified.withheld:
+        tags = ", ".join(f"{count} {tag}" for tag, count in verified.withheld.items())
+        raise NotReplayable(f"this copy withholds leaves that the decision rests on: {tags}")
+    bundle = joined(verified.leaves)
+    _check(bundle)
+    for name in _FACTS:
+        if verified.manifest[name] != bundle.manifest.get(name):
+            raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
+    expected = {piece.path: (piece.tag, piece.value) for piece in pieces(bundle)}
+    if expected != {leaf.path: (leaf.tag, leaf.value) for leaf in verified.leaves}:
+        raise BundleError("leaves.json: the bundle would be cut into other pieces")
+    return bundle
+
+
+def save(sealed: Sealed, path: Path) -> None:
+    """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten."""
+    try:
+        if path.suffix == ".zip":
+            with path.open("xb") as file:
+                file.write(sealed.archive())
+            return
+        path.mkdir(parents=True)
+        for name, data in sealed.files.items():
+            (path / name).write_bytes(data)
+    except FileExistsError:
+        raise StorageError(f"{path} exists already; nothing is overwritten") from None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> Sealed:
+    """The copy at `path`, a folder or a zip, not yet verified. `BundleError` if it is neither."""
+    try:
+        if path.is_dir():
+            return _from_folder(path)
+        return _from_archive(_bytes(path))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether `path` looks like a sealed bundle: a zip, or a folder with an envelope."""
+    return (path.is_file() and path.suffix == ".zip") or (path / "envelope.json").exists()
+
+
+def _from_folder(path: Path) -> Sealed:
+    names = sorted(entry.name for entry in os.scandir(path))
+    if names != list(v.FILES):
+        raise BundleError(f"{path}: a sealed bundle has exactly {', '.join(v.FILES)}")
+    return Sealed({name: _bytes(path / name) for name in names})
+
+
+def _from_archive(data: bytes) -> Sealed:
+    """Nothing is extracted: what is not byte for byte what we would write is refused."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if [entry.filename for entry in entries] != list(v.FILES) or any(
+                entry.compress_type != zipfile.ZIP_STORED or entry.file_size > len(data)
+                for entry in entries
+            ):
+                raise BundleError(f"the zip does not hold exactly {', '.join(v.FILES)}, stored")
+            sealed = Sealed({entry.filename: archive.read(entry) for entry in entries})
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise BundleError(f"not a zip as statediff writes it: {error}") from error
+    if sealed.archive() != data:
+        raise BundleError("not a zip as statediff writes it: the bytes differ")
+    return sealed
+
+
+def _bytes(path: Path) -> bytes:
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise BundleError(f"{path}: expected a regular file")
+    if status.st_size > v.MAX_BYTES:
+        raise BundleError(f"{path}: {status.st_size} bytes are more than a bundle may have")
+    return path.read_bytes()
+
+
+def _check(bundle: Bundle) -> None:
+    digests: Any = bundle.manifest["files"]
+    for name, data in bundle.files.items():
+        if hashlib.sha256(data).hexdigest() != digests[name]:
+            raise BundleError(f"{name}: its digest is not the one in the sealed manifest")
+
+
+def _withheld(sealed: Sealed) -> Sequence[str]:
+    document: Any = v.parse(sealed.files["leaves.json"], "leaves.json")
+    found: list[str] = document["withheld"]
+    return found
+
+
+def _salt(seed: bytes, tag: str, path: str) -> str:
+    place = v.canonical([tag, path])
+    return hmac.digest(seed, place, "sha256")[:_SALT_BYTES].hex()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

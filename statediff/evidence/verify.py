@@ -1,0 +1,404 @@
+"""The verifier: whether a sealed bundle is what its signer sealed. Imports nothing of statediff.
+
+A sealed bundle is three files of canonical JSON:
+
+* `manifest.json`: public facts of the trial, how many leaves of each tag there are, and the root
+  of the tree over all of them
+* `leaves.json`: the leaves this copy discloses, and the bare hashes of those it withholds
+* `envelope.json`: a DSSE envelope with an in-toto Statement over the manifest's digest
+
+The order of the checks; the first that fails makes the copy INVALID:
+
+1. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
+2. The envelope's payload names this manifest, and every signature is by a key that the trust file
+   holds for sealing at the time of sealing. The trust file never comes from the bundle.
+3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
+   are as many of each tag as was signed, and no two leaves stand at one place.
+4. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
+   withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
+
+Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
+leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+FORMAT: Final = "statediff/sealed/1"
+TRUST: Final = "statediff/trust/1"
+FILES: Final = ("envelope.json", "leaves.json", "manifest.json")
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "urn:statediff:sealed:1"
+PAYLOAD: Final = "application/vnd.in-toto+json"
+TIERS: Final = ("public", "reviewer", "auditor")
+SEALING: Final = "evaluator"
+"""The role a key needs to seal bundles."""
+
+MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_LEAVES: Final = 2_000_000
+MAX_DEPTH: Final = 256
+MAX_SIGNATURES: Final = 8
+_SAFE: Final = 2**53 - 1
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_SALT: Final = re.compile(r"[0-9a-f]{32}")
+_TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00")
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ROUND: Final = bytes.maketrans(b"{}", b"[]")
+_REST: Final = bytes(set(range(256)) - set(b"[]{}"))
+# RFC 8785 orders keys by UTF-16 units, Python by code points: the same below the surrogates.
+_BEYOND: Final = re.compile("[\ue000-\U0010ffff]")
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
+
+
+class Rejected(Exception):
+    """The bundle or trust file is not what it claims to be; the message says where."""
+
+
+@dataclass(frozen=True)
+class Signer:
+    """A trusted key: who holds it, for which roles, and from when until when (aware UTC)."""
+
+    name: str
+    key: bytes
+    roles: tuple[str, ...]
+    valid_from: datetime | None
+    valid_until: datetime | None
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One disclosed piece. `path` is its place, e.g. `fragments.json#/0/rows/3`."""
+
+    tag: str
+    salt: str
+    path: str
+    value: Any
+
+    @property
+    def tier(self) -> str:
+        return self.tag.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A copy that is genuine: its manifest, its leaves, and who sealed it."""
+
+    status: str
+    """`VALID`, or `NOT_REPLAYABLE_AT_TIER` where something the decision rests on is withheld."""
+    manifest: Mapping[str, Any]
+    leaves: tuple[Leaf, ...]
+    withheld: Mapping[str, int]
+    """Tag → how many of its leaves are withheld; only tags with some."""
+    signers: tuple[str, ...]
+
+
+def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
+    """What a sealed bundle says, once every check has passed. Raises `Rejected`."""
+    if tuple(sorted(files)) != FILES:
+        _reject(f"a sealed bundle has exactly the files {', '.join(FILES)}")
+    manifest = _manifest(parse(files["manifest.json"], "manifest.json"))
+    sealed_at = datetime.fromisoformat(manifest["sealed_at"])
+    signers = _signed(files["envelope.json"], files["manifest.json"], trust, sealed_at)
+    leaves, hashes = _leaves(files["leaves.json"])
+    tree = manifest["tree"]
+    if len(hashes) != tree["leaves"] or root(hashes) != tree["root"]:
+        _reject("leaves.json: the leaves do not give the signed root")
+    withheld = _withheld(leaves, tree["tags"], len(hashes))
+    status = "NOT_REPLAYABLE_AT_TIER" if withheld else "VALID"
+    return Verified(status, manifest, leaves, withheld, signers)
+
+
+def read_trust(data: bytes) -> tuple[Signer, ...]:
+    """The keys of a trust file. Raises `Rejected`.
+
+    `{"format": "statediff/trust/1", "keys": [{"name", "key" (hex), "roles", "from", "until"}]}`;
+    `from` and `until` are instants in UTC or null.
+    """
+    document = _loose(data, "trust file")
+    _shape(document, {"format": str, "keys": list}, "trust file")
+    if document["format"] != TRUST:
+        _reject(f"trust file: expected format {TRUST}, found {document['format']!r}")
+    return tuple(_signer(entry) for entry in document["keys"])
+
+
+def key_id(public: bytes) -> str:
+    """How envelopes name a key: the SHA-256 of its 32 raw bytes."""
+    return hashlib.sha256(public).hexdigest()
+
+
+def canonical(document: Any) -> bytes:
+    """The RFC 8785 bytes of a document without floats. `ValueError` for what has none."""
+    text = _ENCODER.encode(document)
+    return (_ordered(document) if _BEYOND.search(text) else text).encode("utf-8")
+
+
+def parse(data: bytes, name: str) -> Any:
+    """The document in canonical bytes. Raises `Rejected` for any other bytes."""
+    document = _loose(data, name)
+    try:
+        again = canonical(document)
+    except ValueError as error:
+        raise Rejected(f"{name}: not canonical JSON: {error}") from error
+    if again != data:
+        _reject(f"{name}: the bytes are not in canonical form")
+    return document
+
+
+def leaf_bytes(leaf: Leaf) -> bytes:
+    """The leaf as it stands in `leaves.json` and as it is hashed."""
+    return canonical([leaf.tag, leaf.salt, [leaf.path, leaf.value]])
+
+
+def leaf_hash(encoded: bytes) -> bytes:
+    """The hash of a leaf's bytes; the prefix keeps leaves and nodes apart."""
+    return hashlib.sha256(b"\x00" + encoded).digest()
+
+
+def root(hashes: Sequence[bytes]) -> str:
+    """The root of the tree over these leaves, whatever their order, in hex."""
+    level = sorted(hashes)
+    level += [bytes(32)] * ((1 << max(len(level) - 1, 0).bit_length()) - len(level))
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=True)
+        level = [hashlib.sha256(b"\x01" + left + right).digest() for left, right in pairs]
+    return level[0].hex()
+
+
+def signed_bytes(payload: bytes) -> bytes:
+    """The pre-authentication encoding of DSSE: what a signature is made over."""
+    kind = PAYLOAD.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def statement(manifest: bytes) -> bytes:
+    """The in-toto Statement over a manifest's bytes."""
+    digest = hashlib.sha256(manifest).hexdigest()
+    subject = [{"digest": {"sha256": digest}, "name": "manifest.json"}]
+    return canonical({
+        "_type": STATEMENT, "predicate": {}, "predicateType": PREDICATE, "subject": subject,
+    })  # fmt: skip
+
+
+def _manifest(document: Any) -> Mapping[str, Any]:
+    _shape(
+        document,
+        {
+            "format": str, "kernel": str, "statediff": str, "trial": str, "contract": str,
+            "contract_version": str, "verdict": str, "sealed_at": str, "tree": dict,
+        },
+        "manifest.json",
+    )  # fmt: skip
+    tree = document["tree"]
+    _shape(tree, {"leaves": int, "root": str, "tags": dict}, "manifest.json: tree")
+    if document["format"] != FORMAT:
+        _reject(f"manifest.json: expected format {FORMAT}, found {document['format']!r}")
+    if document["verdict"] not in ("MATCH", "DIVERGE", "INCONCLUSIVE"):
+        _reject(f"manifest.json: {document['verdict']!r} is no verdict")
+    _instant(document["sealed_at"], "manifest.json: sealed_at")
+    if not 0 < tree["leaves"] <= MAX_LEAVES or not _HEX.fullmatch(tree["root"]):
+        _reject("manifest.json: tree: not a number of leaves and a root")
+    counts = tree["tags"].values()
+    if not all(_TAG.fullmatch(tag) for tag in tree["tags"]) or not all(
+        type(count) is int and count > 0 for count in counts
+    ):
+        _reject("manifest.json: tree: tags are tier/kind, each with how many leaves it has")
+    if sum(counts) != tree["leaves"]:
+        _reject("manifest.json: tree: the tags do not add up to the leaves")
+    return dict(document)
+
+
+def _signed(
+    envelope: bytes, manifest: bytes, trust: Sequence[Signer], sealed_at: datetime
+) -> tuple[str, ...]:
+    document = parse(envelope, "envelope.json")
+    _shape(document, {"payload": str, "payloadType": str, "signatures": list}, "envelope.json")
+    if document["payloadType"] != PAYLOAD:
+        _reject(f"envelope.json: expected payloadType {PAYLOAD}")
+    payload = _base64(document["payload"], "payload")
+    if payload != statement(manifest):
+        _reject("envelope.json: what was signed is another manifest")
+    signatures = document["signatures"]
+    if not 0 < len(signatures) <= MAX_SIGNATURES:
+        _reject(f"envelope.json: expected 1 to {MAX_SIGNATURES} signatures")
+    known = {key_id(signer.key): signer for signer in trust}
+    found: list[str] = []
+    for entry in signatures:
+        _shape(entry, {"keyid": str, "sig": str}, "envelope.json: signature")
+        signer = known.pop(entry["keyid"], None)
+        if signer is None:
+            _reject(f"envelope.json: key {entry['keyid'][:16]!r} is not trusted, or signed twice")
+        if SEALING not in signer.roles:
+            _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
+        early = signer.valid_from is not None and sealed_at < signer.valid_from
+        late = signer.valid_until is not None and sealed_at >= signer.valid_until
+        if early or late:
+            _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(signer.key)
+            key.verify(_base64(entry["sig"], "sig"), signed_bytes(payload))
+        except InvalidSignature:
+            _reject(f"envelope.json: the signature of {signer.name} does not fit")
+        found.append(signer.name)
+    return tuple(found)
+
+
+def _leaves(data: bytes) -> tuple[tuple[Leaf, ...], list[bytes]]:
+    """The disclosed leaves, and the hashes of all leaves. Their order in the file is by hash."""
+    document = _loose(data, "leaves.json")
+    _shape(document, {"disclosed": list, "withheld": list}, "leaves.json")
+    leaves = tuple(_leaf(entry) for entry in document["disclosed"])
+    if len({leaf.path for leaf in leaves}) != len(leaves):
+        _reject("leaves.json: two leaves stand at one place")
+    withheld = document["withheld"]
+    if not all(isinstance(entry, str) and _HEX.fullmatch(entry) for entry in withheld):
+        _reject("leaves.json: what is withheld is not a list of hashes")
+    try:
+        encoded = [leaf_bytes(leaf) for leaf in leaves]
+    except ValueError as error:
+        raise Rejected(f"leaves.json: not canonical JSON: {error}") from error
+    # Encoding leaf by leaf gives the hashes and, joined, the canonical form of the whole.
+    if leaves_file(encoded, withheld) != data:
+        _reject("leaves.json: the bytes are not in canonical form")
+    hashes = [leaf_hash(entry) for entry in encoded]
+    if hashes != sorted(hashes) or withheld != sorted(withheld):
+        _reject("leaves.json: the leaves are not in the order of their hashes")
+    hashes += [bytes.fromhex(entry) for entry in withheld]
+    if len(set(hashes)) != len(hashes):
+        _reject("leaves.json: a leaf stands twice")
+    return leaves, hashes
+
+
+def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:
+    """The bytes of `leaves.json`; both lists in the order of the leaves' hashes."""
+    return b'{"disclosed":[%s],"withheld":%s}' % (b",".join(encoded), canonical(list(withheld)))
+
+
+def _loose(data: bytes, name: str) -> Any:
+    """The document in some JSON that is at most in another form than the canonical one."""
+    if len(data) > MAX_BYTES:
+        _reject(f"{name}: more than {MAX_BYTES} bytes")
+    brackets = _STRING.sub(b"", data).translate(_ROUND, _REST)
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"")  # takes the innermost level away
+    if brackets:
+        _reject(f"{name}: not JSON, or nested deeper than {MAX_DEPTH} levels")
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            parse_float=_no_number,
+            parse_constant=_no_number,
+            parse_int=_integer,
+            object_pairs_hook=_distinct,
+        )
+    except ValueError as error:
+        raise Rejected(f"{name}: not canonical JSON: {error}") from error
+
+
+def _leaf(entry: Any) -> Leaf:
+    match entry:
+        case [str(tag), str(salt), [str(path), value]] if _SALT.fullmatch(salt) and "#" in path:
+            if _TAG.fullmatch(tag):
+                return Leaf(tag, salt, path, value)
+        case _:
+            pass
+    raise Rejected("leaves.json: a leaf is [tier/kind, salt, [path, value]]")
+
+
+def _withheld(leaves: Sequence[Leaf], tags: Mapping[str, int], total: int) -> dict[str, int]:
+    missing = dict(tags)
+    for leaf in leaves:
+        if missing.get(leaf.tag, 0) == 0:
+            _reject(f"leaves.json: more leaves of {leaf.tag!r} than were signed")
+        missing[leaf.tag] -= 1
+    found = {tag: count for tag, count in sorted(missing.items()) if count}
+    if sum(found.values()) != total - len(leaves):
+        _reject("leaves.json: what is withheld does not fit the signed tags")
+    return found
+
+
+def _signer(entry: Any) -> Signer:
+    _shape(entry, {"name": str, "key": str, "roles": list, "from": object, "until": object}, "key")
+    if not _HEX.fullmatch(entry["key"]):
+        _reject(f"trust file: the key of {entry['name']!r} is not 64 hexadecimal digits")
+    if not all(isinstance(role, str) for role in entry["roles"]):
+        _reject(f"trust file: the roles of {entry['name']!r} are not a list of words")
+    limits = [
+        None if entry[side] is None else _instant(entry[side], f"trust file: {side}")
+        for side in ("from", "until")
+    ]
+    return Signer(
+        entry["name"], bytes.fromhex(entry["key"]), tuple(entry["roles"]), limits[0], limits[1]
+    )
+
+
+def _instant(text: object, where: str) -> datetime:
+    if not isinstance(text, str) or not _INSTANT.fullmatch(text):
+        _reject(f"{where}: expected an instant such as 2026-01-31T09:00:00+00:00")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Rejected(f"{where}: {error}") from error
+
+
+def _shape(document: Any, keys: Mapping[str, type], where: str) -> None:
+    if not isinstance(document, dict) or set(document) != set(keys):
+        _reject(f"{where}: expected exactly {', '.join(sorted(keys))}")
+    for key, kind in keys.items():
+        value = document[key]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            _reject(f"{where}: {key} is not of its kind")
+
+
+def _base64(text: str, name: str) -> bytes:
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise Rejected(f"envelope.json: {name} is not base64") from error
+    if base64.b64encode(data).decode() != text:
+        _reject(f"envelope.json: {name} is not the one base64 of its bytes")
+    return data
+
+
+def _ordered(document: Any) -> str:
+    if isinstance(document, dict):
+        members = sorted(document.items(), key=lambda member: member[0].encode("utf-16-be"))
+        return "{" + ",".join(f"{_ordered(k)}:{_ordered(v)}" for k, v in members) + "}"
+    if isinstance(document, list):
+        return "[" + ",".join(map(_ordered, document)) + "]"
+    return _ENCODER.encode(document)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has two members of one name")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > _SAFE:
+        _no_number(text)
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"the number {text[:40]} is not allowed")
+
+
+def _reject(why: str) -> NoReturn:
+    raise Rejected(why)
