@@ -11,6 +11,7 @@ whose values can stand in it; what mixes sources (findings, the trace, the answe
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,6 +32,8 @@ CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "trace.json": (("actions",),),
 }
 """File → the arrays whose elements are pieces of their own, outer before inner."""
+SUMMARY: Final = "summary#"
+"""The place of the one piece that is derived from the others."""
 _TEXTS: Final = (".yaml",)
 _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
@@ -46,26 +49,28 @@ class Piece:
 
 
 def pieces(bundle: Bundle) -> Iterator[Piece]:
-    """Every piece of the bundle, and a public summary that names no value of any source."""
-    tiers = _Tiers(bundle)
-    yield Piece("public/summary", "summary#", summary(bundle))
+    """Every piece of the bundle, and a public summary that names no value of any source.
+
+    The bundle's files are taken to be canonical; those of another form would not come out the same.
+    """
+    documents = {
+        name: data.decode("utf-8") if name.endswith(_TEXTS) else json.loads(data)
+        for name, data in sorted(bundle.files.items())
+    }
+    tiers = _Tiers(documents["schema.json"], bundle.manifest["keeping"])
+    yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
-    for name, data in sorted(bundle.files.items()):
-        if name.endswith(_TEXTS):
-            text = data.decode("utf-8")
-            yield Piece(tiers.tag(name, None), f"{name}#", [text, []])
-            continue
-        rest, found = _cut(bundle.document(name), CUTS.get(name, ()))
+    for name, document in documents.items():
+        found = _cut(document, CUTS.get(name, ()))
         lengths = [[pointer, len(values)] for pointer, values in found]
-        yield Piece(tiers.rest(name), f"{name}#", [rest, lengths])
+        yield Piece(tiers.tag(name, None), f"{name}#", [document, lengths])
         for pointer, values in found:
             for number, value in enumerate(values):
                 yield Piece(tiers.tag(name, value), f"{name}#{pointer}/{number}", value)
 
 
-def summary(bundle: Bundle) -> Json:
+def summary(judgement: Json) -> Json:
     """What anybody may know: the verdict, and which clauses held. No value, no key, no sentence."""
-    judgement = bundle.document("judgement.json")
     return {
         "results": judgement["results"],
         "clauses": [
@@ -82,7 +87,7 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     `NotReplayable` if one is missing, `BundleError` if one has no place.
     """
     at = {leaf.path: leaf.value for leaf in leaves}
-    at.pop("summary#", None)
+    at.pop(SUMMARY, None)
     rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
     try:
@@ -108,16 +113,14 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     return Bundle(manifest, files)
 
 
-def _cut(
-    document: Json, patterns: Iterable[tuple[str, ...]]
-) -> tuple[Json, list[tuple[str, list[Json]]]]:
-    rest = copy.deepcopy(document)
+def _cut(document: Json, patterns: Iterable[tuple[str, ...]]) -> list[tuple[str, list[Json]]]:
+    """What stood in the arrays of a document, which are empty afterwards."""
     found: list[tuple[str, list[Json]]] = []
     for pattern in patterns:
-        for pointer, array in list(_arrays(rest, pattern, "")):
+        for pointer, array in list(_arrays(document, pattern, "")):
             found.append((pointer, list(array)))
             array.clear()
-    return rest, found
+    return found
 
 
 def _arrays(
@@ -148,9 +151,7 @@ def _place(document: Json, pointer: str, values: list[Json]) -> None:
 class _Tiers:
     """Who may see which piece, by the contract's `disclose` of each source."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        schema = bundle.document("schema.json")
-        keeping = bundle.manifest["keeping"]
+    def __init__(self, schema: Json, keeping: Json) -> None:
         self._of_source = {
             source: keeping.get(source, {}).get("disclose", TIERS[-1])
             for source, _types in schema["sources"]
@@ -164,11 +165,8 @@ class _Tiers:
         }
         self._mixed = _strictest([*self._of_source.values(), "reviewer"])
 
-    def rest(self, name: str) -> str:
-        """The tag of what is left of a cut file: lengths, and whatever is not cut."""
-        return self.tag(name, None)
-
     def tag(self, name: str, value: Json) -> str:
+        """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
         if name in _OPEN:
             return f"reviewer/{kind}"

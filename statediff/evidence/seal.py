@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, NotReplayable, StorageError
 from statediff.evidence import verify as v
-from statediff.evidence.cuts import joined, pieces
+from statediff.evidence.cuts import SUMMARY, Piece, joined, pieces
 from statediff.evidence.package import Bundle
 
 SEED_BYTES: Final = 32
@@ -119,8 +119,9 @@ def opened(verified: v.Verified) -> Bundle:
     for name in _FACTS:
         if verified.manifest[name] != bundle.manifest.get(name):
             raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
-    expected = {piece.path: (piece.tag, piece.value) for piece in pieces(bundle)}
-    if expected != {leaf.path: (leaf.tag, leaf.value) for leaf in verified.leaves}:
+    # The bundle was joined from the leaves by their paths: equal paths hold equal values.
+    expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
+    if expected != {leaf.path: (leaf.tag, _derived(leaf)) for leaf in verified.leaves}:
         raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle
 
@@ -195,6 +196,10 @@ def _check(bundle: Bundle) -> None:
     for name, data in bundle.files.items():
         if hashlib.sha256(data).hexdigest() != digests[name]:
             raise BundleError(f"{name}: its digest is not the one in the sealed manifest")
+
+
+def _derived(piece: Piece | v.Leaf) -> Any:
+    return piece.value if piece.path == SUMMARY else None
 
 
 def _withheld(sealed: Sealed) -> Sequence[str]:
