@@ -15,6 +15,7 @@ from statediff import __version__
 from statediff.cli import (
     bundles,
     comparing,
+    conforming,
     demo,
     doctor,
     drafting,
@@ -110,6 +111,11 @@ _contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compa
 for _name, _command in versions.COMMANDS:
     _contract.command(_name)(_interruptible(_command))
 app.add_typer(_contract, name="contract")
+
+_conformance = typer.Typer(rich_markup_mode=None, help="Test other programs by what ours must do.")
+for _name, _command in conforming.COMMANDS:
+    _conformance.command(_name)(_interruptible(_command))
+app.add_typer(_conformance, name="conformance")
 
 
 def run(arguments: Sequence[str]) -> int:

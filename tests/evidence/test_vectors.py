@@ -1,0 +1,138 @@
+"""Two verifiers that share no code agree on every public vector, and on mutants of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from statediff.cli.conforming import read_vectors
+from statediff.cli.main import run
+from statediff.evidence import verify as v
+
+CHECKOUT = Path(__file__).parents[2]
+SCRIPT = CHECKOUT / "statediff" / "evidence" / "verify.mjs"
+VECTORS = {name: rest for name, *rest in read_vectors()}
+BATCH = """
+import { readTrust, Rejected, verify } from SCRIPT;
+import { readFileSync } from "node:fs";
+const cases = JSON.parse(readFileSync(0));
+const found = [];
+for (const { files, trust } of cases) {
+  const bytes = Object.fromEntries(
+    Object.entries(files).map(([name, data]) => [name, Buffer.from(data, "base64")]));
+  try {
+    found.push((await verify(bytes, await readTrust(Buffer.from(trust, "base64")))).status);
+  } catch (error) {
+    found.push(error instanceof Rejected ? "INVALID" : `uncaught: ${error}`);
+  }
+}
+console.log(JSON.stringify(found));
+"""
+
+
+def ours(files: Mapping[str, bytes], trust: bytes) -> str:
+    try:
+        return v.verify(files, v.read_trust(trust)).status
+    except v.Rejected:
+        return "INVALID"
+
+
+def theirs(cases: list[tuple[Mapping[str, bytes], bytes]]) -> list[str]:
+    node = shutil.which("node")
+    assert node, "the second verifier needs Node: install nodejs"
+
+    def text(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    sent = [
+        {"files": {name: text(data) for name, data in files.items()}, "trust": text(trust)}
+        for files, trust in cases
+    ]
+    done = subprocess.run(
+        [node, "--no-warnings", "--input-type=module", "-e",
+         BATCH.replace("SCRIPT", json.dumps(SCRIPT.as_uri()))],
+        input=json.dumps(sent).encode(), capture_output=True, check=True, timeout=150,
+    )  # fmt: skip
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_vector_gets_its_status(name: str) -> None:
+    files, trust, expected = VECTORS[name]
+    assert ours(files, trust) == expected
+
+
+def test_there_are_enough_vectors_and_most_must_be_refused() -> None:
+    expected = [expect for _, _, expect in VECTORS.values()]
+    assert len(expected) >= 100
+    assert expected.count("INVALID") >= 0.7 * len(expected)
+    assert set(expected) == {"VALID", "NOT_REPLAYABLE_AT_TIER", "INVALID"}
+
+
+def test_the_second_verifier_agrees_on_every_vector() -> None:
+    found = theirs([(files, trust) for files, trust, _ in VECTORS.values()])
+    expected = [expect for _, _, expect in VECTORS.values()]
+    assert dict(zip(VECTORS, found, strict=True)) == dict(zip(VECTORS, expected, strict=True))
+
+
+def test_both_refuse_every_mutant_of_a_good_copy() -> None:
+    draw = random.Random(7)
+    files, trust, _ = VECTORS["match-open-to-auditor-public-copy"]
+    mutants: list[tuple[Mapping[str, bytes], bytes]] = []
+    for _ in range(1500):
+        name = draw.choice(v.FILES)
+        data = bytearray(files[name])
+        for _ in range(draw.choice((1, 1, 1, 2, 5))):
+            at = draw.randrange(len(data))
+            match draw.randrange(4):
+                case 0:
+                    data[at] ^= 1 << draw.randrange(8)
+                case 1:
+                    data.insert(at, draw.randrange(256))
+                case 2:
+                    del data[at]
+                case _:
+                    data[at:at] = data[at : at + draw.randrange(1, 20)]
+        if bytes(data) != files[name]:
+            mutants.append(({**files, name: bytes(data)}, trust))
+    assert {ours(*mutant) for mutant in mutants} == {"INVALID"}
+    assert set(theirs(mutants)) == {"INVALID"}
+
+
+def test_the_vectors_are_what_their_script_writes() -> None:
+    import importlib.util  # noqa: PLC0415 - a script, not a package
+
+    script = CHECKOUT / "fixtures" / "build_bundles.py"
+    spec = importlib.util.spec_from_file_location("build_bundles", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kept = json.loads((CHECKOUT / "fixtures/bundles/vectors.json").read_text(encoding="utf-8"))
+    made = json.loads(json.dumps(module.document()))
+    assert [x["name"] for x in made["vectors"]] == [x["name"] for x in kept["vectors"]]
+    assert made == kept
+
+
+def test_a_verifier_that_believes_everything_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["conformance", "bundle", "--verifier", "true {sealed} {trust}", "--json"]) == 4
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["failed"]) >= found["must_fail"] >= 0.7 * found["vectors"]
+
+
+def test_our_own_verifier_passes_by_the_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["conformance", "bundle", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == []
+
+
+@pytest.mark.parametrize("command", ["true", "true {sealed}", "no-such-program {sealed} {trust}"])
+def test_a_wrong_verifier_is_a_usage_error(command: str) -> None:
+    assert run(["conformance", "bundle", "--verifier", command]) == 2
