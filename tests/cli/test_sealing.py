@@ -1,0 +1,102 @@
+"""`keygen`, `sign`, `verify` and `redact` as people meet them, and sealed copies elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def sealed(statediff: Any, files: Any) -> Path:
+    """A folder with `key`, `trust.json`, the bundle `kept` and its sealed copy `sealed`."""
+    states = ("--before", "a.json", "--after", "b.json")
+    assert statediff("judge", "c.yaml", *states, "--out", "kept").code == 0
+    assert statediff("keygen", "key", "--name", "Ada").code == 0
+    assert statediff("sign", "kept", "--key", "key", "--out", "sealed").code == 0
+    return Path(files.folder)
+
+
+@pytest.mark.usefixtures("sealed")
+def test_a_sealed_copy_is_valid_and_gives_its_verdict_again(statediff: Any) -> None:
+    found = statediff("verify", "sealed", "--trust", "trust.json", "--json")
+    assert found.code == 0
+    assert (found.json["status"], found.json["signers"]) == ("VALID", ["Ada"])
+    again = statediff("replay", "sealed", "--trust", "trust.json", "--json")
+    assert (again.code, again.json["verdict"]) == (0, "MATCH")
+    assert statediff("show", "sealed", "--trust", "trust.json").out.startswith("MATCH")
+
+
+@pytest.mark.usefixtures("sealed")
+@pytest.mark.parametrize("tier", ["public", "reviewer"])
+def test_a_redacted_copy_is_genuine_and_not_replayable(statediff: Any, tier: str) -> None:
+    made = statediff(
+        "redact", "sealed", "--tier", tier, "--trust", "trust.json", "--out", "r.zip", "--json"
+    )
+    assert made.json["disclosed"] < made.json["leaves"]
+    found = statediff("verify", "r.zip", "--trust", "trust.json", "--json")
+    assert (found.code, found.json["status"]) == (3, "NOT_REPLAYABLE_AT_TIER")
+    again = statediff("replay", "r.zip", "--trust", "trust.json")
+    assert (again.code, again.out) == (4, "")
+    assert "withholds" in again.err
+
+
+def test_a_changed_copy_is_invalid_everywhere(statediff: Any, sealed: Path) -> None:
+    path = sealed / "sealed" / "leaves.json"
+    path.write_bytes(path.read_bytes().replace(b"closed", b"opened"))
+    found = statediff("verify", "sealed", "--trust", "trust.json", "--json")
+    assert (found.code, found.json["status"]) == (4, "INVALID")
+    for command in (("replay",), ("show",), ("redact", "--tier", "public", "--out", "x")):
+        said = statediff(command[0], "sealed", "--trust", "trust.json", *command[1:])
+        assert said.code == 4
+        assert "INVALID" in said.err
+    assert not (sealed / "x").exists()
+
+
+def test_a_bundle_that_does_not_replay_is_not_signed(statediff: Any, sealed: Path) -> None:
+    path = sealed / "kept" / "judgement.json"
+    path.write_bytes(path.read_bytes().replace(b"MATCH", b"DIVERGE"))
+    said = statediff("sign", "kept", "--key", "key", "--out", "lie")
+    assert said.code == 4
+    assert not (sealed / "lie").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("sign", "kept", "--key", "none", "--out", "x"), 2, "cannot be read"),
+        (("sign", "kept", "--key", "c.yaml", "--out", "x"), 2, "chmod 600"),
+        (("sign", "kept", "--key", "key", "--out", "sealed"), 4, "nothing is overwritten"),
+        (("sign", "nowhere", "--key", "key", "--out", "x"), 2, "found nothing"),
+        (("keygen", "key", "--name", "Bo"), 2, "never overwritten"),
+        (("keygen", "other", "--name", "Ada"), 2, "already trusts"),
+        (("verify", "sealed", "--trust", "nowhere"), 2, "keygen"),
+        (("verify", "sealed", "--trust", "a.json"), 2, "trust file"),
+        (("verify", "kept", "--trust", "trust.json"), 4, "exactly"),
+        (("verify", "c.yaml", "--trust", "trust.json"), 4, "not a zip"),
+        (("replay", "sealed"), 2, "--trust"),
+        (("replay", "kept", "--trust", "trust.json"), 2, "is not sealed"),
+        (
+            ("redact", "sealed", "--tier", "secret", "--trust", "trust.json", "--out", "x"),
+            2,
+            "tier",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told(
+    statediff: Any, sealed: Path, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    said = statediff(*arguments)
+    assert (said.code, said.out) == (code, "")
+    assert told in said.err
+    assert not (sealed / "other").exists(), "a key that nobody trusts is not left behind"
+
+
+def test_only_whoever_made_the_key_can_read_it(sealed: Path) -> None:
+    assert (sealed / "key").stat().st_mode & 0o777 == 0o600
+    trust = json.loads((sealed / "trust.json").read_text())
+    secret = (sealed / "key").read_text()
+    assert trust["keys"][0]["key"] not in secret
+    assert "PRIVATE" not in (sealed / "trust.json").read_text()
