@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 REPORT = "statediff/report/1"
 NAME = "report.html"
-FAULT_NAME = "fault.txt"
 Target = Annotated[
     Path,
     typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
@@ -98,6 +97,7 @@ def keep_fault(folder: Path, error: Exception) -> None:
     import contextlib
 
     from statediff.cli.folders import write_file
+    from statediff.cli.runfolders import FAULT_NAME
     from statediff.errors import StorageError
 
     with contextlib.suppress(StorageError):
@@ -144,13 +144,14 @@ def _make(target: Path, out: Path | None) -> _Made:
 
 def _run(folder: Path, out: Path | None, *, with_trials: bool) -> _Made:
     """The page of a run; `with_trials`, each trial's page as well."""
+    from statediff.cli.runfolders import run_facts, scheduled
     from statediff.reports.html import run_html
 
-    facts = _facts(folder)
+    facts = run_facts(folder)
     found = list(_outcomes(folder, with_pages=with_trials, linked=out is None))
     path = out or folder / NAME
     text = run_html(
-        folder.absolute().name, (o for o, _ in found), _scheduled(facts, len(found)), _told(facts)
+        folder.absolute().name, (o for o, _ in found), scheduled(facts, len(found)), _told(facts)
     )
     size = _write(path, text, is_asked=out is not None)
     return _Made(path, "run", size, len(found), tuple(o.trial for o, broken in found if broken))
@@ -158,69 +159,24 @@ def _run(folder: Path, out: Path | None, *, with_trials: bool) -> _Made:
 
 def _outcomes(folder: Path, *, with_pages: bool, linked: bool) -> Iterator[tuple[Outcome, bool]]:
     """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
+    from statediff.cli.runfolders import trials
     from statediff.errors import BundleError, InputError
-    from statediff.evidence.package import load
     from statediff.reports.html import fault, outcome, trial_html
 
-    trials = folder / "trials"
-    names = sorted(entry.name for entry in trials.iterdir()) if trials.is_dir() else []
-    for trial in (trials / name for name in names):
-        bundle_folder = trial / "bundle"
-        # A link could lead anywhere, and a page would be written there.
-        if trial.is_symlink() or not trial.is_dir() or bundle_folder.is_symlink():
-            yield fault(trial.name, "expected the folder of a trial, found something else"), True
-        elif not bundle_folder.is_dir():
-            yield fault(trial.name, _why(trial)), False
+    for trial in trials(folder):
+        if trial.bundle is None:
+            yield fault(trial.name, trial.why), trial.is_broken
+            continue
+        try:
+            if with_pages:
+                page = trial_html(trial.bundle, str(trial.folder))
+                _keep(page_of(trial.folder), page)
+            has_page = linked and _is_report(page_of(trial.folder))
+            found = outcome(trial.bundle, trial.name, str(trial.folder), linked=has_page)
+        except (BundleError, InputError) as error:
+            yield fault(trial.name, f"the bundle is damaged: {error}"), True
         else:
-            try:
-                bundle = load(bundle_folder)
-                if with_pages:
-                    page = trial_html(bundle, str(bundle_folder))
-                    _keep(page_of(bundle_folder), page)
-                has_page = linked and _is_report(page_of(bundle_folder))
-                found = outcome(bundle, trial.name, str(bundle_folder), linked=has_page)
-            except (BundleError, InputError) as error:
-                yield fault(trial.name, f"the bundle is damaged: {error}"), True
-            else:
-                yield found, False
-
-
-def _why(trial: Path) -> str:
-    """Why a trial has no bundle, as it was told when it ended; nothing may be known of it."""
-    from statediff.contract.load import read_bytes
-    from statediff.errors import ContractError, UsageError
-
-    try:
-        return read_bytes(trial / FAULT_NAME).decode("utf-8", "replace").strip()
-    except (UsageError, ContractError):
-        return "it was interrupted, or ended with a fault that was not recorded"
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    """What `run.json` says; `BundleError` if it is not what a run writes."""
-    from statediff.contract.load import read_bytes
-    from statediff.errors import BundleError, ContractError
-    from statediff.evidence.canonical import read
-    from statediff.harness import RUN_FORM
-    from statediff.model.values import printable
-
-    where = printable(str(folder / "run.json"))
-    try:
-        found = read(read_bytes(folder / "run.json").removesuffix(b"\n"), where)
-    except ContractError as error:  # too large to be one
-        raise BundleError(str(error)) from error
-    if not isinstance(found, dict) or found.get("form") != RUN_FORM:
-        raise BundleError(f"{where}: expected the record of a run ({RUN_FORM}); found another form")
-    return found
-
-
-def _scheduled(facts: dict[str, Any], there: int) -> int:
-    """How many trials were scheduled: as often as was asked, of every contract."""
-    settings, contracts = facts.get("settings"), facts.get("contracts")
-    times = settings.get("trials") if isinstance(settings, dict) else None
-    if isinstance(times, bool) or not isinstance(times, int) or not isinstance(contracts, dict):
-        return there
-    return max(times * len(contracts), there)
+            yield found, False
 
 
 def _told(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -199,3 +199,22 @@ def test_the_fault_of_a_trial_is_told_in_the_page_of_its_run(
     content = (folder / "report.html").read_text(encoding="utf-8")
     assert "0 of 2 scheduled trials match." in content
     assert content.count("could not be started") == 2
+
+
+def test_an_export_is_a_file_or_standard_output_and_counts_what_has_no_verdict(
+    statediff: Call, tmp_path: Path
+) -> None:
+    assert statediff(*RUN, "-k", "2").code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    first, second = sorted((run / "trials").iterdir())
+    shutil.rmtree(first / "bundle")
+    shutil.rmtree(second)
+    said = statediff("export", str(run), "--as", "junit")
+    assert said.code == 0
+    assert 'tests="2" failures="0" errors="2"' in said.out
+    made = statediff("export", str(run), "--as", "sarif", "--out", "x.sarif", "--json")
+    assert (made.json["trials"], made.json["not_run"]) == (1, 1)
+    assert json.loads((tmp_path / "x.sarif").read_text())["version"] == "2.1.0"
+    for wrong in (("--as", "junit", "--json"), ("--as", "pdf"), ()):
+        assert statediff("export", str(run), *wrong).code == 2
+    assert statediff("export", str(tmp_path / "nowhere"), "--as", "junit").code == 2

@@ -1,0 +1,98 @@
+"""`export`: judged trials as JUnit XML, SARIF or Markdown, for the tools that take those."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.reports.exports import Exported
+
+EXPORT = "statediff/export/1"
+
+
+class Form(StrEnum):
+    """What an export can be."""
+
+    JUNIT = "junit"
+    SARIF = "sarif"
+    MARKDOWN = "markdown"
+
+
+def export(
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
+    ],
+    form: Annotated[Form, typer.Option("--as", help="The form of the export.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The file [default: standard output]."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the verdicts of a run or a bundle for other tools.
+
+    MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
+    with 0 whatever they are: the exit code of `run` is the verdict's.
+    """
+    from statediff.cli.folders import write_file
+    from statediff.cli.output import emit, results, shown
+    from statediff.errors import UsageError
+
+    if as_json and out is None:
+        raise UsageError("--json tells of the file that was written; name it with --out")
+    trials, not_run = _trials(target)
+    text = _written(form, trials, not_run)
+    if out is None:
+        results().print(text, end="", soft_wrap=True)
+        return
+    write_file(out, text.encode("utf-8"))
+    if as_json:
+        emit({
+            "schema": EXPORT, "export": shown(out), "as": form.value, "trials": len(trials),
+            "not_run": not_run,
+        })  # fmt: skip
+    else:
+        results().print(shown(out), soft_wrap=True)
+
+
+def _trials(target: Path) -> tuple[list[Exported], int]:
+    """Every trial of the run or bundle, and how many were scheduled and have no folder."""
+    from statediff.cli.bundles import load_bundle
+    from statediff.cli.runfolders import is_run, run_facts, scheduled, trials
+    from statediff.errors import BundleError, InputError
+    from statediff.reports.exports import exported, without_verdict
+
+    if not is_run(target):
+        bundle, folder = load_bundle(target)
+        return [exported(bundle, str(bundle.manifest["trial"]), str(folder))], 0
+    found = []
+    for trial in trials(target):
+        try:
+            found.append(
+                without_verdict(trial.name, trial.why)
+                if trial.bundle is None
+                else exported(trial.bundle, trial.name, str(trial.folder))
+            )
+        except (BundleError, InputError) as error:
+            found.append(without_verdict(trial.name, str(error)))
+    return found, scheduled(run_facts(target), len(found)) - len(found)
+
+
+def _written(form: Form, trials: list[Exported], not_run: int) -> str:
+    from statediff.reports.exports import junit, markdown, sarif
+
+    match form:
+        case Form.JUNIT:
+            return junit(trials, not_run)
+        case Form.SARIF:
+            return json.dumps(sarif(trials), indent=1, ensure_ascii=True) + "\n"
+        case Form.MARKDOWN:
+            return markdown(trials, not_run)

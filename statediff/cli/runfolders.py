@@ -1,0 +1,94 @@
+"""The folder of a run, read: what was scheduled, and every trial whose folder is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+
+FAULT_NAME: Final = "fault.txt"
+
+
+@dataclass(frozen=True)
+class KeptTrial:
+    """A trial's folder: its bundle, or why it has none."""
+
+    name: str
+    folder: Path
+    """Where its bundle lies, or would."""
+    bundle: Bundle | None
+    why: str = ""
+    is_broken: bool = False
+    """Whether there is something in the place of a bundle that cannot be read."""
+
+
+def is_run(folder: Path) -> bool:
+    """Whether the folder is that of a run."""
+    return folder.is_dir() and (folder / "run.json").exists()
+
+
+def trials(folder: Path) -> Iterator[KeptTrial]:
+    """Every trial of the run whose folder is there, by name."""
+    from statediff.errors import BundleError, InputError
+    from statediff.evidence.package import load
+
+    kept = folder / "trials"
+    names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
+    for trial in (kept / name for name in names):
+        place = trial / "bundle"
+        # A link could lead anywhere, and a page would be written there.
+        if trial.is_symlink() or not trial.is_dir() or place.is_symlink():
+            why = "expected the folder of a trial, found something else"
+            yield KeptTrial(trial.name, place, None, why, is_broken=True)
+        elif not place.is_dir():
+            yield KeptTrial(trial.name, place, None, _why(trial))
+        else:
+            try:
+                bundle = load(place)
+            except (BundleError, InputError) as error:
+                why = f"the bundle is damaged: {error}"
+                yield KeptTrial(trial.name, place, None, why, is_broken=True)
+            else:
+                yield KeptTrial(trial.name, place, bundle)
+
+
+def run_facts(folder: Path) -> dict[str, Any]:
+    """What `run.json` says; `BundleError` if it is not what a run writes."""
+    from statediff.contract.load import read_bytes
+    from statediff.errors import BundleError, ContractError
+    from statediff.evidence.canonical import read
+    from statediff.harness import RUN_FORM
+    from statediff.model.values import printable
+
+    where = printable(str(folder / "run.json"))
+    try:
+        found = read(read_bytes(folder / "run.json").removesuffix(b"\n"), where)
+    except ContractError as error:  # too large to be one
+        raise BundleError(str(error)) from error
+    if not isinstance(found, dict) or found.get("form") != RUN_FORM:
+        raise BundleError(f"{where}: expected the record of a run ({RUN_FORM}); found another form")
+    return found
+
+
+def scheduled(facts: dict[str, Any], there: int) -> int:
+    """How many trials were scheduled: as often as was asked, of every contract."""
+    settings, contracts = facts.get("settings"), facts.get("contracts")
+    times = settings.get("trials") if isinstance(settings, dict) else None
+    if isinstance(times, bool) or not isinstance(times, int) or not isinstance(contracts, dict):
+        return there
+    return max(times * len(contracts), there)
+
+
+def _why(trial: Path) -> str:
+    """Why a trial has no bundle, as it was told when it ended; nothing may be known of it."""
+    from statediff.contract.load import read_bytes
+    from statediff.errors import ContractError, UsageError
+
+    try:
+        return read_bytes(trial / FAULT_NAME).decode("utf-8", "replace").strip()
+    except (UsageError, ContractError):
+        return "it was interrupted, or ended with a fault that was not recorded"
