@@ -24,6 +24,7 @@ from statediff.cli import (
     formatting,
     judging,
     linting,
+    logs,
     mutating,
     reporting,
     running,
@@ -114,6 +115,10 @@ for _name, _command in versions.COMMANDS:
     _contract.command(_name)(_interruptible(_command))
 app.add_typer(_contract, name="contract")
 
+_log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change is noticed.")
+for _name, _command in logs.COMMANDS:
+    _log.command(_name)(_interruptible(_command))
+app.add_typer(_log, name="log")
 _conformance = typer.Typer(rich_markup_mode=None, help="Test other programs by what ours must do.")
 for _name, _command in conforming.COMMANDS:
     _conformance.command(_name)(_interruptible(_command))

@@ -1,0 +1,101 @@
+"""`log` as people meet it: several at once, a full disk, a torn line, a log that was cut."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import JUDGE, Call, Files, after
+
+
+def judged(statediff: Call, files: Files, number: int) -> str:
+    files.write("b.json", after(status="closed", other=f"o{number}"))
+    assert statediff(*JUDGE, "--out", f"kept{number}").code == 1
+    return f"kept{number}"
+
+
+@pytest.fixture
+def kept(statediff: Call, files: Files) -> Path:
+    """A log of three verdicts, a key, and a checkpoint of all three."""
+    for number in range(3):
+        assert statediff("log", "add", "log", judged(statediff, files, number)).code == 0
+    assert statediff("keygen", "key", "--name", "Ada").code == 0
+    assert statediff("log", "checkpoint", "log", "--key", "key", "--out", "point").code == 0
+    return files.folder
+
+
+SEEN = ("--checkpoint", "point", "--trust", "trust.json")
+
+
+def test_a_log_is_checked_and_proven(statediff: Call, kept: Path) -> None:
+    assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 0
+    assert statediff("log", "prove", "log", "1", *SEEN, "--out", "proof").code == 0
+    (kept / "log").unlink()
+    said = statediff("log", "verify", "proof", *SEEN)
+    assert said.code == 0
+    assert "DIVERGE" in said.out
+
+
+def test_a_log_that_was_cut_or_changed_fails_its_check(statediff: Call, kept: Path) -> None:
+    whole = (kept / "log").read_bytes()
+    (kept / "log").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    said = statediff("log", "check", "log", *SEEN)
+    assert (said.code, said.out) == (4, "")
+    assert "taken out" in said.err
+    (kept / "log").write_bytes(whole.replace(b"DIVERGE", b"MATCH"))
+    assert "rewritten" in statediff("log", "check", "log", *SEEN).err
+
+
+def test_the_next_entry_takes_the_place_of_a_torn_one(
+    statediff: Call, kept: Path, files: Files
+) -> None:
+    with (kept / "log").open("ab") as log:
+        log.write(b'{"at":"2026')
+    assert statediff("log", "show", "log").code == 4
+    assert statediff("log", "add", "log", judged(statediff, files, 9)).code == 0
+    assert len(statediff("log", "show", "log", "--json").lines) == 4
+    assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 1
+
+
+def test_several_at_once_lose_nothing(statediff: Call, files: Files) -> None:
+    names = [judged(statediff, files, number) for number in range(6)]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        said = list(pool.map(lambda name: statediff("log", "add", "log", name, env={}), names))
+    assert [each.code for each in said] == [0] * 6
+    found = statediff("log", "show", "log", "--json").lines
+    assert [entry["entry"] for entry in found] == list(range(6))
+    assert len({entry["bundle"] for entry in found}) == 6
+
+
+def test_a_full_disk_leaves_the_log_as_it_was_or_torn_never_wrong(
+    statediff: Call, kept: Path, files: Files
+) -> None:
+    before = (kept / "log").read_bytes()
+    name = judged(statediff, files, 9)
+    said = statediff("log", "add", "log", name, limit_bytes=len(before) + 20)
+    assert said.code == 4
+    assert (kept / "log").read_bytes().startswith(before)
+    assert statediff("log", "add", "log", name).code == 0
+    assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 1
+
+
+def test_what_is_wrong_is_told(statediff: Call, kept: Path, files: Files) -> None:
+    again = statediff("log", "add", "log", "kept1")
+    assert again.code == 2
+    assert "entry 1" in again.err
+    assert statediff("log", "check", "nowhere", *SEEN).code == 2
+    assert statediff("log", "prove", "log", "7", *SEEN, "--out", "x").code == 2
+    assert statediff("log", "verify", "log", *SEEN).code == 4
+    assert statediff("log", "checkpoint", "log", "--key", "c.yaml", "--out", "x").code == 2
+    files.write("contract2.yaml", (kept / "c.yaml").read_text().replace("1.0.0", "1.1.0"))
+    files.write("b.json", after(status="closed", other="o1"))
+    arguments = [word.replace("c.yaml", "contract2.yaml") for word in JUDGE]
+    assert statediff(*arguments, "--out", "anew").code == 1
+    silent = statediff("log", "add", "log", "anew")
+    assert silent.code == 2
+    assert "--because" in silent.err
+    told = statediff("log", "add", "log", "anew", "--because", "a new version")
+    assert told.code == 0
+    assert "supersedes 1: a new version" in statediff("log", "show", "log").out

@@ -1,0 +1,167 @@
+"""A log only grows: whatever else happens to it is noticed by whoever kept a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.errors import BundleError, UsageError
+from statediff.evidence.canonical import write
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.log import (
+    check_extends,
+    check_proof,
+    checkpoint,
+    proof_of,
+    read_checkpoint,
+    read_log,
+    verdict_entry,
+)
+from statediff.evidence.verify import Signer
+from tests.judging import item, run, user
+
+ADA, EVE = (
+    SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1)
+)
+TRUST = (Signer("Ada", ADA.public, ("evaluator",), None, None),)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FIRST = "require: [{create: item, count: {min: 1}}]"
+SECOND = "require: [{create: item, set: {n: 9}}]"
+
+
+def bundle(n: int, body: str = FIRST) -> Any:
+    before = {"user": [user(1)], "item": []}
+    return run(body, before, {**before, "item": [item(1, n)]}).bundle
+
+
+def log_of(*judged: tuple[Any, str | None]) -> bytes:
+    data = b""
+    for each, because in judged:
+        data += verdict_entry(read_log(data), each, NOON, because) + b"\n"
+    return data
+
+
+LOG = log_of(*((bundle(n), None) for n in range(7)))
+
+
+def signed(data: bytes, key: SigningKey = ADA, at: datetime = NOON) -> bytes:
+    return checkpoint(read_log(data), "ours", at, key)
+
+
+def test_a_judgement_anew_names_what_it_supersedes_and_why_and_the_old_one_stays() -> None:
+    data = log_of((bundle(1), None))
+    with pytest.raises(UsageError, match="--because"):
+        verdict_entry(read_log(data), bundle(1, SECOND), NOON, None)
+    with pytest.raises(UsageError, match="--because"):
+        verdict_entry(read_log(data), bundle(1, SECOND), NOON, " ")
+    data = log_of((bundle(1), None), (bundle(2), None), (bundle(1, SECOND), "nine is right"))
+    entries = read_log(data).entries
+    assert [e["supersedes"] for e in entries] == [None, None, 0]
+    assert [e["verdict"] for e in entries] == ["MATCH", "MATCH", "DIVERGE"]
+    assert entries[2]["because"] == "nine is right"
+
+
+def test_the_same_bundle_is_in_a_log_once_and_a_reason_needs_something_to_supersede() -> None:
+    with pytest.raises(UsageError, match="entry 3"):
+        verdict_entry(read_log(LOG), bundle(3), NOON, None)
+    with pytest.raises(UsageError, match="nothing in the log"):
+        verdict_entry(read_log(LOG), bundle(50), NOON, "why not")
+
+
+@given(st.integers(0, 7), st.integers(0, 7))
+def test_a_log_extends_every_checkpoint_of_its_past_and_no_other(size: int, kept: int) -> None:
+    lines = LOG.splitlines(keepends=True)
+    seen = read_checkpoint(signed(b"".join(lines[:size])), TRUST)
+    later = read_log(b"".join(lines[:kept]))
+    if kept < size:
+        with pytest.raises(BundleError, match="taken out"):
+            check_extends(later, seen)
+    else:
+        assert check_extends(later, seen) == kept - size
+
+
+@given(st.data())
+def test_a_log_that_was_rewritten_is_noticed(data: st.DataObject) -> None:
+    lines = LOG.splitlines(keepends=True)
+    seen = read_checkpoint(signed(LOG), TRUST)
+    at = data.draw(st.integers(0, 6))
+    entry = json.loads(lines[at])
+    field = data.draw(st.sampled_from(["verdict", "trial", "at", "kernel", "bundle"]))
+    changed = write({**entry, field: "DIVERGE" if field == "verdict" else "other"}) + b"\n"
+    forged = b"".join([*lines[:at], changed, *lines[at + 1 :]])
+    with pytest.raises(BundleError, match="rewritten"):
+        check_extends(read_log(forged), seen)
+    swapped = b"".join([*lines[1:], lines[0]])
+    with pytest.raises(BundleError, match="rewritten"):
+        check_extends(read_log(swapped), seen)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}", b"[]", b"nonsense", b"", LOG.splitlines()[0] + b" ",
+        LOG.splitlines()[0].replace(b"verdict", b"verdicts"),
+        LOG.splitlines()[0].replace(b'"supersedes":null', b'"supersedes":0'),
+        LOG.splitlines()[0].replace(b"entry/1", b"entry/2"),
+    ],
+)  # fmt: skip
+def test_what_is_no_entry_is_named(line: bytes) -> None:
+    with pytest.raises(BundleError, match="entry 7"):
+        read_log(LOG + line + b"\n")
+
+
+def test_a_torn_line_is_no_entry() -> None:
+    with pytest.raises(BundleError, match="torn"):
+        read_log(LOG[:-5])
+
+
+@pytest.mark.parametrize("index", range(7))
+def test_a_proof_shows_its_entry_and_no_other(index: int) -> None:
+    seen = read_checkpoint(signed(LOG), TRUST)
+    log = read_log(LOG)
+    proof = proof_of(log, index, 7)
+    assert check_proof(proof, seen) == log.entries[index]
+    document = json.loads(proof)
+    other = log.entries[(index + 1) % 7]
+    for wrong in (
+        {**document, "entry": other}, {**document, "index": (index + 1) % 7},
+        {**document, "size": 6}, {**document, "path": document["path"][1:]},
+        {**document, "path": [*document["path"], "00" * 32]},
+        {**document, "entry": {**document["entry"], "verdict": "DIVERGE"}},
+        {**document, "format": "x"}, {**document, "more": 1}, {**document, "path": "x"},
+        {**document, "index": "0"}, [],
+    ):  # fmt: skip
+        with pytest.raises(BundleError):
+            check_proof(write(wrong), seen)
+
+
+def test_there_is_no_proof_of_an_entry_that_the_checkpoint_did_not_see() -> None:
+    with pytest.raises(UsageError, match="no entry 6"):
+        proof_of(read_log(LOG), 6, 6)
+
+
+@given(st.integers(0), st.integers(1, 255))
+def test_no_changed_byte_of_a_checkpoint_is_accepted(place: int, bits: int) -> None:
+    data = bytearray(signed(LOG))
+    data[place % len(data)] ^= bits
+    with pytest.raises(BundleError):
+        read_checkpoint(bytes(data), TRUST)
+
+
+def test_a_checkpoint_counts_only_by_a_key_trusted_at_its_time() -> None:
+    for trust in (
+        (),
+        (Signer("Ada", ADA.public, ("reviewer",), None, None),),
+        (Signer("Ada", ADA.public, ("evaluator",), NOON + timedelta(1), None),),
+        (Signer("Ada", ADA.public, ("evaluator",), None, NOON),),
+    ):
+        with pytest.raises(BundleError):
+            read_checkpoint(signed(LOG), trust)
+    with pytest.raises(BundleError, match="not trusted"):
+        read_checkpoint(signed(LOG, EVE), TRUST)
