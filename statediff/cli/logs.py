@@ -117,7 +117,9 @@ def checkpoint(
             "root": kept.root.hex(),
         })  # fmt: skip
     else:
-        results().print(f"{shown(out)}: {len(kept.entries)} entries, root {kept.root.hex()}")
+        results().print(
+            f"{shown(out)}: entries: {len(kept.entries)}, root {kept.root.hex()}", soft_wrap=True
+        )
 
 
 def check(
@@ -138,8 +140,8 @@ def check(
         })  # fmt: skip
     else:
         results().print(
-            f"{shown(log)} begins with the {seen.size} entries that {seen.signer} signed at "
-            f"{seen.at.isoformat()}, and has {more} more", soft_wrap=True,
+            f"{shown(log)} begins as {seen.signer} signed it at {seen.at.isoformat()}; "
+            f"signed entries: {seen.size}, later: {more}", soft_wrap=True,
         )  # fmt: skip
 
 
@@ -164,7 +166,7 @@ def prove(
     if as_json:
         emit({"schema": CHECKED, "proof": shown(out), "entry": entry, "entries": seen.size})
     else:
-        results().print(f"{shown(out)}: entry {entry} of {seen.size}")
+        results().print(f"{shown(out)}: entry {entry} of {seen.size}", soft_wrap=True)
 
 
 def verify(
