@@ -13,6 +13,7 @@ import typer
 
 from statediff import __version__
 from statediff.cli import (
+    adjudicating,
     bundles,
     comparing,
     conforming,
@@ -99,6 +100,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("sign", sealing.sign),
     ("verify", sealing.verify),
     ("redact", sealing.redact),
+    ("adjudicate", adjudicating.adjudicate),
+    ("resolve", adjudicating.resolve),
+    ("agreement", adjudicating.agreement),
     ("report", reporting.report),
     ("open", reporting.open_report),
     ("schema", schemas.schema),

@@ -1,0 +1,229 @@
+"""`adjudicate`, `resolve` and `agreement`: what people say of trials, signed and compared."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.output import JsonFlag
+from statediff.suite.terms import Cause, Component, Label
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+    from statediff.suite.labels import Given
+
+LABELLED = "statediff/labelled/1"
+AGREEMENT = "statediff/agreement/1"
+
+TargetArgument = Annotated[
+    Path, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's.")
+]
+KeyOption = Annotated[
+    Path, typer.Option("--key", metavar="KEY", help="The reviewer's secret key, from `keygen`.")
+]
+TrustOption = Annotated[
+    Path, typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count.")
+]
+
+
+def adjudicate(  # noqa: PLR0913, PLR0917 - one parameter an option
+    target: TargetArgument,
+    key: KeyOption,
+    label: Annotated[
+        Label | None, typer.Option("--label", help="Whether the run was right; asked if missing.")
+    ] = None,
+    cause: Annotated[Cause | None, typer.Option("--cause", help="Whose fault it is.")] = None,
+    stage: Annotated[
+        Component | None, typer.Option("--stage", help="Where an evaluator failure lies.")
+    ] = None,
+    correctable: Annotated[
+        bool | None,
+        typer.Option(
+            "--correctable/--not-correctable",
+            help="Whether the evidence shows the evaluator's failure.",
+        ),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, in words.")] = "",
+    seconds: Annotated[
+        int, typer.Option("--seconds", help="How long the review took, where it is not asked here.")
+    ] = 0,
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Verdict and findings were not shown, and are not.")
+    ] = False,
+    size: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", help="Of a run: so many trials, stratified."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the sample.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
+    from statediff.cli.output import emit, results, shown
+    from statediff.errors import UsageError
+    from statediff.evidence.keys import load_key
+    from statediff.suite.labels import Given, keep, sign_label
+
+    signing = load_key(key)
+    if label is None and (as_json or not sys.stdin.isatty()):
+        raise UsageError("nobody can be asked here; say with --label what the run was")
+    if label is None and (cause is not None or note or seconds):
+        raise UsageError("--cause, --note and --seconds go with --label; otherwise they are asked")
+    for bundle, folder in _drawn(target, size, seed):
+        if label is None:
+            given = _asked(bundle, blind)
+        else:
+            given = Given(label, seconds, blind, cause, stage, correctable, note)
+        now = datetime.now(UTC).replace(microsecond=0)
+        path = keep(folder, sign_label(bundle.digest, given, now, signing))
+        if as_json:
+            emit({
+                "schema": LABELLED, "bundle": bundle.digest, "label": given.label.value,
+                "kept": shown(path),
+            })  # fmt: skip
+        else:
+            results().print(f"{given.label.value}: {shown(path)}", soft_wrap=True)
+
+
+def resolve(
+    target: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's with one.")
+    ],
+    label: Annotated[Label, typer.Option("--label", help="What the run was, after all.")],
+    because: Annotated[str, typer.Option("--because", metavar="TEXT", help="Why.")],
+    key: KeyOption,
+    trust: TrustOption,
+    as_json: JsonFlag = False,
+) -> None:
+    """Settle labels that disagree; every label it settles is named in it."""
+    from statediff.cli.bundles import load_bundle
+    from statediff.cli.output import emit, results, shown
+    from statediff.evidence.keys import load_key, load_trust
+    from statediff.suite.labels import keep, kept, sign_resolution
+
+    bundle, folder = load_bundle(target)
+    labels, _ = kept(folder.parent, bundle.digest, load_trust(trust))
+    now = datetime.now(UTC).replace(microsecond=0)
+    path = keep(folder.parent, sign_resolution(labels, label, because, now, load_key(key)))
+    if as_json:
+        emit({
+            "schema": LABELLED, "bundle": bundle.digest, "label": label.value, "kept": shown(path),
+            "settles": len(labels),
+        })  # fmt: skip
+    else:
+        results().print(
+            f"{label.value}, which settles {len(labels)}: {shown(path)}", soft_wrap=True
+        )
+
+
+def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = False) -> None:
+    """Show how far reviewers agree with each other, and the verdicts with what they settled."""
+    from statediff.cli.output import emit, results
+    from statediff.evidence.keys import load_trust
+    from statediff.suite import agreement as of
+    from statediff.suite.labels import kept, settled
+
+    keys = load_trust(trust)
+    votes, seconds, verdicts, blind = [], [], [], 0
+    for bundle, folder in _drawn(target, None, 0):
+        labels, resolutions = kept(folder, bundle.digest, keys)
+        found = settled(labels, resolutions)
+        if found is None:
+            continue
+        votes.append({each.reviewer: each.given.label for each in labels})
+        seconds += [each.given.seconds for each in labels if each.given.seconds]
+        blind += sum(each.given.blind for each in labels)
+        verdicts.append((str(bundle.manifest["verdict"]), found))
+    trials, kappa = of.fleiss(votes)
+    against = of.against(verdicts)
+    document: dict[str, Any] = {
+        "schema": AGREEMENT, "trials": len(votes), "labels": sum(map(len, votes)), "blind": blind,
+        "pairs": [
+            {"one": p.one, "other": p.other, "trials": p.trials, "agree": p.agree,
+             "kappa": _number(p.kappa)} for p in of.pairs(votes)
+        ],
+        "fleiss": {"trials": trials, "kappa": _number(kappa)},
+        "median_seconds": of.median_seconds(seconds),
+        "verdicts": {
+            "agree": against.agree, "false_acceptances": against.false_acceptances,
+            "false_rejections": against.false_rejections, "inconclusive": against.inconclusive,
+            "unresolvable": against.unresolvable,
+        },
+    }  # fmt: skip
+    if as_json:
+        emit(document)
+        return
+    told = [f"labelled trials: {len(votes)}, labels: {document['labels']}, given blind: {blind}"]
+    told += [
+        f"{p['one']} and {p['other']} agree on {p['agree']} of {p['trials']}, kappa {p['kappa']}"
+        for p in document["pairs"]
+    ]
+    told.append(f"all reviewers, over {trials} trials: Fleiss' kappa {_number(kappa)}")
+    told.append(f"median time of a review: {document['median_seconds']} s")
+    told += [f"verdicts: {name} {count}" for name, count in document["verdicts"].items()]
+    results().print("\n".join(told).replace("None", "undefined"), soft_wrap=True)
+
+
+def _drawn(target: Path, size: int | None, seed: int) -> list[tuple[Bundle, Path]]:
+    """The bundles, each with its trial's folder; of a run those of the sample, in its order."""
+    from statediff.cli.bundles import load_bundle
+    from statediff.cli.runfolders import is_run, trials
+    from statediff.errors import BundleError, UsageError
+    from statediff.suite.agreement import sample
+
+    if not is_run(target):
+        if size is not None:
+            raise UsageError("--sample is for a run; this is one bundle")
+        bundle, folder = load_bundle(target)
+        return [(bundle, folder.parent)]
+    if size is not None and size < 1:
+        raise UsageError("--sample: expected at least one trial")
+    found = {}
+    for trial in trials(target):
+        if trial.is_broken:
+            raise BundleError(f"{trial.name}: {trial.why}")
+        if trial.bundle is not None:
+            found[trial.bundle.digest] = (trial.bundle, trial.folder.parent)
+    verdicts = {digest: str(bundle.manifest["verdict"]) for digest, (bundle, _) in found.items()}
+    order = sample(verdicts, len(found) if size is None else size, seed)
+    return [found[digest] for digest in order]
+
+
+def _asked(bundle: Bundle, blind: bool) -> Given:
+    """What the person at the terminal says, and how long they took."""
+    from statediff.cli.output import results
+    from statediff.reports.dossier import dossier
+    from statediff.reports.text import trial_report
+    from statediff.suite.labels import Given
+
+    results().print(dossier(bundle) if blind else trial_report(bundle))
+    began = time.monotonic()
+    label = Label(_choice("The run was", [each.value for each in Label]))
+    given = Given(label, 0, blind)
+    if not blind and label is not Label.CORRECT:
+        said = _choice("The cause is", ["none", *(each.value for each in Cause)])
+        given = replace(given, cause=None if said == "none" else Cause(said))
+        if given.cause is Cause.EVALUATOR:
+            stage = Component(_choice("It failed at", [each.value for each in Component]))
+            can = _choice("The evidence shows it", ["yes", "no"]) == "yes"
+            given = replace(given, stage=stage, is_correctable=can)
+    note = typer.prompt("Why, in words", default="", show_default=False, err=True)
+    return replace(given, note=str(note), seconds=round(time.monotonic() - began))
+
+
+def _choice(question: str, options: list[str]) -> str:
+    """One of the options; a beginning that fits only one will do."""
+    while True:
+        said = str(typer.prompt(f"{question} ({', '.join(options)})", err=True)).strip()
+        fits = [option for option in options if said and option.startswith(said)]
+        if len(fits) == 1 or said in options:
+            return said if said in options else fits[0]
+
+
+def _number(kappa: Any) -> float | None:
+    return None if kappa is None else round(float(kappa), 4)

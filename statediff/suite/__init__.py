@@ -1,0 +1,1 @@
+"""Many trials: what people and programs say of them, side by side."""

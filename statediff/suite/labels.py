@@ -1,0 +1,267 @@
+"""What reviewers say of trials: signed labels, kept beside the bundle and apart from the verdict.
+
+A label says whether the agent's run was right: `correct`, `incorrect` or `unresolvable` [SSD §V].
+Where it contradicts the verdict it may name the cause: agent failure, evaluator failure (at which
+stage, and whether a reviewer could tell from the evidence), contract ambiguity or environment
+failure [SSD §VI]. A resolution settles labels that disagree; it names each label that it settles.
+No label ever changes a verdict.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence.canonical import read, write
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.verify import Signer, key_id
+from statediff.suite.terms import Cause, Component, Label
+
+Json = Any
+LABEL: Final = "statediff/label/1"
+RESOLUTION: Final = "statediff/resolution/1"
+FOLDER: Final = "labels"
+REVIEWER: Final = "reviewer"
+"""The role a key needs for its labels to count."""
+MAX_NOTE: Final = 4000
+MAX_BYTES: Final = 64 * 1024
+_PREFIX: Final = b"statediff label\x00"
+_LABEL: Final = (
+    "at", "blind", "bundle", "cause", "form", "is_correctable", "label", "note", "seconds", "stage",
+)  # fmt: skip
+_RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a reviewer says of one bundle; `seconds` is how long the review took."""
+
+    label: Label
+    seconds: int
+    blind: bool
+    cause: Cause | None = None
+    stage: Component | None = None
+    is_correctable: bool | None = None
+    note: str = ""
+
+    def problem(self) -> str | None:
+        """Why it cannot stand as it is; None if it can."""
+        if self.cause is not Cause.EVALUATOR and (
+            self.stage is not None or self.is_correctable is not None
+        ):
+            return "a stage, and whether it could be told, belong to an evaluator failure"
+        if len(self.note) > MAX_NOTE:
+            return f"the note has {len(self.note)} characters, more than {MAX_NOTE}"
+        if not 0 <= self.seconds < 2**31:
+            return f"{self.seconds} seconds are no time"
+        return None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A label whose signature was checked."""
+
+    digest: str
+    """SHA-256 of the file: how a resolution names it."""
+    bundle: str
+    reviewer: str
+    at: datetime
+    given: Given
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A resolution whose signature was checked."""
+
+    bundle: str
+    by: str
+    at: datetime
+    label: Label
+    because: str
+    settles: tuple[str, ...]
+
+
+def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> bytes:
+    """The signed label over the bundle of that digest. `UsageError` if it cannot stand."""
+    problem = given.problem()
+    if problem is not None:
+        raise UsageError(problem)
+    return _signed(
+        {
+            "form": LABEL, "bundle": bundle, "at": at.isoformat(), "label": given.label.value,
+            "seconds": given.seconds, "blind": given.blind, "note": given.note,
+            "cause": None if given.cause is None else given.cause.value,
+            "stage": None if given.stage is None else given.stage.value,
+            "is_correctable": given.is_correctable,
+        },
+        key,
+    )  # fmt: skip
+
+
+def sign_resolution(
+    labels: Iterable[Labelled], label: Label, because: str, at: datetime, key: SigningKey
+) -> bytes:
+    """The signed resolution of labels over one bundle. `UsageError` if there is none to settle."""
+    settled = sorted(labels, key=lambda each: each.digest)
+    if len({each.bundle for each in settled}) != 1:
+        raise UsageError("a resolution settles the labels of one bundle; there are none, or more")
+    if not because.strip() or len(because) > MAX_NOTE:
+        raise UsageError(f"a resolution says why, in at most {MAX_NOTE} characters")
+    return _signed(
+        {
+            "form": RESOLUTION, "bundle": settled[0].bundle, "at": at.isoformat(),
+            "label": label.value, "because": because, "settles": [e.digest for e in settled],
+        },
+        key,
+    )  # fmt: skip
+
+
+def read_signed(data: bytes, trust: Sequence[Signer]) -> Labelled | Resolved:
+    """The label or resolution in a file, by a reviewer trusted at its time. `BundleError`."""
+    if len(data) > MAX_BYTES:
+        _refuse(f"more than {MAX_BYTES} bytes")
+    content = data.removesuffix(b"\n")
+    document = read(content, "label")
+    if not isinstance(document, dict) or sorted(document) != ["keyid", "payload", "signature"]:
+        _refuse("expected exactly keyid, payload and signature")
+    raw = _bytes(document["payload"])
+    payload = read(raw, "label: payload")
+    signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)
+    if signer is None or REVIEWER not in signer.roles:
+        _refuse(f"signed by a key that is not trusted as {REVIEWER}")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(signer.key)
+        key.verify(_bytes(document["signature"]), _PREFIX + raw)
+        found = _payload(payload, signer.name, hashlib.sha256(content).hexdigest())
+    except InvalidSignature:
+        _refuse(f"the signature of {signer.name} does not fit")
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"label: {error}") from error
+    early = signer.valid_from is not None and found.at < signer.valid_from
+    if early or (signer.valid_until is not None and found.at >= signer.valid_until):
+        _refuse(f"the key of {signer.name} was not valid at {found.at}")
+    return found
+
+
+def keep(folder: Path, data: bytes) -> Path:
+    """The file's place under `labels` in the trial's folder; nothing is overwritten."""
+    path = folder / FOLDER / f"{hashlib.sha256(data).hexdigest()[:16]}.json"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data + b"\n")
+    except OSError as error:
+        raise StorageError(f"{path}: the label cannot be kept: {error.strerror}") from error
+    return path
+
+
+def kept(
+    folder: Path, bundle: str, trust: Sequence[Signer]
+) -> tuple[tuple[Labelled, ...], tuple[Resolved, ...]]:
+    """The labels and resolutions of a bundle in its trial's folder, by time. `BundleError`.
+
+    Of several labels by one reviewer the newest counts: a reviewer may change their mind, and both
+    stay on record.
+    """
+    found: list[Labelled | Resolved] = []
+    place = folder / FOLDER
+    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
+        try:
+            entry = read_signed(path.read_bytes(), trust)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+        except BundleError as error:
+            raise BundleError(f"{path}: {error}") from error
+        if entry.bundle == bundle:  # another judgement of the trial has labels of its own
+            found.append(entry)
+    labels = {
+        each.reviewer: each
+        for each in sorted(
+            (e for e in found if isinstance(e, Labelled)), key=lambda e: (e.at, e.digest)
+        )
+    }
+    resolutions = sorted((e for e in found if isinstance(e, Resolved)), key=lambda e: e.at)
+    return tuple(labels[name] for name in sorted(labels)), tuple(resolutions)
+
+
+def settled(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Label | None:
+    """What holds of the trial: the label all agree on, or the resolution of exactly these labels.
+
+    Labels that disagree and are not settled count as unresolvable; None where there are none.
+    """
+    if not labels:
+        return None
+    now = {each.digest for each in labels}
+    for resolution in reversed(resolutions):
+        if now <= set(resolution.settles):
+            return resolution.label
+    found = {each.given.label for each in labels}
+    return found.pop() if len(found) == 1 else Label.UNRESOLVABLE
+
+
+def _payload(payload: Json, name: str, digest: str) -> Labelled | Resolved:
+    if not isinstance(payload, dict):
+        raise TypeError("the payload is no object")
+    at = datetime.fromisoformat(payload["at"])
+    if at.tzinfo is None:
+        raise ValueError("its time has no zone")
+    bundle, label = str(payload["bundle"]), Label(payload["label"])
+    match payload.get("form"), tuple(sorted(payload)):
+        case "statediff/label/1", keys if keys == _LABEL:
+            given = _given(payload, label)
+            return Labelled(digest, bundle, name, at, given)
+        case "statediff/resolution/1", keys if keys == _RESOLVED:
+            settles = tuple(str(entry) for entry in payload["settles"])
+            return Resolved(bundle, name, at, label, str(payload["because"]), settles)
+    raise ValueError("neither a label nor a resolution of this version")
+
+
+def _given(payload: Mapping[str, Json], label: Label) -> Given:
+    cause, stage = payload["cause"], payload["stage"]
+    correctable = payload["is_correctable"]
+    if not isinstance(payload["blind"], bool) or not isinstance(correctable, bool | None):
+        raise TypeError("blind and is_correctable are true or false")
+    if not isinstance(payload["seconds"], int) or not isinstance(payload["note"], str):
+        raise TypeError("seconds are a number, the note is text")
+    given = Given(
+        label, payload["seconds"], payload["blind"], None if cause is None else Cause(cause),
+        None if stage is None else Component(stage), correctable, payload["note"],
+    )  # fmt: skip
+    problem = given.problem()
+    if problem is not None:
+        raise ValueError(problem)
+    return given
+
+
+def _signed(payload: Mapping[str, Json], key: SigningKey) -> bytes:
+    raw = write(dict(payload))
+    return write(
+        {
+            "payload": base64.b64encode(raw).decode(), "keyid": key_id(key.public),
+            "signature": base64.b64encode(key.sign(_PREFIX + raw)).decode(),
+        }
+    )  # fmt: skip
+
+
+def _bytes(text: Json) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise BundleError(f"label: not base64: {error}") from error
+    if base64.b64encode(data).decode() != text:
+        _refuse("not the one base64 of its bytes")
+    return data
+
+
+def _refuse(why: str) -> NoReturn:
+    raise BundleError(f"label: {why}")
