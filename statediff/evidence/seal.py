@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.errors import BundleError, NotReplayable, StorageError
+from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.cuts import SUMMARY, Piece, joined, pieces
 from statediff.evidence.package import Bundle
@@ -143,7 +143,12 @@ def save(sealed: Sealed, path: Path) -> None:
 
 
 def load(path: Path) -> Sealed:
-    """The copy at `path`, a folder or a zip, not yet verified. `BundleError` if it is neither."""
+    """The copy at `path`, a folder or a zip, not yet verified.
+
+    `UsageError` if nothing is there, `BundleError` if it is neither.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: expected a sealed bundle, found nothing")
     try:
         if path.is_dir():
             return _from_folder(path)

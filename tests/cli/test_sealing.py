@@ -72,6 +72,7 @@ def test_a_bundle_that_does_not_replay_is_not_signed(statediff: Any, sealed: Pat
         (("sign", "nowhere", "--key", "key", "--out", "x"), 2, "found nothing"),
         (("keygen", "key", "--name", "Bo"), 2, "never overwritten"),
         (("keygen", "other", "--name", "Ada"), 2, "already trusts"),
+        (("verify", "nowhere", "--trust", "trust.json"), 2, "found nothing"),
         (("verify", "sealed", "--trust", "nowhere"), 2, "keygen"),
         (("verify", "sealed", "--trust", "a.json"), 2, "trust file"),
         (("verify", "kept", "--trust", "trust.json"), 4, "exactly"),
