@@ -54,18 +54,23 @@ def begin(connection: sqlite3.Connection) -> Catalogue:
 
     Raises `SourceUnavailable`.
     """
-    connection.text_factory = stored_text
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     try:
-        # mmap: a file that the agent truncates while it is mapped would kill this process.
-        for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.execute("BEGIN")
+        prepare(connection)
         return read_catalogue(connection)
     except sqlite3.Error as error:
         raise SourceUnavailable(cause_of(error)) from error
     except UnicodeDecodeError as error:  # a catalogue that was written by hand
         raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """A read transaction in which nothing of the database's own is run. Raises `sqlite3.Error`."""
+    connection.text_factory = stored_text
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    # mmap: a file that the agent truncates while it is mapped would kill this process.
+    for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("BEGIN")
 
 
 @dataclass(frozen=True)
