@@ -122,3 +122,8 @@ def without_log(first_page: bytes) -> bytes:
     if first_page[19:20] != bytes([_LOGGED]):
         return first_page
     return first_page[: _FORMAT.start] + _ROLLBACK + first_page[_FORMAT.stop :]
+
+
+def with_log(image: bytes) -> bytes:
+    """The database marked as having a write-ahead log; whoever opens it begins one."""
+    return image[: _FORMAT.start] + bytes([_LOGGED, _LOGGED]) + image[_FORMAT.stop :]

@@ -1,5 +1,6 @@
 """The law of the SQLite feed: its states are those of full scans, whatever is written."""
 
+import itertools
 import sqlite3
 from contextlib import closing, suppress
 
@@ -114,7 +115,7 @@ def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
         return
     told = [before]
     told.extend(t.state for t in seen.transactions)
-    changed = [after for now, after in zip(told, told[1:], strict=False) if after != now]
+    changed = [after for now, after in itertools.pairwise(told) if after != now]
     assert [s.digest() for s in changed] == [s.digest() for s in scans[1:]]
     assert changed == scans[1:]
     event(f"{len(changed)} changes")
