@@ -294,8 +294,8 @@ def capture_document(capture: Capture) -> Json:
     ]
 
 
-def history_document(history: History, course: Course) -> Json:
-    """What the feeds saw: their readings, the transactions, and the course that came of them."""
+def seen_document(history: History) -> Json:
+    """What the feeds saw: their readings, and the transactions by the digests of their states."""
     return {
         "readings": [reading_document(r) for r in history.readings],
         "transactions": [
@@ -308,6 +308,13 @@ def history_document(history: History, course: Course) -> Json:
             }
             for t in history.transactions
         ],
+    }
+
+
+def history_document(history: History, course: Course) -> Json:
+    """What the feeds saw, and the course that came of it."""
+    return {
+        **seen_document(history),
         "lines": [
             {
                 "source": line.source,
