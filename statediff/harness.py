@@ -1,10 +1,10 @@
 """One trial, from reset to bundle.
 
 1. The sandbox is reset, and the reset is proven; without a receipt that says so nothing runs.
-2. Capture before.
+2. Feeds are attached, where there are any; capture before.
 3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
 4. Settle: what is in flight arrives, or is named as unsettled.
-5. Capture after.
+5. Capture after, with what the feeds saw; the feeds are detached, whatever happened.
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.capture.history import Watch
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
@@ -184,19 +185,22 @@ def observe_trial(
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
-    before = take(sandbox.sources(), store, clock, None, "before")
-    if hooks.before_agent is not None:
-        hooks.before_agent(sandbox, before)
-    run = agent.run(_trial(sandbox, task), clock)
-    _save_run(folder, agent, run)
-    settled = sandbox.settle(clock, SETTLE_SECONDS)
-    timeline = _timeline(receipt, run, settled)
-    _save(folder / "timeline.json", documents.timeline_document(timeline))
-    if hooks.before_capture_after is not None:
-        hooks.before_capture_after(sandbox)
-    after = take(sandbox.sources(), store, clock, before, "after")
+    with Watch(sandbox.feeds(), clock) as watch:
+        before = take(sandbox.sources(), store, clock, None, "before")
+        if hooks.before_agent is not None:
+            hooks.before_agent(sandbox, before)
+        run = agent.run(_trial(sandbox, task), clock)
+        _save_run(folder, agent, run)
+        settled = sandbox.settle(clock, SETTLE_SECONDS)
+        timeline = _timeline(receipt, run, settled)
+        _save(folder / "timeline.json", documents.timeline_document(timeline))
+        if hooks.before_capture_after is not None:
+            hooks.before_capture_after(sandbox)
+        after = take(sandbox.sources(), store, clock, before, "after")
+        after = watch.told(store, before, after)
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
+        "during": documents.seen_document(after.history),
     }  # fmt: skip
     _save(folder / "captures.json", captures)
     return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)

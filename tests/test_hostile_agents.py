@@ -148,7 +148,7 @@ HARMS = {
     "an index is added": ("sql('CREATE INDEX i ON customers (name)')", "db.index i created"),
     "a virtual table is added": ("sql('CREATE VIRTUAL TABLE f USING fts5(x)')", "db.table f"),
     "the application id is changed": ("sql('PRAGMA application_id = 7')", "application_id"),
-    "the journal mode is changed": ("sql('PRAGMA journal_mode = WAL')", "journal_mode"),
+    "the file begins to vacuum itself": ("sql('PRAGMA auto_vacuum = 1', 'VACUUM')", "auto_vacuum"),
     "an integer is huge": ("sql('UPDATE products SET stock = 9223372036854775807')", "stock"),
     "a number is infinite": ("sql('UPDATE products SET stock = 9e999')", "→ inf"),
     "a number is not whole": ("sql('UPDATE products SET stock = stock + 0.5')", "stock 69 → 69.5"),
@@ -258,7 +258,9 @@ BLINDING = {
     "the file is another": "db.close()\nos.unlink(path)\nos.symlink('/etc/passwd', path)",
     "the file is a folder": "db.close()\nos.unlink(path)\nos.mkdir(path)",
     "the file is a FIFO": "db.close()\nos.unlink(path)\nos.mkfifo(path)",
-    "a pipe stands where the log would": "db.close()\nos.mkfifo(path + '-wal')",
+    "a pipe stands where the log was": (
+        "os.unlink(path + '-wal')\nos.mkfifo(path + '-wal')\nos._exit(0)"
+    ),
     "a folder stands where the journal would": "db.close()\nos.mkdir(path + '-journal')",
     "a name in the catalogue is not UTF-8": (
         "sql('PRAGMA writable_schema = ON')\n"
@@ -322,7 +324,7 @@ TWINS = {
         "sql('UPDATE notes SET id = 5 WHERE id = 901', 'UPDATE notes SET id = 901 WHERE id = 5')"
     ),
     "everything is rolled back": "sql('BEGIN', 'DELETE FROM notes', 'ROLLBACK')",
-    "the log comes and goes": "sql('PRAGMA journal_mode = WAL', 'PRAGMA journal_mode = DELETE')",
+    "the log is folded into the file": "sql('PRAGMA wal_checkpoint(TRUNCATE)')",
     "the agent dies in a transaction": "sql('BEGIN', 'DELETE FROM notes')\nos._exit(0)",
     "mail is begun and given up": (
         "s = socket.create_connection(('127.0.0.1', port))\n"

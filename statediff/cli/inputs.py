@@ -25,11 +25,13 @@ from statediff.agents.handover import (
     read_handed_file,
     read_trace,
 )
+from statediff.capture.feed import Seen
+from statediff.capture.history import history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.schemafile import SchemaFile, load_schema_file, refine
 from statediff.errors import InputError, UsageError
-from statediff.model.readings import Capture, SourceCapture
+from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, MemoryChunks, State
 from statediff.model.strictjson import read_json
@@ -205,13 +207,14 @@ def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
 
 
 def capture_pair(
-    before: Sequence[str], after: Sequence[str], refined: Refinements
+    before: Sequence[str], after: Sequence[str], refined: Refinements, during: Sequence[str] = ()
 ) -> tuple[Capture, Capture]:
-    """The captures before and after; both sides of a source have one schema.
+    """The captures before and after; all states of a source have one schema.
 
-    A database that can be opened on one side only leaves its values on the other unobserved.
-    `UsageError` where the two sides do not name the same sources, `InputError` where a file is not
-    what it claims to be, or where a database cannot be opened on either side.
+    `during` names every state that a source was in between, in order; of a source with none
+    nothing is known in between. A database that can be opened on one side only leaves its values on
+    the other unobserved. `UsageError` where the two sides do not name the same sources,
+    `InputError` where a file is not what it claims to be, or where a database cannot be opened.
     """
     firsts, seconds = _distinct(before, "--before"), _distinct(after, "--after")
     if [f.source for f in firsts] != [s.source for s in seconds]:
@@ -219,15 +222,67 @@ def capture_pair(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
             "give both sides of every source, as NAME=PATH"
         )
+    between = _between(during, firsts)
     ones: list[Source] = []
     twos: list[Source] = []
+    within: list[tuple[str, Sequence[Source]]] = []
     for first, second in zip(firsts, seconds, strict=True):
-        one, two = _pair(first, second, refined(first.source))
+        files = between.get(first.source, ())
+        one, two, others = _pair(first, second, refined(first.source), files)
         ones.append(one)
         twos.append(two)
+        if files:
+            within.append((first.source, others))
     store = MemoryChunks()
     captured = take(ones, store, offline_clock, None, "before")
-    return captured, take(twos, store, offline_clock, captured, "after")
+    last = take(twos, store, offline_clock, captured, "after")
+    told = [_history(source, others, store, captured, last) for source, others in within]
+    return captured, with_history(last, told) if told else last
+
+
+def _between(during: Sequence[str], ends: Sequence[StateFile]) -> dict[str, tuple[StateFile, ...]]:
+    """The states in between by source, each in the order given."""
+    kinds = {file.source: file.kind for file in ends}
+    found: dict[str, tuple[StateFile, ...]] = {}
+    for text in during:
+        file = StateFile.parse(text)
+        if file.source not in kinds:
+            raise UsageError(
+                f"--during gives a state of {file.source}, --before gives {_names(ends)}; "
+                "name the source: NAME=PATH"
+            )
+        if file.kind is not kinds[file.source] or file.is_stdin:
+            wanted = _NAMES[kinds[file.source]]
+            raise UsageError(
+                f"--during {printable(file.label)}: expected {wanted} in a file, as --before gives "
+                f"for {file.source}"
+            )
+        found[file.source] = (*found.get(file.source, ()), file)
+    return found
+
+
+def _history(
+    source: str, within: Sequence[Source], store: ChunkStore, before: Capture, after: Capture
+) -> History:
+    """The states in between as transactions; the last of all left the state after."""
+    first, last = (
+        next(p.state for p in each.parts if p.reading.source == source) for each in (before, after)
+    )
+    states: list[State] = []
+    for each in within:
+        try:
+            states.append(each.read(store, offline_clock, first).state)
+        except SourceUnavailable as error:
+            raise InputError(
+                f"--during: state {len(states) + 1} of {source} cannot be read: {error}"
+            ) from error
+    if states[-1].digest() != last.digest():
+        states.append(last)
+    transactions = (
+        Transaction(f"{source}/{number}", source, "", None, state)
+        for number, state in enumerate(states, start=1)
+    )
+    return history_of(source, Seen(tuple(transactions)), after, offline_clock)
 
 
 def _distinct(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
@@ -245,29 +300,45 @@ def _names(files: Sequence[StateFile]) -> str:
 
 
 def _pair(
-    before: StateFile, after: StateFile, refinement: Refinement | None
-) -> tuple[Source, Source]:
+    before: StateFile,
+    after: StateFile,
+    refinement: Refinement | None,
+    between: Sequence[StateFile] = (),
+) -> tuple[Source, Source, Sequence[Source]]:
+    """What reads the two sides of a source, and the states in between."""
     if before.kind is not after.kind:
         raise UsageError(
             f"{before.source}: one side is {_NAMES[before.kind]}, the other {_NAMES[after.kind]}; "
             "both sides of a source are of one kind"
         )
     if before.kind in (StateKind.REPOSITORY, StateKind.FOLDER):
-        return before.read_by(refinement), after.read_by(refinement)
+        others = [file.read_by(refinement) for file in between]
+        return before.read_by(refinement), after.read_by(refinement), others
     if before.kind is StateKind.DATABASE:
         one, two = before.read_by(refinement), after.read_by(refinement)
         backed = _Backed(one, two), _Backed(two, one)
         _require_schema(backed[0], before, after)
-        return backed
+        return *backed, [file.read_by(refinement) for file in between]
     if before.is_stdin and after.is_stdin:
         raise UsageError("standard input can be one side only")
     first, second = before.content(), after.content()
+    along = [(file.label, file.content()) for file in between]
+    if along:
+        along = [(before.label, first), *along, (after.label, second)]
+    others = [
+        TablesSource(file.source, file.path, refinement, is_after=True, along=along)
+        for file in between
+    ]
     return (
-        TablesSource(before.source, _named(before, first), refinement, second, after.label),
         TablesSource(
-            after.source, _named(after, second), refinement, first, before.label, is_after=True
+            before.source, _named(before, first), refinement, second, after.label, along=along
         ),
-    )
+        TablesSource(
+            after.source, _named(after, second), refinement, first, before.label,
+            is_after=True, along=along,
+        ),
+        others,
+    )  # fmt: skip
 
 
 def _named(file: StateFile, content: bytes) -> Path | bytes:

@@ -20,6 +20,14 @@ After = Annotated[
     list[str],
     typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
 ]
+During = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--during", metavar="[NAME=]STATE",
+        help="Every state a source was in between, in order: one option a state. "
+        "Name the state after itself if there was none.",
+    ),
+]  # fmt: skip
 SchemaFileOption = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE", help="State schema file.")
 ]
@@ -31,6 +39,7 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     ],
     before: Before,
     after: After,
+    during: During = None,
     schema: SchemaFileOption = None,
     answer: Annotated[
         Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
@@ -64,7 +73,8 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
 
     file = contract_file(contract)
     folders.require_writable(out or folders.BUNDLES)
-    captures = capture_pair(before, after, refinements(schema, file.content.sandbox))
+    refined = refinements(schema, file.content.sandbox)
+    captures = capture_pair(before, after, refined, during or ())
     evaluated = evaluate(
         file, *captures, trace=trace_from(trace, complete_trace), answer=answer_from(answer),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),

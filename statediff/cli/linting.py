@@ -100,7 +100,8 @@ def check(path: Path, states: States) -> Checked:
         unchanged(path, file)
         schema, base = states.of(file)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
-        problems = ordered((*linted(file, schema, base), *unreviewed(path, file)))
+        told = states.histories(file)
+        problems = ordered((*linted(file, schema, base, told), *unreviewed(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
@@ -113,6 +114,7 @@ class States:
         self._schema = schema
         self._before = before
         self._known: dict[str | None, Capture] = {}
+        self._histories: dict[str, frozenset[str]] = {}
 
     def of(self, file: ContractFile) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
@@ -134,7 +136,12 @@ class States:
         if sandbox not in self._known:
             with embedded(sandbox) as running:
                 self._known[sandbox] = base_state(running)
+                self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
         return None, self._known[sandbox]
+
+    def histories(self, file: ContractFile) -> frozenset[str]:
+        """The sources of the contract's sandbox, if that is what was looked at, with a feed."""
+        return self._histories.get(file.content.sandbox or "", frozenset())
 
 
 _FAR = {

@@ -130,6 +130,10 @@ def _document(report: Report) -> dict[str, Any]:
         "twins": report.twins,
         "twins_diverged": [_twin(entry) for entry in report.diverged],
         "left_out": report.left_out,
+        "transient": {
+            "judged": list(report.transient),
+            "not_judged": None if report.transient else "no `during: run` clause",
+        },
         "by_operator": _by_operator(report),
     }
 
@@ -190,6 +194,8 @@ def _print(report: Report) -> None:
         f"{report.twins - len(report.diverged)} of {report.twins} twins match", style="default",
     )  # fmt: skip
     results().print(line, soft_wrap=True)
+    if not report.transient:
+        results().print(Text("  transient writes not judged: no `during: run` clause", style="dim"))
     for entry in report.survivors:
         reason = f"argued: {entry.argued}" if entry.argued else "survives"
         results().print(

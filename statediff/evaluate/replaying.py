@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from statediff.errors import AdapterError, BundleError, NotReplayable, UsageError
+from statediff.evaluate.along import compared, moments_of
 from statediff.evaluate.contracts import Scoped, compile_contract, parse_contract
-from statediff.evaluate.trial import KERNEL, Rest, compared, facts_of, judged, triples
+from statediff.evaluate.trial import KERNEL, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.fragments import FragmentView, read_fragments
-from statediff.evidence.pack import check_refusals, index
+from statediff.evidence.pack import Touched, changed, check_refusals, index, touched_from
 from statediff.evidence.package import Bundle
 from statediff.evidence.traces import trace_from
-from statediff.model.values import Unobserved
+from statediff.model.course import Course
+from statediff.model.readings import History
 from statediff.model.verdict import Judgement
-from statediff.model.view import Ledger
-from statediff.policy.admission import admit
+from statediff.model.view import Ledger, RecordingView
+from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
+from statediff.policy.moments import Moments
 
 
 def replay(bundle: Bundle) -> Judgement:
@@ -80,8 +84,9 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     must = [r.source for r in contract.evidence]
     check_refusals(triples(refusals), captures, recorded_schema, must)
     answer = doc.answer_map(doc.answer_from(bundle.document("answer.json")))
-    history = Unobserved(captures["history"]["unobserved"])
-    rest = Rest(refusals, answer, history, trace_from(bundle.document("trace.json")))
+    course = doc.course_from(captures["history"])
+    check_course(course, doc.history_from(captures["history"]), refusals)
+    rest = Rest(refusals, answer, trace_from(bundle.document("trace.json")))
     resolution = bundle.document("resolution.json")
     doubts = tuple(doc.doubt_from(entry) for entry in resolution["doubts"])
     cases = zip(
@@ -102,13 +107,15 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
             resolution["readings_of"],
         )
         scoped = Scoped(compiled.book, compiled.boundary, schema)
-        views = (
-            FragmentView(fragments, "before", scoped),
-            FragmentView(fragments, "after", scoped),
-        )
         ledger = Ledger()
-        judgement = judged(compiled, views, found, rest, ledger)
-        if index(judgement, ledger) != expected:
+        sides = {line.side(n) for line in course.lines for n in range(len(line.steps) + 1)}
+        views = {
+            side: RecordingView(FragmentView(fragments, side, scoped), side, ledger)
+            for side in {"before", "after", *sides}
+        }
+        moments = moments_of(compiled, course, views, fragments, touched_from(expected))
+        judgement = judged(compiled, moments, found, rest, ledger)
+        if index(judgement, ledger, _touched(moments)) != expected:
             raise BundleError("index.json: the fragments give other deltas or other reads")
         judgements.append(judgement)
     if not judgements:
@@ -116,3 +123,24 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     ambiguous = [(name, cause) for name, cause in resolution["ambiguous"]]
     judgement = combine(contract, judgements, ambiguous, resolution["differ_only_in_opaque_ids"])
     return judgement, facts_of(file, compiled, judgement, trial["id"])
+
+
+def _touched(moments: Moments) -> Touched:
+    """The entities that each transaction touched, by what it changed."""
+    found = {
+        (source, number): changed(commit.own)
+        for source, commits in moments.commits.items()
+        for number, commit in enumerate(commits, start=1)
+    }
+    return {place: entities for place, entities in found.items() if entities}
+
+
+def check_course(course: Course, history: History, refusals: Iterable[Refusal]) -> None:
+    """`BundleError` unless every line that is said to have no gap can have none."""
+    refused = {refusal.source: refusal.cause for refusal in refusals}
+    for line in course.lines:
+        gap = refused.get(line.source, history.gap(line.source))
+        if (gap is None) != (line.gap is None):
+            raise BundleError(
+                f"captures.json: the history of {line.source} is not as complete as its reading"
+            )

@@ -10,28 +10,27 @@ from statediff import __version__
 from statediff.canonicalize import canonicalize
 from statediff.contract.bound import Contract
 from statediff.contract.syntax import CALL_TYPE, Read
-from statediff.diff import diff
 from statediff.errors import ContractError
+from statediff.evaluate.along import Whole, compared, moments_of, touched
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
 from statediff.evidence import documents as doc
 from statediff.evidence.pack import Decided, Heard, documents
 from statediff.evidence.package import Bundle, make
-from statediff.model.delta import Diff, Doubt
+from statediff.model.course import Course, Line
+from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.stages import Matching, Resolution
-from statediff.model.state import State
 from statediff.model.trace import NoAnswer, Trace, Turn
-from statediff.model.values import Unobserved, Value
+from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Verdict
-from statediff.model.view import Ledger, RecordingView, StateView, View
+from statediff.model.view import Ledger, RecordingView, StateView
 from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
-from statediff.policy.findings import history_gap
 from statediff.policy.judge import Evidence, judge
-from statediff.policy.run import Moments
+from statediff.policy.moments import Moments
 from statediff.resolve import resolve
 
-KERNEL: Final = "2"
+KERNEL: Final = "3"
 """Version of the judging kernel; raised by hand when any judgement could change."""
 
 
@@ -102,9 +101,8 @@ def evaluate(
         [r.source for r in contract.evidence] or None,
     )
     check_null_run(file, compiled, resolution, refusals)
-    history = Unobserved(history_gap(after.history))
-    heard = Heard(before, after, triples(refusals), history.cause, trace, answer, timeline)
-    rest = Rest(refusals, doc.answer_map(answer), history, trace)
+    heard = Heard(before, after, triples(refusals), trace, answer, timeline)
+    rest = Rest(refusals, doc.answer_map(answer), trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
     ]
@@ -128,10 +126,7 @@ class Rest:
 
     refusals: tuple[Refusal, ...]
     answer: Mapping[str, Value] | NoAnswer
-    history: Unobserved
     trace: Trace = NO_TRACE
-    is_still: bool = False
-    """Whether it is known that no state lies between the two (the null run)."""
 
 
 def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
@@ -147,44 +142,30 @@ def _judge_states(
         compiled, canonical.before, canonical.after, canonical.doubts, resolution.readings_of
     )
     scoped = Scoped(compiled.book, compiled.boundary, matching.before.schema)
-    views = StateView(matching.before, scoped), StateView(matching.after, scoped)
+    states = {**resolution.between, "before": matching.before, "after": matching.after}
     ledger = Ledger()
-    return Decided(matching, judged(compiled, views, found, rest, ledger), ledger)
-
-
-def compared(
-    compiled: Compiled,
-    before: State,
-    after: State,
-    doubts: Iterable[Doubt],
-    readings_of: Iterable[tuple[str, Iterable[str], Iterable[str]]],
-) -> Diff:
-    """The deltas, hidden deltas and doubts between two states under the contract's ν and Ω."""
-    return diff(
-        before,
-        after,
-        compiled.book,
-        compiled.boundary,
-        rule_names=compiled.book.rules_on,
-        doubts=doubts,
-        evidence={name: (tuple(b), tuple(a)) for name, b, a in readings_of},
-    )
+    views = {
+        side: RecordingView(StateView(state, scoped), side, ledger)
+        for side, state in states.items()
+    }
+    places = touched(compiled, resolution.course, states)
+    moments = moments_of(compiled, resolution.course, views, Whole(states), places)
+    return Decided(matching, judged(compiled, moments, found, rest, ledger), ledger, places)
 
 
 def judged(
-    compiled: Compiled, views: tuple[View, View], found: Diff, rest: Rest, ledger: Ledger
+    compiled: Compiled, moments: Moments, found: Diff, rest: Rest, ledger: Ledger
 ) -> Judgement:
-    """The judgement over two views; what is read of them is noted in `ledger`."""
+    """The judgement over the views of the moments, the ends among them."""
     evidence = Evidence(
-        RecordingView(views[0], "before", ledger),
-        RecordingView(views[1], "after", ledger),
+        moments.views["before"],
+        moments.views["after"],
         found,
         rest.answer,
-        rest.history,
         rest.refusals,
         ledger.begin,
         rest.trace,
-        Moments(gap=None if rest.is_still else rest.history.cause),
+        moments,
         lambda reads: ledger.hear(_heard(reads)),
     )
     return judge(compiled.contract, evidence)
@@ -212,13 +193,14 @@ def check_null_run(
     `ContractError` if it would MATCH and the contract does not say `noop: true`.
     """
     state = resolution.matchings[0].before
-    still = Resolution((Matching(state, state),), readings_of=resolution.readings_of)
+    nothing = Course((Line("the null run", frozenset(state.schema.by_name)),))
+    still = Resolution(
+        (Matching(state, state),), readings_of=resolution.readings_of, course=nothing
+    )
     rest = Rest(
         tuple(r for r in refusals if r.side == "before"),
         NoAnswer("the null run says nothing"),
-        Unobserved("the null run has no history"),
         Trace((), is_complete=True, cause="", turns=_spoken(compiled.contract)),
-        is_still=True,
     )
     null = _judge_states(compiled, still.matchings[0], still, rest).judgement
     if null.verdict is Verdict.MATCH and not file.content.noop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.documents import (
@@ -104,6 +104,40 @@ def collect(
     return {"rows": rows, "scans": ranges}
 
 
+class Rows(Protocol):
+    """Where the raw entities of a trial can be looked up, side by side."""
+
+    def enumeration(self, side: str, type_name: str) -> Enumeration | None: ...
+
+    def row(self, side: str, type_name: str, key: Key) -> Row | None: ...
+
+
+def part_of(
+    rows: Rows, schema: Schema, sides: Mapping[str, str], changed: Iterable[tuple[str, Key]]
+) -> State:
+    """A state of only these entities: each type (those of `sides`) as it was on its side."""
+    members: dict[str, list[tuple[Key, Row]]] = {}
+    for name, key in changed:
+        row = rows.row(sides[name], name, key) if name in sides else None
+        if row is not None:
+            members.setdefault(name, []).append((key, row))
+    tables: dict[str, Table] = {}
+    for entity in schema.types:
+        side = sides.get(entity.name)
+        enumeration = None if side is None else rows.enumeration(side, entity.name)
+        if enumeration is None:
+            continue
+        found = sorted(members.get(entity.name, ()), key=lambda pair: key_order(pair[0]))
+        store = MemoryChunks()
+        if entity.is_keyless:
+            chunk = store.put(encode_rows(entity, found))
+            tables[entity.name] = Table(entity, (chunk,), (), store, enumeration)
+        else:
+            whole = [{**{f.name: ABSENT for f in entity.fields}, **row} for _, row in found]
+            tables[entity.name] = build_table(entity, whole, store, enumeration=enumeration)
+    return State(schema, tables)
+
+
 @dataclass(frozen=True)
 class Fragments:
     """The fragments of one matching, read back."""
@@ -113,27 +147,14 @@ class Fragments:
     rows: Mapping[Look, Row | None]
     scans: Mapping[tuple[str, str, tuple[str, ...]], tuple[tuple[Key, Row], ...]]
 
+    def enumeration(self, side: str, type_name: str) -> Enumeration | None:
+        """How completely the type was enumerated there; None where no source delivered it."""
+        return self.enumerations.get((side, type_name))
+
     def state(self, side: str, changed: Iterable[tuple[str, Key]]) -> State:
         """A state of only the changed entities: its diff is the diff of the whole states."""
-        members: dict[str, list[tuple[Key, Row]]] = {}
-        for name, key in changed:
-            row = self.row(side, name, key)
-            if row is not None:
-                members.setdefault(name, []).append((key, row))
-        tables: dict[str, Table] = {}
-        for entity in self.schema.types:
-            enumeration = self.enumerations.get((side, entity.name))
-            if enumeration is None:
-                continue
-            found = sorted(members.get(entity.name, ()), key=lambda pair: key_order(pair[0]))
-            store = MemoryChunks()
-            if entity.is_keyless:
-                chunk = store.put(encode_rows(entity, found))
-                tables[entity.name] = Table(entity, (chunk,), (), store, enumeration)
-            else:
-                whole = [{**{f.name: ABSENT for f in entity.fields}, **row} for _, row in found]
-                tables[entity.name] = build_table(entity, whole, store, enumeration=enumeration)
-        return State(self.schema, tables)
+        sides = {entity.name: side for entity in self.schema.types}
+        return part_of(self, self.schema, sides, changed)
 
     def row(self, side: str, type_name: str, key: Key) -> Row | None:
         """The entity; None when the bundle says it is not there.

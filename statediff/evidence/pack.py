@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from statediff.errors import BundleError
 from statediff.evidence import documents as doc
 from statediff.evidence.fragments import collect, fragment_id, scan_id
 from statediff.evidence.traces import trace_document
+from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.stages import Matching, Resolution
 from statediff.model.state import Coverage
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Key, Value, key_order
 from statediff.model.verdict import Judgement
-from statediff.model.view import Ledger
+from statediff.model.view import Ledger, Look
 
 Json: TypeAlias = Any
 Refused: TypeAlias = tuple[tuple[str, str, str], ...]
 """((side, source, cause), …): readings that may not be used."""
+
+Touched: TypeAlias = Mapping[tuple[str, int], tuple[tuple[str, Key], ...]]
+"""(source, number of its transaction) → the entities it touched, of types that clauses ask about"""
 
 SIDES: Final = ("before", "after")
 
@@ -32,6 +36,7 @@ class Decided:
     matching: Matching
     judgement: Judgement
     ledger: Ledger
+    touched: Touched = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,6 @@ class Heard:
     before: Capture
     after: Capture
     refused: Refused
-    history_gap: str
     trace: Trace
     answer: Value | NoAnswer
     timeline: Timeline | None
@@ -62,9 +66,9 @@ def documents(
         "captures.json": {
             "before": doc.capture_document(heard.before),
             "after": doc.capture_document(heard.after),
-            "enumerations": [_enumerations(case.matching) for case in cases],
+            "enumerations": [_enumerations(case.matching, resolution) for case in cases],
             "refusals": [list(refusal) for refusal in heard.refused],
-            "history": {"unobserved": heard.history_gap},
+            "history": doc.history_document(heard.after.history, resolution.course),
         },
         "resolution.json": {
             "mappings": [_mappings(case.matching) for case in cases],
@@ -73,8 +77,8 @@ def documents(
             "doubts": [doc.doubt_document(d) for d in resolution.doubts],
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
-        "fragments.json": [_fragments(case, needs_whole_rows) for case in cases],
-        "index.json": [index(case.judgement, case.ledger) for case in cases],
+        "fragments.json": [_fragments(case, resolution, needs_whole_rows) for case in cases],
+        "index.json": [index(case.judgement, case.ledger, case.touched) for case in cases],
         "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
         "timeline.json": doc.timeline_document(heard.timeline),
@@ -83,10 +87,17 @@ def documents(
     }
 
 
-def index(judgement: Judgement, ledger: Ledger) -> Json:
-    """What there is to be found: changed entities, deltas of each type, the read-set per clause."""
+def index(judgement: Judgement, ledger: Ledger, touched: Touched) -> Json:
+    """What there is to be found: changed entities, deltas of each type, the read-set per clause.
+
+    Also the entities that each transaction touched.
+    """
     return {
-        "changed": [[name, doc.key_document(key)] for name, key in _changed(judgement)],
+        "changed": [[name, doc.key_document(key)] for name, key in changed(judgement)],
+        "touched": [
+            [source, number, [[name, doc.key_document(key)] for name, key in places]]
+            for (source, number), places in sorted(touched.items())
+        ],
         "deltas": _count(d.type for d in judgement.deltas),
         "hidden": _count(h.delta.type for h in judgement.hidden),
         "read_sets": _read_sets(ledger),
@@ -114,20 +125,46 @@ def check_refusals(refused: Refused, captures: Json, schema: Json, must: Iterabl
                     )
 
 
-def _fragments(case: Decided, needs_whole_rows: Callable[[str], bool]) -> Json:
+def touched_from(document: Json) -> Touched:
+    """The entities that each transaction touched, as an index names them."""
+    return {
+        (source, number): tuple((name, doc.key_from(key)) for name, key in places)
+        for source, number, places in document["touched"]
+    }
+
+
+def _fragments(
+    case: Decided, resolution: Resolution, needs_whole_rows: Callable[[str], bool]
+) -> Json:
     looks = {look for looks in case.ledger.looks.values() for look in looks}
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}
     states = dict(zip(SIDES, (case.matching.before, case.matching.after), strict=True))
-    return collect(states, looks, scans, _changed(case.judgement), needs_whole_rows)
+    lines = {line.source: line for line in resolution.course.lines}
+    for (source, number), places in case.touched.items():
+        looks |= {
+            Look(lines[source].side_of(name, at), name, key)
+            for name, key in places for at in (0, number - 1, number)
+        }  # fmt: skip
+    return collect(
+        {**resolution.between, **states}, looks, scans, changed(case.judgement), needs_whole_rows
+    )
 
 
-def _enumerations(matching: Matching) -> Json:
-    states = zip(SIDES, (matching.before, matching.after), strict=True)
-    return [
+def _enumerations(matching: Matching, resolution: Resolution) -> Json:
+    ends = [
         [side, name, doc.enumeration_document(table.enumeration)]
-        for side, state in states
+        for side, state in zip(SIDES, (matching.before, matching.after), strict=True)
         for name, table in sorted(state.tables.items())
     ]
+    within = [
+        [line.side(number), name, doc.enumeration_document(table.enumeration)]
+        for line in resolution.course.lines
+        for number, step in enumerate(line.steps, start=1)
+        for name in sorted(step.touched)
+        if line.side(number) != "after"
+        and (table := resolution.between[line.side(number)].tables.get(name)) is not None
+    ]
+    return ends + within
 
 
 def _mappings(matching: Matching) -> Json:
@@ -142,11 +179,11 @@ def _mappings(matching: Matching) -> Json:
     ]
 
 
-def _changed(judgement: Judgement) -> tuple[tuple[str, Key], ...]:
-    """Every entity with a delta, a hidden delta or a doubt of its own."""
-    places = [(d.type, d.key) for d in judgement.deltas]
-    places += [(h.delta.type, h.delta.key) for h in judgement.hidden]
-    places += [(d.type, d.key) for d in judgement.doubts if d.key is not None]
+def changed(found: Judgement | Diff) -> tuple[tuple[str, Key], ...]:
+    """Every entity with a delta, a hidden delta or a doubt of its own, in a fixed order."""
+    places = [(d.type, d.key) for d in found.deltas]
+    places += [(h.delta.type, h.delta.key) for h in found.hidden]
+    places += [(d.type, d.key) for d in found.doubts if d.key is not None]
     distinct = {(name, key_order(key)): (name, key) for name, key in places}
     return tuple(distinct[place] for place in sorted(distinct))
 

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
-from statediff.meta import observation, operators, twins
+from statediff.meta import observation, operators, transient, twins
 from statediff.meta.closing import Closing, closing_clause, merged
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.verdict import Judgement, Truth, Verdict
 
-FAULTS: tuple[Operator, ...] = (*operators.OPERATORS, *observation.OPERATORS)
+FAULTS: tuple[Operator, ...] = (
+    *operators.OPERATORS, *observation.OPERATORS, transient.transient,
+)  # fmt: skip
 TWINS: tuple[Operator, ...] = twins.OPERATORS
 VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike"})
 """Operators that put another value in a field the run wrote."""
@@ -93,6 +95,8 @@ class Report:
     survivors: tuple[Survivor, ...]
     left_out: int
     """Seeds that changed nothing within the boundary."""
+    transient: tuple[str, ...] = ()
+    """The types whose transient writes were judged; of others no clause about the run speaks."""
 
     @property
     def faults(self) -> int:
@@ -125,6 +129,7 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
     if not references:
         raise UsageError("mutation needs at least one reference trial that gets MATCH")
     outcomes: list[Outcome] = []
+    about_the_run: set[str] = set()
     passed: dict[str, list[Passed]] = {}
     left_out = 0
     for reference in references:
@@ -135,6 +140,7 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
                 f"{judgement.verdict.value}, not MATCH; mend the contract or the reference first"
             )
         world = World(reference, judgement, seed)
+        about_the_run |= transient.judged(world.compiled.contract).keys()
         for fault in seeded(world):
             outcome, mutated = judged(fault, reference.name)
             if mutated is not None and _is_same(fault, reference, judgement, mutated):
@@ -149,7 +155,7 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
     return Report(
         content.contract, content.version, tuple(r.name for r in references), seed,
         tuple(outcomes), tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
-        left_out,
+        left_out, tuple(sorted(about_the_run)),
     )  # fmt: skip
 
 
@@ -203,4 +209,5 @@ def _is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement)
         (readings and fault.operator in ("stale", "missing", "truncated"))
         or mutant.timeline != reference.timeline
         or mutant.answer != reference.answer
+        or fault.operator.startswith("transient-")
     )

@@ -118,7 +118,7 @@ def _sources(world: World) -> tuple[SourceCapture, ...]:
 
 def _with(reference: Reference, part: SourceCapture, kept: SourceCapture) -> Reference:
     parts = tuple(kept if each is part else each for each in reference.after.parts)
-    return replace(reference, after=replace(reference.after, parts=parts))
+    return reference.with_parts(parts)
 
 
 def _of(part: SourceCapture, operator: str, what: str, mutant: Reference) -> Fault:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from statediff.evaluate import ContractFile, TrialFacts, evaluate
-from statediff.model.readings import Capture, SourceCapture, Timeline
+from statediff.model.readings import (
+    Capture,
+    History,
+    Reading,
+    SourceCapture,
+    Timeline,
+    Transaction,
+)
 from statediff.model.schema import EntityType, merge_schemas
 from statediff.model.state import Enumeration, MemoryChunks, Row, State, Table, build_table
 from statediff.model.trace import NoAnswer, Trace
@@ -71,7 +78,61 @@ class Reference:
             part if only_source not in (None, part.reading.source) else _edited(part, changes)
             for part in self.after.parts
         )
-        return replace(self, after=replace(self.after, parts=parts))
+        return self.with_parts(parts)
+
+    def with_parts(self, parts: tuple[SourceCapture, ...]) -> Reference:
+        """The trial with other states after.
+
+        A source whose state is another one came there in one transaction: what a feed saw of the
+        reference is no history of the mutant.
+        """
+        ends = {part.reading.source: part.state for part in parts}
+        history = self.after.history
+        kept: list[Transaction] = []
+        readings: list[Reading] = []
+        for reading in history.readings:
+            source, own = reading.source, history.of(reading.source)
+            end = ends.get(source)
+            if end is None or not reading.is_complete or reading.digest == end.digest():
+                kept += own
+                readings.append(reading)
+                continue
+            kept.append(Transaction(f"{source}/1", source, reading.position or "", None, end))
+            readings.append(replace(reading, digest=end.digest()))
+        told = History(tuple(readings), tuple(kept))
+        return replace(self, after=replace(self.after, parts=parts, history=told))
+
+    def passing(self, changes: Mapping[str, Change]) -> Reference | None:
+        """The trial with the edits made half-way through it, in every source, and undone at once.
+
+        None where no complete history tells of such a source.
+        """
+        history = self.after.history
+        kept: list[Transaction] = []
+        is_made = False
+        starts = {part.reading.source: part for part in self.before.parts}
+        for source in (reading.source for reading in history.readings):
+            own = history.of(source)
+            start = starts.get(source)
+            if start is None or not changes.keys() & set(start.state.tables):
+                kept += own
+                continue
+            if history.gap(source) is not None:
+                return None
+            half = len(own) // 2
+            state = own[half - 1].state if half else start.state
+            edited = _edited(SourceCapture(start.reading, state), changes).state
+            is_made = True
+            kept += own[:half]
+            kept += (
+                Transaction(f"{source}/{name}", source, "", None, each)
+                for name, each in (("made", edited), ("undone", state))
+            )
+            kept += own[half:]
+        if not is_made:
+            return None
+        told = replace(history, transactions=tuple(kept))
+        return replace(self, after=replace(self.after, history=told))
 
     def _rows(self, capture: Capture, type_name: str) -> Rows:
         for table in _tables(capture, type_name):

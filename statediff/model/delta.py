@@ -73,8 +73,9 @@ class Delta:
 
     @property
     def id(self) -> str:
-        """How findings and bundles refer to the delta: `type[key].path`."""
-        return delta_id(self.type, self.key, self.path)
+        """How findings and bundles refer to it: `type[key].path`, and its transaction if any."""
+        name = delta_id(self.type, self.key, self.path)
+        return name if self.transaction is None else f"{name} @ {self.transaction}"
 
 
 PERMISSION_TYPES: Final = frozenset({"db.role", "db.grant", "db.membership"})

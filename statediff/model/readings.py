@@ -6,12 +6,12 @@ correctness [SSD §VII].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import Final
 
 from statediff.model.state import State
-from statediff.model.values import Unobserved
 
 
 class ReadingKind(Enum):
@@ -54,12 +54,37 @@ class Transaction:
     state: State
 
 
+NO_FEED: Final = "no change feed was attached"
+
+
 @dataclass(frozen=True)
 class History:
-    """The ordered transactions of the run, complete for the named sources."""
+    """The transactions of the run, by source; what is not told of a source is unknown, not empty.
 
-    sources: tuple[str, ...]
-    transactions: tuple[Transaction, ...]
+    `readings` has one feed reading for each source with a feed, sorted by source; a complete one
+    says that its transactions are all there were. `transactions` stand in commit order within a
+    source; nothing is said of the order of two sources' commits.
+    """
+
+    readings: tuple[Reading, ...] = ()
+    transactions: tuple[Transaction, ...] = ()
+
+    def of(self, source: str) -> tuple[Transaction, ...]:
+        """The transactions of one source, in commit order."""
+        return tuple(t for t in self.transactions if t.source == source)
+
+    def gap(self, source: str) -> str | None:
+        """Why the source may have been in other states as well; None if that is known not."""
+        for reading in self.readings:
+            if reading.source != source:
+                continue
+            if reading.is_agent_influenced:
+                return "forgeable: the agent could have made this reading itself"
+            return None if reading.is_complete else reading.cause or "the feed is incomplete"
+        return NO_FEED
+
+
+NO_HISTORY: Final = History()
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,8 @@ class Capture:
     """Everything captured at one moment: one `SourceCapture` per source, sorted by source name."""
 
     parts: tuple[SourceCapture, ...]
-    history: History | Unobserved = field(default=Unobserved("no change feed was attached"))
+    history: History = NO_HISTORY
+    """What happened since the capture before; of a capture after only."""
 
     @property
     def readings(self) -> tuple[Reading, ...]:

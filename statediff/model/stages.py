@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from statediff.model.course import NO_COURSE, Course
 from statediff.model.delta import Doubt
 from statediff.model.state import State
 from statediff.model.values import Key
@@ -44,6 +46,9 @@ class Resolution:
     differ_only_in_opaque_ids: bool = True
     readings_of: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     """(type, evidence ids before, evidence ids after), sorted by type."""
+    course: Course = NO_COURSE
+    """What lay between; `between` holds its states by the name of their side."""
+    between: Mapping[str, State] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

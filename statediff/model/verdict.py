@@ -152,6 +152,8 @@ class Judgement:
     """(delta id, clauses that explain it), in delta order."""
     hidden: tuple[HiddenDelta, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    during: tuple[Delta, ...] = ()
+    """What single transactions changed, as far as findings name it; no part of the net deltas."""
     read_sets: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
     """(clause, fragment ids it read), for the bundle."""
 

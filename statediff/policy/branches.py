@@ -18,6 +18,7 @@ from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, holds, unknown
 from statediff.policy.frame import Explanation, Said, explain, frame
 from statediff.policy.sections import Bench
+from statediff.policy.transient import Net, frame_within
 
 _STAGE: Final = Stage.REQUIRE
 _BEST: Final = {Truth.HOLDS: 0, Truth.UNKNOWN: 1, Truth.FAILS: 2}
@@ -73,7 +74,11 @@ def _judged(
     bench.begin(f"{branch.name}/frame")
     explanations = explain(explaining, bench.room, more)
     if not contract.frame_is_open:
-        framed = frame(explanations, explaining, bench.room)
+        net = Net(explaining, explanations)
+        framed = [
+            *frame(explanations, explaining, bench.room),
+            *frame_within(contract, net, bench.room, bench.moments),
+        ]
         findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
     findings += [found for found, _ in bench.required(branch.require, {**outer, **own})]
     truths = {f.truth for f in findings}

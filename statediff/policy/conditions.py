@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from statediff.contract.bound import Condition
 from statediff.contract.evaluation import outcomes
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, TooCostly
-from statediff.model.readings import History
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Map, Unobserved, Value
+from statediff.model.values import Map, Value
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import (
+    at,
     fails,
     holds,
     last,
@@ -23,11 +24,35 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.moments import Moments
 from statediff.policy.witness import deciding
 
 
-def condition(clause: Condition, judge: Judge, history: History | Unobserved) -> Finding:
-    """An expression clause: must hold (require, claims) or must not (forbid)."""
+def condition(clause: Condition, judge: Judge, moments: Moments) -> Finding:
+    """An expression clause: must hold (require, claims) or must not (forbid).
+
+    With `during: run`, also if the run had ended at any of its moments.
+    """
+    at_ends = _condition(clause, judge)
+    if not clause.during_run:
+        return at_ends
+    types = {read.type for read in clause.reads if read.root == "after"}
+    within = [_as_of(clause, judge, side) for side in moments.sides(types)]
+    gaps = moments.gaps(types)
+    if not gaps and len(moments.moving(types)) > 1:
+        gaps = {"no history: the order of the commits of several sources is not known"}
+    return over_the_run(at_ends, within, gaps)
+
+
+def _as_of(clause: Condition, judge: Judge, side: str) -> Finding:
+    found = at(_condition(clause, judge.as_of(side)), side)
+    rows = tuple(
+        replace(row, side=side) if row.side == "after" else row for row in found.witness.rows
+    )
+    return replace(found, witness=replace(found.witness, rows=rows))
+
+
+def _condition(clause: Condition, judge: Judge) -> Finding:
     world = judge.world(clause.reads)
     stage = clause.section
     answers = any(r.root == "answer" for r in clause.reads)
@@ -51,7 +76,7 @@ def condition(clause: Condition, judge: Judge, history: History | Unobserved) ->
     if truth is Truth.UNKNOWN:
         return unknown(clause.id, stage, world.causes or set(world.undefined), seen)
     if truth is Truth.HOLDS:
-        return over_the_run(holds(clause.id, stage, clause.sentence), clause.during_run, history)
+        return holds(clause.id, stage, clause.sentence)
     code = {Stage.FORBID: "forbidden-condition", Stage.ANSWER: "claim-refuted"}.get(
         stage, "requirement-failed"
     )

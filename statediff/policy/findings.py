@@ -18,8 +18,7 @@ from statediff.contract.world import (
     World,
 )
 from statediff.model.delta import Delta, Doubt, Label, Op
-from statediff.model.readings import History
-from statediff.model.values import ABSENT, Unobserved, key_order
+from statediff.model.values import ABSENT, key_order
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.matching import (
     TOO_COSTLY,
@@ -125,35 +124,30 @@ def holds(clause: str, stage: Stage, sentence: str, deltas: tuple[Delta, ...] = 
     )
 
 
-def over_the_run(finding: Finding, during_run: bool, history: History | Unobserved) -> Finding:
-    """The finding as it stands for the whole run: what holds at its ends may not hold within.
+def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[str]) -> Finding:
+    """One finding out of that at the ends and those at known places of the run in between.
 
-    No stage reads the transactions of a history yet; until one does, a history decides nothing.
+    FAILS where any of them does; HOLDS only where all do and the history is complete.
     """
-    if not during_run or finding.truth is not Truth.HOLDS:
-        return finding
-    return no_history(finding.clause, finding.stage, history)
+    if at_ends.truth is Truth.FAILS:
+        return at_ends
+    open_: list[Finding] = [at_ends] if at_ends.truth is Truth.UNKNOWN else []
+    for found in within:
+        if found.truth is Truth.FAILS:
+            return found
+        if found.truth is Truth.UNKNOWN:
+            open_.append(found)
+    missing = {cause for found in open_ for cause in found.missing} | set(gaps)
+    if not missing:
+        return at_ends
+    if open_ and not set(gaps):
+        return open_[0] if len(missing) == 1 else replace(open_[0], missing=tuple(sorted(missing)))
+    return unknown(at_ends.clause, at_ends.stage, missing)
 
 
-def no_history(clause: str, stage: Stage, history: History | Unobserved, of: str = "") -> Finding:
-    """UNKNOWN, for want of what happened between the endpoints."""
-    cause = f"history{of}: {history_gap(history)}"
-    return Finding(
-        clause,
-        "history-unobserved",
-        stage,
-        Truth.UNKNOWN,
-        f"{cause}; needed by {clause}",
-        "capture",
-        missing=(cause,),
-    )
-
-
-def history_gap(history: History | Unobserved) -> str:
-    """Why nothing is known of what happened between the endpoints."""
-    if isinstance(history, Unobserved):
-        return history.cause
-    return "the transactions of a run are not judged by this kernel"
+def at(finding: Finding, where: str) -> Finding:
+    """The finding, told with its place in the run."""
+    return replace(finding, sentence=f"{where}: {finding.sentence}")
 
 
 def last(undefined: Sequence[str]) -> str:

@@ -18,11 +18,11 @@ from statediff.contract.world import (
     World,
 )
 from statediff.model.delta import Delta
-from statediff.model.readings import History
-from statediff.model.values import ABSENT, Unobserved, key_order
+from statediff.model.values import ABSENT, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
     That,
+    at,
     doubt_causes,
     fails,
     further,
@@ -37,19 +37,34 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.matching import TOO_COSTLY, Change, Judge, speaks_of_each
+from statediff.policy.moments import Moments
 from statediff.policy.witness import deciding, deltas_text
 
 
 def forbid_pattern(
-    pattern: Pattern,
-    judge: Judge,
-    candidates: tuple[Change, ...],
-    history: History | Unobserved,
+    pattern: Pattern, judge: Judge, candidates: tuple[Change, ...], moments: Moments
 ) -> Finding:
     """Γ: fires on as many matching entities as `count` says, whatever explains them.
 
-    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches.
+    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches. With
+    `during: run` it fires on any transaction too, and on what the run had changed after one.
     """
+    at_ends = _forbidden(pattern, judge, candidates)
+    if not pattern.during_run:
+        return at_ends
+    gaps = moments.gaps(pattern.types)
+    counts = pattern.low > 1 or (any(pattern.that.values()) and not speaks_of_each(pattern))
+    if counts and len(moments.moving(pattern.types)) > 1:
+        gaps |= {"no history: the order of the commits of several sources is not known"}
+    within = (
+        at(_forbidden(pattern, s.room, s.standing if counts and s.standing else s.candidates),
+           s.where)
+        for s in moments.stretches(pattern.types, judge)
+    )  # fmt: skip
+    return over_the_run(at_ends, within, gaps)
+
+
+def _forbidden(pattern: Pattern, judge: Judge, candidates: tuple[Change, ...]) -> Finding:
     doubts = relevant(pattern, judge, ~FALSE)
     waiting = doubt_causes(doubts)
     matches = qualified(pattern, judge, judge.matches(pattern, candidates), waiting)
@@ -58,12 +73,12 @@ def forbid_pattern(
     more = further(pattern, matches, doubts)
     threshold = max(pattern.low, 1)
     if more is not None and len(matches) + more < threshold:
-        return _quiet(pattern, history)
+        return holds(pattern.id, Stage.FORBID, "no such change")
     # A `that` about each entity has already decided which of them match.
     each = speaks_of_each(pattern)
     that = That(TRUE) if each else that_of_all(pattern, judge, matches, waiting)
     if that.mask == FALSE:
-        return _quiet(pattern, history)
+        return holds(pattern.id, Stage.FORBID, "no such change")
     trail = (*(s for m in definite for s in m.seen), *that.seen)
     if len(definite) >= threshold and that.mask == TRUE:
         deltas = named(pattern, definite)
@@ -78,11 +93,6 @@ def forbid_pattern(
     if not causes and (reasons or that.undefined):
         return undecided(pattern.id, Stage.FORBID, last([*reasons, that.undefined]), trail, deltas)
     return unknown(pattern.id, Stage.FORBID, causes, trail, deltas)
-
-
-def _quiet(pattern: Pattern, history: History | Unobserved) -> Finding:
-    found = holds(pattern.id, Stage.FORBID, "no such change")
-    return over_the_run(found, pattern.during_run, history)
 
 
 def effect(rule: Effect, judge: Judge, candidates: tuple[Change, ...]) -> Finding | None:

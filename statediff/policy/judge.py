@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from statediff.contract.assertions import Asserted, AtCalls, Occurrence
-from statediff.contract.bound import Contract, Effect, Pattern
+from statediff.contract.bound import Contract, Effect
 from statediff.contract.english import words
 from statediff.contract.syntax import CALL_TYPE, Read
 from statediff.model.delta import Delta, Diff, Label, Op
-from statediff.model.readings import History
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Unobserved, Value
+from statediff.model.values import Value
 from statediff.model.verdict import (
     ClauseTruth,
     Finding,
@@ -28,15 +27,16 @@ from statediff.policy.admission import Refusal
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
-from statediff.policy.findings import no_history
 from statediff.policy.forbid import effect
-from statediff.policy.frame import Explanation, Said, explain, frame
+from statediff.policy.frame import Said, explain, frame
 from statediff.policy.matching import Change, Judge, changes
 from statediff.policy.metrics import metrics
+from statediff.policy.moments import Moments
 from statediff.policy.retries import repeated, with_compensation
-from statediff.policy.run import Moments, Run
+from statediff.policy.run import Run
 from statediff.policy.sections import Bench
 from statediff.policy.steps import step
+from statediff.policy.transient import Net, frame_within
 from statediff.policy.transition import ID as TRANSITION
 from statediff.policy.transition import check_transition
 from statediff.policy.turns import turn
@@ -44,7 +44,6 @@ from statediff.policy.turns import turn
 Add = Callable[[Iterable[Finding], str], None]
 """Takes the findings of one clause, and the clause in English."""
 
-NO_FEED = Unobserved("no change feed was attached")
 NO_TRACE = Trace()
 NO_MOMENTS = Moments()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
@@ -63,7 +62,6 @@ class Evidence:
     after: View
     diff: Diff
     answer: Mapping[str, Value] | NoAnswer
-    history: History | Unobserved = NO_FEED
     refusals: tuple[Refusal, ...] = ()
     begin: Callable[[str], None] = lambda _clause: None
     """Called with the id of each clause before it is evaluated, so that reads can be attributed."""
@@ -79,7 +77,9 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer)
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
-    run = Run(room, evidence.trace, evidence.moments)
+    moments = evidence.moments
+    room.moments = moments.alone()
+    run = Run(room, evidence.trace, moments)
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -89,7 +89,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
             findings.append(finding)
 
     by_id = {p.id: p for p in contract.patterns}
-    bench = Bench(room, everything, evidence.history, evidence.begin)
+    bench = Bench(room, everything, moments, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
     add_effects(contract, run, everything, evidence, add)
@@ -102,7 +102,8 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     # Whatever no branch explains is a violation in all of them, so the frame itself says it.
     explaining = [*own, *(p for branch in contract.branches for p in branch.explaining)]
     explanations = explain(explaining, room, said)
-    add(_frame(contract, explanations, explaining, room, evidence), _frame_sentence(contract))
+    net = Net(explaining, explanations)
+    add(_frame(contract, net, room, evidence), _frame_sentence(contract))
     for finding, sentence in bench.required(contract.require, by_id):
         add([finding], sentence)
     add_run(contract, run, evidence, add)
@@ -115,7 +116,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     for claim in contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        add([condition(claim, room, evidence.history)], claim.sentence)
+        add([condition(claim, room, moments)], claim.sentence)
     evidence.begin("")
     alternatives = contract.alternatives
     parts: list[Finding] = []
@@ -154,6 +155,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
+        during=moments.named({i for f in ordered for i in f.deltas}),
     )
 
 
@@ -236,21 +238,16 @@ def _frame_sentence(contract: Contract) -> str:
     return "Nothing else changes."
 
 
-def _frame(
-    contract: Contract,
-    explanations: tuple[Explanation, ...],
-    explaining: list[Pattern],
-    room: Judge,
-    evidence: Evidence,
-) -> Iterable[Finding]:
+def _frame(contract: Contract, net: Net, room: Judge, evidence: Evidence) -> Iterable[Finding]:
     missing = [r for r in evidence.refusals if r.cause.startswith("missing")]
-    needs_history = [r.source for r in contract.evidence if r.needs_history]
-    if contract.frame_is_open and not missing and not needs_history:
+    if (
+        contract.frame_is_open
+        and not missing
+        and not any(r.needs_history for r in contract.evidence)
+    ):
         return ()
-    found = [] if contract.frame_is_open else list(frame(explanations, explaining, room))
-    if needs_history:
-        of = f" of {', '.join(needs_history)}"
-        found.append(no_history("frame", Stage.FRAME, evidence.history, of))
+    found = [] if contract.frame_is_open else list(frame(net.explanations, net.patterns, room))
+    found += frame_within(contract, net, room, evidence.moments)
     found += [
         Finding(
             "frame",

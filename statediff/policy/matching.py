@@ -7,6 +7,7 @@ could turn out to be is tried, with whatever is known of the entity on either si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -126,7 +127,34 @@ class Judge:
         self.changes = changes(deltas)
         self.doubts = doubts
         self.answer = answer
-        self._crowds = self._make_crowds()
+        self.moments: Mapping[str, View] = {}
+        """The states in between, by the name of their side."""
+        self.names = ("before", "after")
+        """The sides of which the changes are the difference."""
+        self.crowds = self._make_crowds()
+
+    def between(
+        self, names: tuple[str, str], deltas: tuple[Delta, ...], doubts: tuple[Doubt, ...]
+    ) -> Judge:
+        """The same run with other changes: those between two of its states, by their sides.
+
+        `it` and `new` are the versions there; every other root is what it is at the ends.
+        """
+        room = copy(self)
+        room.changes, room.doubts, room.names = changes(deltas), doubts, names
+        return room
+
+    def as_of(self, side: str) -> Judge:
+        """The run as if it had ended at one of its moments; what it had changed is not known."""
+        room = copy(self)
+        room.after = self.moments[side]
+        cause = frozenset({f"{side}: what the run had changed by then is not worked out"})
+        room.crowds = {
+            (root, name): Crowd((), name, "after", cause)
+            for root in _CROWD_OF.values()
+            for name in self.after.schema.by_name
+        }
+        return room
 
     def world(self, reads: frozenset[Read]) -> World:
         """A fresh world for one clause."""
@@ -140,11 +168,14 @@ class Judge:
             wanted = fields.get(type_name, set()) | set(schema[type_name].key)
             return tuple(f.name for f in schema[type_name].fields if f.name in wanted)
 
-        return World(self.before, self.after, self.answer, self._crowds, fields_of)
+        return World(
+            self.before, self.after, self.answer, self.crowds, fields_of, moments=self.moments
+        )
 
     def thing(self, side: str, type_name: str, key: Key) -> Thing:
         """The entity on that side; its row is unknown where none can be read."""
-        view = self.before if side == "before" else self.after
+        side = self.names[side == "after"]
+        view = self.moments.get(side) or (self.before if side == "before" else self.after)
         row = view.row(type_name, key)
         return Thing(side, type_name, key, row, "" if row is not None else "its row is not known")
 
@@ -294,7 +325,9 @@ class Judge:
         if doubt.key is None:
             return Unknown(frozenset({cause}), maybe_null=False)
         thing = self.thing(side, doubt.type, doubt.key)
-        return thing if thing.row is not None else Thing(side, doubt.type, doubt.key, None, cause)
+        if thing.row is not None:
+            return thing
+        return Thing(thing.side, doubt.type, doubt.key, None, cause)
 
 
 def both(a: int, b: int) -> int:

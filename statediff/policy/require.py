@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import networkx as nx
 
 from statediff.contract.bound import Pattern
 from statediff.contract.evaluation import outcomes
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, TooCostly
-from statediff.model.readings import History
-from statediff.model.values import ABSENT, Key, Unobserved, key_order, show_key
+from statediff.model.values import ABSENT, Key, key_order, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
     That,
+    at,
     doubt_causes,
     fails,
     further,
@@ -26,18 +27,43 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.matching import TOO_COSTLY, Change, Judge, Match
+from statediff.policy.moments import Moments
 from statediff.policy.witness import deciding
 
 _STAGE = Stage.REQUIRE
 
 
 def require_pattern(
-    pattern: Pattern,
-    judge: Judge,
-    by_id: Mapping[str, Pattern],
-    history: History | Unobserved,
+    pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern], moments: Moments
 ) -> Finding:
-    """Φ: the number of matching entities and what must hold of them."""
+    """Φ: the number of matching entities and what must hold of them.
+
+    With `during: run` there are never more of them, at no moment.
+    """
+    at_ends = _required(pattern, judge, by_id)
+    if not pattern.during_run:
+        return at_ends
+    gaps = moments.gaps(pattern.types)
+    if pattern.high is None or pattern.is_every:
+        return over_the_run(at_ends, (), gaps)
+    if len(moments.moving(pattern.types)) > 1:
+        gaps |= {"no history: the order of the commits of several sources is not known"}
+    within = (
+        at(_bounded(pattern, s.room, s.standing), s.where)
+        for s in moments.stretches(pattern.types, judge) if not s.is_own
+    )  # fmt: skip
+    return over_the_run(at_ends, within, gaps)
+
+
+def _bounded(pattern: Pattern, room: Judge, standing: tuple[Change, ...]) -> Finding:
+    """Whether there were not too many by then."""
+    counted = _counted(replace(pattern, low=0), room, room.matches(pattern, standing))
+    if isinstance(counted, Finding):
+        return counted
+    return unknown(pattern.id, _STAGE, counted) if counted else holds(pattern.id, _STAGE, "enough")
+
+
+def _required(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Finding:
     matches = judge.matches(pattern)
     broken = next((m for m in matches if m.mask == UNDEFINED), None)
     if broken is not None:
@@ -70,8 +96,7 @@ def require_pattern(
     shared = _shares(pattern, judge, by_id)
     if shared is not None:
         return shared
-    found = holds(pattern.id, _STAGE, _names(definite) or "as required", deltas)
-    return over_the_run(found, pattern.during_run, history)
+    return holds(pattern.id, _STAGE, _names(definite) or "as required", deltas)
 
 
 def _counted(pattern: Pattern, judge: Judge, matches: list[Match]) -> Finding | set[str]:

@@ -7,9 +7,8 @@ word: it can admit a violation, it can never clear the agent of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from statediff.contract.assertions import Asserted
 from statediff.contract.calls import Log, some_call
@@ -24,27 +23,8 @@ from statediff.model.verdict import Finding, Stage, Truth
 from statediff.model.view import View
 from statediff.policy.findings import fails, holds, last, unknown
 from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.moments import Moments
 from statediff.policy.witness import call_row, deciding
-
-NO_FEED: Final = "no change feed was attached"
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The states of the run between its ends, as far as a history delivers them.
-
-    `gap` says why there may be others; None where these are all. `after` holds the state that a
-    call or turn left, by its name (`call-3`, `turn-1`), where the history can tell.
-    """
-
-    states: tuple[View, ...] = ()
-    gap: str | None = NO_FEED
-    after: Mapping[str, View] = field(default_factory=dict)
-
-    @property
-    def is_still(self) -> bool:
-        """Whether it is known that the run never left the state before it."""
-        return self.gap is None and not self.states
 
 
 class Unseen:
@@ -107,14 +87,15 @@ class Run:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
         return {"call": call, "calls": self.so_far(0)}
 
-    def view_after(self, name: str, is_last: bool) -> tuple[str, View]:
+    def view_after(self, name: str, is_last: bool, of: Asserted) -> tuple[str, View]:
         """(side, state) that the call or turn left, once the systems were at rest."""
-        if is_last or self.moments.is_still:
+        types = states_read(of)
+        if is_last or self.moments.is_still(types):
             return "after", self.judge.after
         side = f"after {name}"
-        known = self.moments.after.get(name)
-        cause = f"no history: {self.moments.gap or 'it does not tell what each call left'}"
-        return side, known or Unseen(self.judge.after.schema, cause)
+        gaps = sorted(self.moments.gaps(types))
+        cause = gaps[0] if gaps else "no history: it does not tell what each call left"
+        return side, self.moments.after.get(name) or Unseen(self.judge.after.schema, cause)
 
     def outcome(
         self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
@@ -125,7 +106,7 @@ class Run:
         if now is not None:
             world.now, view = now
             if world.now not in ("before", "after"):
-                world.moments = {world.now: view}
+                world.moments = {**world.moments, world.now: view}
         try:
             mask = outcomes(node, world, env)
         except TooCostly:
@@ -141,6 +122,11 @@ class Run:
         if finding.truth is Truth.HOLDS and rests and self.trace.is_agent_influenced:
             return unknown(finding.clause, finding.stage, [self.gap or ""])
         return finding
+
+
+def states_read(of: Asserted) -> frozenset[str]:
+    """The types of the world that an assertion reads."""
+    return frozenset(r.type for r in of.reads if r.root in ("before", "after") and r.type)
 
 
 def broken(clause: str, stage: Stage, code: str, where: str, found: Outcome, text: str) -> Finding:

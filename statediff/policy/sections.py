@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from statediff.contract.bound import Condition, Pattern
-from statediff.model.readings import History
-from statediff.model.values import Unobserved
 from statediff.model.verdict import Finding
 from statediff.policy.conditions import condition
 from statediff.policy.forbid import forbid_pattern
 from statediff.policy.matching import Change, Judge
+from statediff.policy.moments import Moments
 from statediff.policy.require import require_pattern
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What clauses are judged by: the room, all changes that Γ may match, and the history."""
+    """What clauses are judged by: the room, all changes that Γ may match, and the moments."""
 
     room: Judge
     everything: tuple[Change, ...]
     """The changes with those that ν hides: ν may not hide what Γ matches."""
-    history: History | Unobserved
+    moments: Moments
     begin: Callable[[str], None]
 
     def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[tuple[Finding, str]]:
@@ -30,9 +29,9 @@ class Bench:
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.room, self.history), clause.sentence
+                yield condition(clause, self.room, self.moments), clause.sentence
             else:
-                found = forbid_pattern(clause, self.room, self.everything, self.history)
+                found = forbid_pattern(clause, self.room, self.everything, self.moments)
                 yield found, clause.sentence
 
     def required(
@@ -42,7 +41,7 @@ class Bench:
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.room, self.history), clause.sentence
+                yield condition(clause, self.room, self.moments), clause.sentence
             else:
-                found = require_pattern(clause, self.room, by_id, self.history)
+                found = require_pattern(clause, self.room, by_id, self.moments)
                 yield found, clause.sentence

@@ -7,21 +7,22 @@ violation, that there was none in between is UNKNOWN.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, pairwise
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import Final
 
 from statediff.contract.assertions import AfterCalls, Always, AtCalls, Happens, Occurrence, Order
 from statediff.contract.assertions import Step as StepClause
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Env, Thing
-from statediff.model.delta import Op
-from statediff.model.state import Row
+from statediff.model.delta import Diff
 from statediff.model.trace import ActionClass
-from statediff.model.values import Unobserved, key_order, same, show_key
+from statediff.model.values import show_key
 from statediff.model.verdict import Finding, Stage
-from statediff.model.view import View
 from statediff.policy.findings import fails
-from statediff.policy.matching import COME, GONE
-from statediff.policy.run import Run, at_call, broken, decided
+from statediff.policy.moments import Moments
+from statediff.policy.run import Run, at_call, broken, decided, states_read
 from statediff.policy.witness import render
 
 _STAGE: Final = Stage.STEPS
@@ -47,20 +48,32 @@ def _step(clause: StepClause, run: Run) -> Finding:
 
 
 def _always(clause: Always, run: Run) -> Finding:
-    """FAILS on any state in which it does not hold; HOLDS only over all of them."""
-    between = ((f"moment {n}", view) for n, view in enumerate(run.moments.states, start=1))
-    points = (("before", run.judge.before), *between, ("after", run.judge.after))
-    causes: set[str] = set()
-    if run.moments.gap is not None:
-        causes.add(f"no history: {run.moments.gap}")
-    for side, view in points:
+    """FAILS on any state in which it does not hold; HOLDS only over all of them.
+
+    Where several sources moved, each of their moments is tried with nothing known of the others,
+    and, if that leaves it open, every state that some order of their commits leads through.
+    """
+    types = states_read(clause)
+    ends = (("before", run.judge.before), ("after", run.judge.after))
+    between = [(side, run.judge.moments[side]) for side in run.moments.sides(types)]
+    causes = run.moments.gaps(types)
+    is_complete = not causes
+    within: set[str] = set()
+    for side, view in (ends[0], *between, ends[1]):
         found = run.outcome(clause.node, clause.reads, {}, (side, view))
         if not found.mask & TRUE:
             where = {"before": "already before the run", "after": "after the run"}.get(side, side)
             return broken(clause.id, _STAGE, "invariant-broken", where, found, clause.text)
         if found.mask != TRUE:
-            causes |= found.why
-    return decided(clause.id, _STAGE, causes, f"in all {len(points)} states of the run")
+            (within if (side, view) in between else causes).update(found.why)
+    if within and is_complete and len(run.moments.moving(types)) > 1:
+        every = run.moments.together(types)
+        if every is not None and all(
+            run.outcome(clause.node, clause.reads, {}, place).mask == TRUE for place in every
+        ):
+            within = set()
+    number = len(between) + len(ends)
+    return decided(clause.id, _STAGE, causes | within, f"in all {number} states of the run")
 
 
 def _at_calls(clause: AtCalls, run: Run) -> Finding:
@@ -100,7 +113,7 @@ def _after_calls(clause: AfterCalls, run: Run) -> Finding:
     causes: set[str] = set()
     for position, call in enumerate(run.calls):
         is_last = run.gap is None and position == len(run.calls) - 1
-        now = run.view_after(str(call.key[0]), is_last)
+        now = run.view_after(str(call.key[0]), is_last, clause)
         env = {"call": call, "calls": run.so_far(position)}
         found = run.outcome(clause.node, clause.reads, env, now)
         if not found.mask & TRUE:
@@ -168,62 +181,57 @@ def _may_be_undefined(clause: Occurrence, run: Run) -> bool:
 
 def _order(clause: Order, run: Run) -> Finding:
     """What came in one commit came together, and nobody saw one without the other."""
-    if run.moments.gap is not None:
-        return decided(clause.id, _STAGE, [f"no history: {run.moments.gap}"], "")
-    views = (run.judge.before, *run.moments.states, run.judge.after)
-    done = FALSE
+    moments = run.moments
+    gaps = moments.gaps({clause.first.type, clause.then.type})
+    if gaps:
+        return decided(clause.id, _STAGE, gaps, "")
+    first, then = (_commits(kind, moments) for kind in (clause.first, clause.then))
     causes: set[str] = set()
-    for number, (one, two) in enumerate(pairwise(views), start=1):
-        first, then = _happened(clause.first, one, two), _happened(clause.then, one, two)
-        done = TRUE if TRUE in (done, first) else done | first
-        if then == TRUE and done == FALSE:
-            text = f"commit {number}: {clause.then.type} came first"
+    if first.source != then.source:
+        # Which of two sources committed first is not known.
+        if then.ever == FALSE:
+            return decided(clause.id, _STAGE, (), "neither happened")
+        if then.ever == TRUE and first.ever == FALSE:
+            text = f"{clause.then.type} came, {clause.first.type} never did"
             return fails(clause.id, "effects-out-of-order", _STAGE, text)
-        if then & TRUE and done != TRUE:
+        causes.add(
+            f"no history: the order of the commits of {first.source} and {then.source} is not known"
+        )
+        return decided(clause.id, _STAGE, causes, "")
+    done = FALSE
+    for number, (one, two) in enumerate(zip(first.masks, then.masks, strict=True), start=1):
+        done = TRUE if TRUE in (done, one) else done | one
+        if two == TRUE and done == FALSE:
+            text = f"in transaction {number} of {then.source}: {clause.then.type} came first"
+            return fails(clause.id, "effects-out-of-order", _STAGE, text)
+        if two & TRUE and done != TRUE:
             causes.add(f"{clause.first.type} and {clause.then.type}: not all of them were observed")
     return decided(clause.id, _STAGE, causes, "in that order")
 
 
-def _happened(what: Happens, one: View, two: View) -> int:
-    """Whether the effect happened between two consecutive states."""
-    spec = two.schema.by_name[what.type]
-    fields = tuple(f.name for f in spec.fields)
-    sides = [_present(view, what.type, fields, spec.deleted_when) for view in (one, two)]
-    old, new = sides
-    mask = FALSE
-    if not all(view.enumeration(what.type).is_complete for view in (one, two)):
-        mask |= TRUE
-    came, gone = new.keys() - old.keys(), old.keys() - new.keys()
-    if (came and what.operations & set(COME)) or (gone and what.operations & set(GONE)):
+@dataclass(frozen=True)
+class _Commits:
+    """Whether an effect happened in each transaction of its source."""
+
+    source: str
+    masks: tuple[int, ...]
+
+    @property
+    def ever(self) -> int:
+        return TRUE if TRUE in self.masks else reduce(or_, self.masks, FALSE)
+
+
+def _commits(what: Happens, moments: Moments) -> _Commits:
+    line = moments.course.line_of(what.type)
+    source = "" if line is None else line.source
+    return _Commits(source, tuple(_happened(what, c.own) for c in moments.commits.get(source, ())))
+
+
+def _happened(what: Happens, diff: Diff) -> int:
+    """Whether the effect is among these changes."""
+    if any(d.type == what.type and d.op in what.operations for d in diff.deltas):
         return TRUE
-    if Op.UPDATE in what.operations:
-        for key in old.keys() & new.keys():
-            changed = _changed(old[key], new[key])
-            if changed == TRUE:
-                return TRUE
-            mask |= changed
-    return mask
-
-
-def _present(
-    view: View, type_name: str, fields: tuple[str, ...], deleted_when: str | None
-) -> dict[Any, Row]:
-    return {
-        key_order(key): row
-        for key, row in view.rows(type_name, fields)
-        if deleted_when is None or row.get(deleted_when) is None
-    }
-
-
-def _changed(old: Row, new: Row) -> int:
-    mask = FALSE
-    for field in old.keys() | new.keys():
-        a, b = old.get(field), new.get(field)
-        if isinstance(a, Unobserved) or isinstance(b, Unobserved):
-            mask |= TRUE
-        elif not same(a, b):
-            return TRUE
-    return mask
+    return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
 
 
 def name(call: Thing) -> str:

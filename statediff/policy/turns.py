@@ -35,7 +35,7 @@ def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
         else reply,
     }
     is_last = gate.number == len(turns)
-    now = run.view_after(f"turn-{gate.number}", is_last)
+    now = run.view_after(f"turn-{gate.number}", is_last, gate)
     where = f"turn {gate.number} of {gate.of}, {render(gate.message)}"
     if is_first_failure:
         where = f"the first turn to fail, {where}"

@@ -205,6 +205,7 @@ def _judgement(bundle: Bundle, where: str) -> Json:
             _recorded_delta(d, {"explained_by": explained.get(d["id"], [])})
             for d in judged["deltas"]
         ],
+        "during": [_recorded_delta(d, {}) for d in judged["during"]],
         "excluded": [
             _recorded_delta(h["delta"], {"rule": h["rule"], "by": h["by"]})
             for h in judged["hidden"]

@@ -90,6 +90,7 @@ def judgement_schema() -> dict[str, Any]:
                 "precision": _NUMBER, "recall": _NUMBER, "forbidden_effect_rate": _NUMBER,
             }),
             "deltas": _list(_closed({**delta, "explained_by": _TEXTS, **attributed}, raw)),
+            "during": _list(_closed({**delta, **attributed}, raw)),
             "excluded": _list(_closed({**delta, "rule": _TEXT, "by": by, **attributed}, raw)),
             "doubts": _list(doubt),
             "bundle": _TEXT,

@@ -93,6 +93,22 @@ class Record:
                     digest=str(reading["digest"] or ""), is_complete=reading["is_complete"],
                     is_refused=cause is not None,
                 )  # fmt: skip
+        yield from self._feeds(captures["history"], timeline)
+
+    def _feeds(self, history: Json, timeline: Json) -> Iterator[Reading]:
+        """What was seen in between."""
+        for reading in history["readings"]:
+            name, cause = reading["source"], reading["cause"]
+            number = sum(entry["source"] == name for entry in history["transactions"])
+            state = f"{number} transaction{'s' * (number != 1)}"
+            yield Reading(
+                "during", name, _age("after", reading, timeline),
+                state if cause is None else f"{state} known: {cause}",
+                read_at=f"{show(decode(reading['as_of']))} by the {reading['clock']} clock",
+                kind=reading["kind"], position=reading["position"] or "",
+                digest=str(reading["digest"] or ""), is_complete=reading["is_complete"],
+                is_refused=False,
+            )  # fmt: skip
 
 
 def _refusals(captures: Json) -> Iterator[tuple[str, str, str]]:

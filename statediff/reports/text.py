@@ -94,7 +94,7 @@ def _report(record: Record) -> Iterator[RenderableType]:
     yield _results(judged["results"])
     yield from _section("Clauses", [_clauses(judged["clauses"])])
     problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
-    yield from _section("Findings", _findings(problems, judged["deltas"]))
+    yield from _section("Findings", _findings(problems, [*judged["deltas"], *judged["during"]]))
     yield from _section("Changes", _changes(record))
     yield from _section("Left out of the comparison", _hidden(judged["hidden"]))
     yield from _section("Not known", _doubts(judged["doubts"]))

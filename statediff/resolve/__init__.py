@@ -3,6 +3,7 @@
 1. Combine what several sources deliver of one type; where admissible readings differ the value is
    unobserved, unless the contract names an authority.
 2. Pair entities: by stable key first; by a declared natural key only where a type has none.
+3. Line up the states that each source went through in between, where a history tells them.
 
 Identity is conservative (DESIGN.md §3): nothing is matched by similarity, candidates that tie or
 only look alike leave several matchings, and no two keys are ever merged. Where the matchings are
@@ -19,6 +20,7 @@ from statediff.errors import AdapterError
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.stages import Matching, Resolution
+from statediff.resolve.along import course_of
 from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld
 from statediff.resolve.several import Scope, combine
 
@@ -58,7 +60,10 @@ def resolve(
         if found.cause:
             ambiguous.append((rule.type, found.cause))
         matchings = [apply(m, rule, option) for m, option in product(matchings, found.options)]
-    return Resolution(tuple(matchings), (), tuple(ambiguous), not ambiguous, evidence)
+    course, between = course_of(before, after, states, scope, {rule.type for rule in rules})
+    return Resolution(
+        tuple(matchings), (), tuple(ambiguous), not ambiguous, evidence, course, between
+    )
 
 
 def _schema(before: Capture, after: Capture) -> Schema:

@@ -2,7 +2,8 @@
 
 The pristine image is built from the pack's DDL and seed when the sandbox starts (about 3 ms for
 `shop`) and kept in the evaluator's memory only, so that no file within an agent's reach decides
-what "pristine" means. The proof is a SHA-256 over the file's bytes, its kind, its mode and its
+what "pristine" means. It is in WAL mode, so that a feed can see what is committed during a run
+(`sources.sqlite_feed`). The proof is a SHA-256 over the file's bytes, its kind, its mode and its
 neighbours in the folder; it uses nothing that captures state.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -26,6 +28,8 @@ from statediff.packs import PackSource
 from statediff.sandbox.folders import make_folder, remove
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.sqlite import SqliteSource, strange_side_file
+from statediff.sources.sqlite_copy import with_log, without_log
+from statediff.sources.sqlite_feed import SqliteFeed
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
@@ -50,6 +54,7 @@ class EmbeddedDatabase:
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
         self._read = SqliteSource(source.name, self.file, refined)
+        self._feed = SqliteFeed(source.name, self.file, refined)
 
     @property
     def url(self) -> str:
@@ -63,6 +68,10 @@ class EmbeddedDatabase:
 
     def sources(self) -> tuple[Source, ...]:
         return (self._read,)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees every commit of a run; attached after `verify`, detached before `reset`."""
+        return (self._feed,)
 
     def unplug(self, source: str) -> None:
         """The file is gone until the next reset."""
@@ -169,11 +178,16 @@ class EmbeddedDatabase:
             entries = sorted(os.scandir(self.file.parent), key=lambda entry: entry.name)
         except OSError:
             return []  # the file itself cannot be read either, and that is reported
-        return [
-            (entry.name, f"{entry.stat(follow_symlinks=False).st_size} bytes")
+        found = {
+            entry.name: entry.stat(follow_symlinks=False)
             for entry in entries
             if entry.name != self.file.name
-        ]
+        }
+        log, index = (found.get(self.file.name + suffix) for suffix in ("-wal", "-shm"))
+        if log and index and not log.st_size and all(stat.S_ISREG(s.st_mode) for s in (log, index)):
+            # What any reader leaves: the first to open the file clears such an index.
+            del found[self.file.name + "-wal"], found[self.file.name + "-shm"]
+        return [(name, f"{status.st_size} bytes") for name, status in found.items()]
 
     def _content_drift(self, content: bytes) -> list[Drift]:
         if content == self.image:
@@ -208,7 +222,7 @@ def build_image(source: str, ddl: Path, seed: Path) -> tuple[bytes, int]:
                 raise SandboxError(f"{source}: the seed's {dangling[0][0]} refers to nothing")
             names = connection.execute(_TABLES).fetchall()
             count = sum(connection.execute(_COUNT.format(n)).fetchone()[0] for (n,) in names)
-            return bytes(connection.serialize()), count
+            return with_log(connection.serialize()), count
     except (OSError, UnicodeDecodeError, sqlite3.Error) as error:
         raise SandboxError(f"{source}: {ddl} and {seed} do not make a database: {error}") from error
 
@@ -238,7 +252,7 @@ def _contents(image: bytes) -> dict[str, tuple[str, str]]:
     """Table → (a short description, digest of its definition and rows)."""
     found: dict[str, tuple[str, str]] = {}
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.deserialize(_without_log_mode(image))
+        connection.deserialize(without_log(image))
         connection.text_factory = bytes
         schema = connection.execute(
             "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2"
@@ -259,8 +273,3 @@ def _contents(image: bytes) -> dict[str, tuple[str, str]]:
             digest = hasher.hexdigest()
             found[plain] = (f"{rows} rows, digest {digest[:12]}", digest)
     return found
-
-
-def _without_log_mode(image: bytes) -> bytes:
-    """The image marked as rollback-journalled: SQLite opens no write-ahead log in memory."""
-    return image[:18] + b"\x01\x01" + image[20:] if image[18:20] == b"\x02\x02" else image

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -64,6 +65,9 @@ class EmbeddedDirectory:
 
     def sources(self) -> tuple[Source, ...]:
         return (self._read,)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
 
     def unplug(self, source: str) -> None:
         """The folder is gone until the next reset."""

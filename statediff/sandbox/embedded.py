@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
 from statediff.errors import SandboxError
 from statediff.packs import SandboxPack
@@ -98,6 +99,10 @@ class EmbeddedSandbox:
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]
         return tuple(sorted(found, key=lambda source: source.name))
+
+    def feeds(self) -> tuple[Feed, ...]:
+        found = [feed for system in self._systems().values() for feed in system.feeds()]
+        return tuple(sorted(found, key=lambda feed: feed.source))
 
     def settle(self, clock: Clock, wait_seconds: float = 2.0) -> Settled:
         deadline = time.monotonic() + wait_seconds

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source, SourceUnavailable
 from statediff.packs import PackSource
 from statediff.sandbox.receipt import Drift, SourceProof
@@ -70,6 +71,9 @@ class EmbeddedOutbox:
 
     def sources(self) -> tuple[Source, ...]:
         return (MailSource(self.source, self.process.control),)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         while True:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
 from statediff.sandbox.receipt import Receipt
 
@@ -54,6 +55,12 @@ class Sandbox(Protocol):
 
     def sources(self) -> tuple[Source, ...]:
         """What the evaluator reads, sorted by name."""
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees the run between its ends, sorted by source; none of a system without one.
+
+        They are attached after `verify` and detached before the next `reset`.
+        """
 
     def settle(self, clock: Clock, wait_seconds: float = 2.0) -> Settled:
         """Everything in flight has arrived, or the wait is over and says what has not."""

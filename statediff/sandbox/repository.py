@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 
 import pygit2
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError, UsageError
@@ -108,6 +109,9 @@ class EmbeddedRepository:
 
     def sources(self) -> tuple[Source, ...]:
         return self._sources
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
 
     def unplug(self, source: str) -> None:
         """The repository is gone until the next reset."""

@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.errors import UsageError
 from statediff.packs import PackSource
@@ -52,6 +53,12 @@ class System(Protocol):
 
     def sources(self) -> tuple[Source, ...]:
         """What the evaluator reads: the source itself and its `looks`."""
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees every commit of a run; attached after `verify`, detached before `reset`.
+
+        None of a system that offers no history.
+        """
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until nothing is in flight; why something is, if `deadline` (monotonic) passes."""

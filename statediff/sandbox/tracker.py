@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -88,6 +89,9 @@ class EmbeddedTracker:
 
     def sources(self) -> tuple[Source, ...]:
         return self._sources
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return ()
 
     def unplug(self, source: str) -> None:
         """The server is killed for its interface, the database removed for itself."""

@@ -10,7 +10,7 @@ enumeration incomplete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -42,8 +42,9 @@ class TablesSource:
 
     `companion` is the other side's bytes (`companion_file` is how messages name it): types and
     fields are inferred from both, so that before and after have one schema; `is_after` says that
-    the companion is the state before. Every fault of the file is an `InputError`: whoever asks can
-    mend it.
+    the companion is the state before. Where states in between are known too, `along` holds the name
+    and the bytes of every state of the run, in order, instead. Every fault of the file is an
+    `InputError`: whoever asks can mend it.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TablesSource:
         companion_file: str = "",
         *,
         is_after: bool = False,
+        along: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         self._name = name
         self._content = content
@@ -62,6 +64,7 @@ class TablesSource:
         self._companion = companion
         self._companion_file = companion_file
         self._is_after = is_after
+        self._along = along
         self._loaded: tuple[Document, Schema] | None = None
 
     @property
@@ -110,7 +113,11 @@ class TablesSource:
             if self._companion is not None:
                 other = self._companion_file or f"the other side of {self.file}"
                 sides.append(parse_tables(self._companion, other))
-            schema = infer_schema(self._name, *(reversed(sides) if self._is_after else sides))
+            if self._is_after:
+                sides.reverse()
+            if self._along:
+                sides = [parse_tables(content, name) for name, content in self._along]
+            schema = infer_schema(self._name, *sides)
             self._loaded = (document, schema if self._refine is None else self._refine(schema))
         return self._loaded
 

@@ -296,3 +296,77 @@ def test_a_terminal_that_cannot_show_a_character_gets_its_escape(statediff: Call
     said = statediff(*JUDGE, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert said.code == 0
     assert "\\u2714" in said.out
+
+
+DURING = """contract: notes/close-ticket
+version: 1.0.0
+owner: support
+intent: Close ticket 7, and let nobody else's ticket be closed meanwhile.
+require:
+  - id: closed
+    update: ticket
+    where: it.id == 7
+    set: {status: closed}
+forbid:
+  - id: others-stay-open
+    update: ticket
+    where: it.id != 7
+    during: run
+"""
+
+
+@pytest.mark.parametrize("kind", ["json", "db"])
+def test_states_in_between_are_judged_where_a_clause_asks_for_them(
+    statediff: Call, files: Files, kind: str
+) -> None:
+    def state(name: str, seven: str, eight: str) -> str:
+        rows = [(7, seven), (8, eight)]
+        if kind == "json":
+            files.write(name, json.dumps({"ticket": [{"id": i, "status": s} for i, s in rows]}))
+            return name
+        with sqlite3.connect(files.folder / name) as connection:
+            connection.execute("CREATE TABLE ticket (id INTEGER PRIMARY KEY, status TEXT)")
+            connection.executemany("INSERT INTO ticket VALUES (?, ?)", rows)
+        connection.close()
+        return name
+
+    files.write("during.yaml", DURING)
+    ends = (
+        "judge", "during.yaml", "--before", state("s0", "open", "open"),
+        "--after", state("s9", "closed", "open"),
+    )  # fmt: skip
+    wrong, right = state("s1", "open", "closed"), state("s2", "open", "open")
+    assert statediff(*ends).code == 3
+    assert statediff(*ends, "--during", right).code == 0
+    assert statediff(*ends, "--during", "s9").code == 0
+    said = statediff(*ends, "--during", right, "--during", wrong, "--json")
+    assert (said.code, said.json["verdict"]) == (1, "DIVERGE")
+    source = "tables" if kind == "json" else "db"
+    [failed] = [f for f in said.json["findings"] if f["truth"] == "FAILS"]
+    assert failed["sentence"].startswith(f"in transaction 2 of {source}: ticket 8 status")
+    assert [d["transaction"] for d in said.json["during"]] == [f"{source} 2"]
+    jsonschema.validate(said.json, statediff("schema", "judgement").json)
+    assert statediff("replay", said.json["bundle"]).code == 1
+    shown = statediff("show", said.json["bundle"]).out
+    assert "in transaction 2 of" in shown
+    assert "3 transactions" in shown
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nothing.json", "expected a state, found nothing"),
+        ("other=a.json", "--during gives a state of other"),
+        ("tables=c.yaml", "c.yaml"),
+        ("tables=.", "expected JSON tables in a file"),
+        ("tables=-", "expected JSON tables in a file"),
+    ],
+)
+def test_a_state_in_between_that_cannot_be_one_is_told(
+    statediff: Call, given: str, said: str
+) -> None:
+    found = statediff(*JUDGE, "--during", given)
+    assert found.code == 2
+    assert said in found.err
+    assert "Traceback" not in found.err

@@ -9,6 +9,7 @@ from statediff.meta.reference import Reference
 from statediff.meta.world import World
 from statediff.model.trace import Trace
 from statediff.model.values import Map
+from tests.histories import seen, told
 from tests.judging import FACTS, SILENT, TIMELINE, capture, contract, item, part, state, user
 
 BEFORE = {
@@ -144,3 +145,49 @@ def test_a_log_of_many_types_follows_an_entity_that_got_another_number():
     assert [o.clause for o in renumbered] == [""]
     assert renumbered[0].is_as_it_should
     assert found.survivors == ()
+
+
+# ---------------------------------------------------------------- transient writes
+
+STILL = "\nforbid:\n  - {id: still, any: [user, doc], during: run}\n"
+
+
+def watched(body: str) -> Reference:
+    """The reference with a history: its two changes came one after the other."""
+    plain = reference(body)
+    half = {**BEFORE, "item": [item(1, n=6, owner=1), *BEFORE["item"][1:]]}
+    after = told(plain.after, ("db", seen("db", [state(half), state(AFTER)])))
+    return replace(plain, after=after)
+
+
+def transients(found: Report):
+    return [o for o in found.outcomes if o.fault.operator.startswith("transient-")]
+
+
+def test_a_transient_write_is_seeded_where_a_clause_forbids_it_and_caught():
+    found = mutate([watched(TIGHT + STILL)], 0, {})
+    assert found.transient == ("doc", "user")
+    kinds = {(o.fault.operator, o.fault.target.partition(".")[0]) for o in transients(found)}
+    assert {("transient-extra-create", "user"), ("transient-extra-delete", "doc")} <= kinds
+    assert {name for _, name in kinds} == {"doc", "user"}
+    assert all(o.is_as_it_should and o.clause == "still" for o in transients(found))
+    assert (found.faults, found.diverged) == (found.caught, ())
+
+
+def test_the_frame_over_a_required_history_catches_transient_writes_of_every_type():
+    found = mutate([watched(TIGHT + "evidence: {db: {history: required}}\n")], 0, {})
+    assert {o.fault.target.partition(".")[0] for o in transients(found)} >= {"doc", "item", "log"}
+    assert all(o.is_as_it_should for o in transients(found))
+    assert found.diverged == ()
+
+
+def test_a_clause_about_the_run_that_is_too_narrow_leaves_survivors():
+    narrow = "\nforbid:\n  - {id: still, create: user, where: 'it.id == 1', during: run}\n"
+    found = mutate([watched(TIGHT + narrow)], 0, {})
+    assert [s.id for s in found.survivors] == ["transient-extra-create user"]
+
+
+def test_a_contract_of_the_net_state_permits_transient_writes_by_design():
+    found = mutate([watched(TIGHT)], 0, {})
+    assert (found.transient, transients(found)) == ((), [])
+    assert (found.faults, found.diverged) == (found.caught, ())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from statediff.errors import ContractError
 from statediff.model.delta import Label, Op
-from statediff.model.readings import History
 from statediff.model.verdict import Stage
 from tests.judging import (
     CUT,
@@ -24,13 +23,10 @@ from tests.judging import (
     MATCH,
     UNKNOWN,
     USER,
-    capture,
     doc,
     finding,
     item,
     judged,
-    part,
-    run,
     state,
     truths,
     user,
@@ -348,14 +344,6 @@ def test_during_the_run_holds_only_over_a_history_and_fails_at_the_endpoints(cla
     assert (truths(calm)["c"], finding(calm, "c").code) == (UNKNOWN, "history-unobserved")
     worse = NOTHING if "delete" in clause else {"user": [user(1), user(2)]}
     assert truths(judged(clause + "\n", one, worse))["c"] is FAILS
-
-
-def test_a_history_that_no_stage_reads_decides_nothing() -> None:
-    one = state({"user": [user(1)]})
-    after = capture("after", part("after", one))
-    after = type(after)(after.parts, History(("db",), ()))
-    found = run("forbid: [{id: c, delete: user, during: run}]\n", one, after)
-    assert truths(found.judgement)["c"] is UNKNOWN
 
 
 def test_a_source_whose_history_is_required_leaves_the_frame_open_without_one() -> None:

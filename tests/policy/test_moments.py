@@ -10,9 +10,11 @@ import pytest
 from statediff.model.trace import Trace, Turn
 from statediff.model.view import StateView
 from statediff.policy.matching import Judge
-from statediff.policy.run import Moments, Run
+from statediff.policy.moments import Moments
+from statediff.policy.run import Run
 from statediff.policy.steps import step
 from statediff.policy.turns import turn
+from tests.histories import course
 from tests.judging import (
     CUT,
     FAILS,
@@ -22,6 +24,7 @@ from tests.judging import (
     UNKNOWN,
     Rows,
     doc,
+    finding,
     item,
     state,
     user,
@@ -34,7 +37,7 @@ DARK = {"item": [item(1, HIDDEN)]}
 
 
 def view(rows: Any) -> StateView:
-    return StateView(state(rows) if isinstance(rows, dict) else rows)
+    return StateView(state(rows))
 
 
 def over(
@@ -45,15 +48,15 @@ def over(
     *,
     gap: str | None = None,
     trace: Trace = Trace((), True, ""),  # noqa: B008 — frozen
-    left: Mapping[str, Rows] | None = None,
 ) -> Any:
     """The first step or turn of the contract over these states, in order."""
+    return finding(course(body, before, between, after, gap=gap, trace=trace).judgement, "c")
+
+
+def left(body: str, before: Any, states: Mapping[str, Rows], after: Any, trace: Trace) -> Any:
+    """The same where it is known which state each of these calls or turns left."""
     contract = evaluated(body, {}, {}).contract
-    moments = Moments(
-        tuple(view(rows) for rows in between),
-        gap,
-        {name: view(rows) for name, rows in (left or {}).items()},
-    )
+    moments = Moments(after={name: view(rows) for name, rows in states.items()})
     room = Run(Judge(view(before), view(after), (), (), SILENT), trace, moments)
     if contract.turns:
         return turn(contract.turns[0], room, True)
@@ -99,11 +102,11 @@ AFTER = "steps:\n  - {id: c, after_every_call: 'all(i.n >= 0 for i in now.item)'
 def test_the_state_that_a_call_left_comes_from_the_history() -> None:
     two = log(call("a"), call("b"))
     known = {"call-1": GOOD}
-    assert over(AFTER, GOOD, [GOOD], GOOD, trace=two, left=known).truth is HOLDS
-    assert over(AFTER, GOOD, [BAD], GOOD, trace=two, left={"call-1": BAD}).truth is FAILS
+    assert left(AFTER, GOOD, known, GOOD, two).truth is HOLDS
+    assert left(AFTER, GOOD, {"call-1": BAD}, GOOD, two).truth is FAILS
+    assert left(AFTER, GOOD, known, GOOD, cut(two)).truth is UNKNOWN
     assert over(AFTER, GOOD, [BAD], GOOD, trace=two).truth is UNKNOWN
     assert over(AFTER, GOOD, [], GOOD, trace=two).truth is HOLDS  # nothing ever changed
-    assert over(AFTER, GOOD, [GOOD], GOOD, trace=cut(two), left=known).truth is UNKNOWN
 
 
 TURN = """turns:
@@ -114,8 +117,8 @@ TURN = """turns:
 
 def test_the_state_that_a_turn_left_comes_from_the_history() -> None:
     trace = log(call("a"), turns=(Turn("Go.", 0), Turn("On.", 1)))
-    assert over(TURN, {}, [GOOD], {}, trace=trace, left={"turn-1": GOOD}).truth is HOLDS
-    assert over(TURN, {}, [GOOD], {}, trace=trace, left={"turn-1": {}}).truth is FAILS
+    assert left(TURN, {}, {"turn-1": GOOD}, {}, trace).truth is HOLDS
+    assert left(TURN, {}, {"turn-1": {}}, {}, trace).truth is FAILS
     assert over(TURN, {}, [GOOD], {}, trace=trace).truth is UNKNOWN
 
 

@@ -15,7 +15,8 @@ from statediff.contract.schemafile import parse_schema_file, refine
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
 from statediff.model.values import ABSENT, Unobserved, same
-from statediff.sources.sqlite import MAX_VALUE_BYTES, SqliteSource
+from statediff.sources.sqlite import SqliteSource
+from statediff.sources.sqlite_scan import MAX_VALUE_BYTES
 
 
 def clock() -> datetime:

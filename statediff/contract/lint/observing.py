@@ -106,14 +106,14 @@ def _history(subject: Subject) -> Iterator[Problem]:
             continue
         types = sorted({read.type for read in clause.reads if read.type})
         sources = sorted({source for name in types for source in schema.sources_of(name)})
-        without = [source for source in sources if source not in subject.histories]
+        # A history tells what was committed, not by whom: it attributes nothing to a principal.
+        without = [s for s in sources if attributed or s not in subject.histories]
         if without:
             key = next((k for k in (*_HISTORY, "during") if k in written_), "by")
             need = "what happened between" if asks else "who made each change in between"
             yield subject.remark(
                 "no-history", (*subject.path(clause.id), key),
-                f"`{clause.id}` needs {need}; {', '.join(without)} is read before and after the "
-                "run only",
+                f"`{clause.id}` needs {need}; {', '.join(without)} does not tell that",
             )  # fmt: skip
     for rule in subject.contract.evidence:
         if rule.needs_history and rule.source not in subject.histories:

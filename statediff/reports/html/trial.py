@@ -337,8 +337,12 @@ def _receipt(trial: Json) -> str:
 
 def _trace_note(trace: Json, captures: Json) -> str:
     kept = "complete" if trace["is_complete"] else f"possibly incomplete: {cut(trace['cause'])}"
-    gap = captures["history"]["unobserved"]
-    return f"The log is {kept}. What happened between the two captures: {cut(gap)}."
+    told = [
+        f"{name(line['source'])}: {cut(line['gap'])}" if line["gap"] is not None
+        else f"{name(line['source'])}: all {len(line['touched'])} transactions"
+        for line in captures["history"]["lines"]
+    ]  # fmt: skip
+    return f"The log is {kept}. What happened between the two captures: {'; '.join(told)}."
 
 
 def _action(action: Json) -> Action:

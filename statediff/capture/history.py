@@ -1,0 +1,135 @@
+"""What the feeds saw of a run, held against the two scans, as the history of the capture after.
+
+A feed is believed only where it ends in the state that the scan after it shows. One that
+contradicts a scan is a fault of its source: nothing of what it said is used, and the cause says so.
+This stage may not decide whether anything that was seen matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from statediff.capture.feed import Feed, Seen
+from statediff.capture.source import Clock, SourceUnavailable
+from statediff.errors import AdapterError
+from statediff.model.readings import Capture, History, Reading, ReadingKind, SourceCapture
+from statediff.model.state import ChunkStore
+
+CONTRADICTION = (
+    "contradiction: the feed ends in another state than the one that was read after the run; the "
+    "source is at fault, and nothing it said of the run is used"
+)
+
+
+def with_history(after: Capture, told: Iterable[History]) -> Capture:
+    """The capture after with what was told of each source, sorted by source."""
+    ordered = sorted(told, key=lambda history: [r.source for r in history.readings])
+    history = History(
+        tuple(r for each in ordered for r in each.readings),
+        tuple(t for each in ordered for t in each.transactions),
+    )
+    return replace(after, history=history)
+
+
+def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History:
+    """What one feed saw; complete only where it vouches for that and agrees with the scan after.
+
+    Raises `AdapterError` if it tells of another source.
+    """
+    if any(t.source != source for t in seen.transactions):
+        raise AdapterError(f"the feed of {source!r} delivered transactions of another source")
+    last = _read(after, source)
+    if last is None:
+        return unseen(source, "the source was not read after the run", clock)
+    digest = seen.transactions[-1].state.digest() if seen.transactions else last.state.digest()
+    if seen.gap is None and digest != last.state.digest():
+        return unseen(source, CONTRADICTION, clock)
+    position = seen.transactions[-1].position if seen.transactions else None
+    reading = Reading(
+        f"during/{source}", source, ReadingKind.FEED, clock(), "trial",
+        is_complete=seen.gap is None, digest=digest, position=position, cause=seen.gap,
+    )  # fmt: skip
+    return History((reading,), seen.transactions)
+
+
+def unseen(source: str, cause: str, clock: Clock) -> History:
+    """Nothing is known of what the source went through, and why."""
+    reading = Reading(
+        f"during/{source}", source, ReadingKind.FEED, clock(), "trial",
+        is_complete=False, digest=None, cause=cause,
+    )  # fmt: skip
+    return History((reading,))
+
+
+class Watch:
+    """The feeds of one trial, from before its first capture until after its last.
+
+    A context manager: whatever happens within, nothing of a feed stays on its source.
+    """
+
+    def __init__(self, feeds: Iterable[Feed], clock: Clock) -> None:
+        self._feeds = sorted(feeds, key=lambda feed: feed.source)
+        self._clock = clock
+        self._unattached: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            for feed in self._feeds:
+                try:
+                    feed.attach()
+                except SourceUnavailable as error:
+                    self._unattached[feed.source] = f"no feed could be attached: {error}"
+        except BaseException:
+            self._detach(self._feeds)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._detach(self._feeds)
+
+    def told(self, store: ChunkStore, before: Capture, after: Capture) -> Capture:
+        """The capture after with what the feeds saw since they were attached."""
+        return with_history(after, [self._told(f, store, before, after) for f in self._feeds])
+
+    def _told(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
+        source = feed.source
+        cause = self._unattached.get(source)
+        first = _read(before, source)
+        if cause is None and first is None:
+            cause = "the source was not read before the run"
+        if cause is not None or first is None:
+            return unseen(source, cause or "", self._clock)
+        try:
+            seen = feed.finish(store, self._clock, first.state)
+        except SourceUnavailable as error:
+            return unseen(source, f"the feed could not be read: {error}", self._clock)
+        if seen.gap is None and not seen.transactions:
+            last = _read(after, source)
+            if last is not None and last.state.digest() != first.state.digest():
+                return unseen(source, CONTRADICTION, self._clock)
+        return history_of(source, seen, after, self._clock)
+
+    def _detach(self, feeds: list[Feed]) -> None:
+        """Every feed is let go of, even if letting go of another one failed."""
+        for at, feed in enumerate(feeds):
+            try:
+                feed.detach()
+            except BaseException:
+                self._detach(feeds[at + 1 :])
+                raise
+
+
+def _read(capture: Capture, source: str) -> SourceCapture | None:
+    """What the source delivered; None if it could not be read."""
+    for part in capture.parts:
+        if part.reading.source == source:
+            return None if part.reading.digest is None else part
+    return None

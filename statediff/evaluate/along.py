@@ -1,0 +1,144 @@
+"""The run between its ends, for a trial at hand and for one out of a bundle alike.
+
+What a transaction changed is worked out from the entities it touched alone, as they were before the
+run, before it and after it; so a bundle that holds those gives the same changes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from statediff.contract.assertions import Order
+from statediff.contract.bound import Contract, Pattern
+from statediff.diff import diff
+from statediff.evaluate.contracts import Compiled
+from statediff.evidence.fragments import Rows, part_of
+from statediff.evidence.pack import Touched, changed
+from statediff.model.course import Course, Line
+from statediff.model.delta import Delta, Diff, Doubt
+from statediff.model.schema import Schema
+from statediff.model.state import Enumeration, Row, State
+from statediff.model.values import Key
+from statediff.model.view import View
+from statediff.policy.judge import label
+from statediff.policy.moments import Commit, Moments
+
+
+def compared(
+    compiled: Compiled,
+    before: State,
+    after: State,
+    doubts: Iterable[Doubt],
+    readings_of: Iterable[tuple[str, Iterable[str], Iterable[str]]],
+) -> Diff:
+    """The deltas, hidden deltas and doubts between two states under the contract's ν and Ω."""
+    return diff(
+        before,
+        after,
+        compiled.book,
+        compiled.boundary,
+        rule_names=compiled.book.rules_on,
+        doubts=doubts,
+        evidence={name: (tuple(b), tuple(a)) for name, b, a in readings_of},
+    )
+
+
+def asked(contract: Contract, course: Course) -> frozenset[str]:
+    """The types of which some clause asks what single transactions changed."""
+    clauses = [*contract.forbid, *contract.require]
+    clauses += (c for branch in contract.branches for c in (*branch.forbid, *branch.require))
+    found = {n for c in clauses if isinstance(c, Pattern) and c.during_run for n in c.types}
+    for step in contract.steps:
+        if isinstance(step, Order):
+            found |= {step.first.type, step.then.type}
+    required = {rule.source for rule in contract.evidence if rule.needs_history}
+    return frozenset(found).union(*(x.types for x in course.lines if x.source in required))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The states of a trial by the name of their side, as rows to look up."""
+
+    states: Mapping[str, State]
+
+    def enumeration(self, side: str, type_name: str) -> Enumeration | None:
+        table = self.states[side].tables.get(type_name)
+        return None if table is None else table.enumeration
+
+    def row(self, side: str, type_name: str, key: Key) -> Row | None:
+        table = self.states[side].tables.get(type_name)
+        return None if table is None else table.row(key)
+
+
+def touched(compiled: Compiled, course: Course, states: Mapping[str, State]) -> Touched:
+    """The entities that each transaction touched, found by comparing whole tables by their chunks.
+
+    Of the types that some clause asks about; of the others, none.
+    """
+    wanted = asked(compiled.contract, course)
+    found: dict[tuple[str, int], tuple[tuple[str, Key], ...]] = {}
+    for line in course.lines:
+        for number, step in enumerate(line.steps, start=1):
+            types = step.touched & wanted
+            if types:
+                schema = _only(compiled.contract.schema, types)
+                one, two = (_tables(line, at, schema, states) for at in (number - 1, number))
+                found[line.source, number] = changed(compared(compiled, one, two, (), ()))
+    return {place: entities for place, entities in found.items() if entities}
+
+
+def moments_of(
+    compiled: Compiled, course: Course, views: Mapping[str, View], rows: Rows, places: Touched
+) -> Moments:
+    """The moments of the run, with what each transaction changed of the entities it touched."""
+    wanted = asked(compiled.contract, course)
+    commits: dict[str, tuple[Commit, ...]] = {}
+    for line in course.lines:
+        steps = []
+        for number, step in enumerate(line.steps, start=1):
+            known = places.get((line.source, number), ())
+            schema = _only(compiled.contract.schema, step.touched & wanted)
+            start, old, new = (
+                part_of(rows, schema, _sides(line, at, schema), known)
+                for at in (0, number - 1, number)
+            )
+            ids = (f"during/{line.source}",)
+            readings = [(t.name, ids, ids) for t in schema.types]
+            own = compared(compiled, old, new, (), readings)
+            so_far = compared(compiled, start, new, (), readings)
+            name = f"{line.source} {number}"
+            steps.append(
+                Commit(
+                    _by(label(compiled.contract, own), name),
+                    _by(label(compiled.contract, so_far), f"{line.source} up to {number}"),
+                )
+            )
+        commits[line.source] = tuple(steps)
+    return Moments(course, views, commits)
+
+
+def _by(found: Diff, transaction: str) -> Diff:
+    def named(delta: Delta) -> Delta:
+        return replace(delta, transaction=transaction)
+
+    return replace(
+        found,
+        deltas=tuple(named(d) for d in found.deltas),
+        hidden=tuple(replace(h, delta=named(h.delta)) for h in found.hidden),
+    )
+
+
+def _only(schema: Schema, names: Iterable[str]) -> Schema:
+    wanted = frozenset(names)
+    return replace(schema, types=tuple(t for t in schema.types if t.name in wanted))
+
+
+def _sides(line: Line, number: int, schema: Schema) -> dict[str, str]:
+    return {t.name: line.side_of(t.name, number) for t in schema.types}
+
+
+def _tables(line: Line, number: int, schema: Schema, states: Mapping[str, State]) -> State:
+    """These types as the step left them."""
+    tables = {t.name: states[line.side_of(t.name, number)].tables.get(t.name) for t in schema.types}
+    return State(schema, {name: table for name, table in tables.items() if table is not None})

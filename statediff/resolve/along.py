@@ -1,0 +1,117 @@
+"""The course of the run: which states each source went through, and of which types they tell.
+
+Of a type that one source delivers (or that it decides, by `authority`), its history tells. Of a
+type that several deliver nothing is known in between, for the order of their commits is not known;
+nor of one whose entities are paired by a declared rule, which pairs the two ends only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from statediff.errors import AdapterError
+from statediff.model.course import Course, Line, Step
+from statediff.model.readings import Capture, Reading, SourceCapture, Transaction
+from statediff.model.state import State, Table
+from statediff.resolve.several import Scope, combine
+
+Between = Mapping[str, State]
+
+
+def course_of(
+    before: Capture,
+    after: Capture,
+    states: tuple[State, ...],
+    scope: Scope,
+    paired: Collection[str],
+) -> tuple[Course, Between]:
+    """The course, and its states by the name of their side; `states` are the two resolved ends."""
+    followed: dict[str, set[str]] = {}
+    unfollowed: list[tuple[str, str]] = []
+    for entity in scope.schema.types:
+        name = entity.name
+        sources = scope.delivered.get(name, frozenset())
+        decides = scope.authority.get(name)
+        if name in paired:
+            cause = "ambiguous identity: its entities are paired at the two ends only"
+            unfollowed.append((name, cause))
+        elif decides in sources or len(sources) == 1:
+            followed.setdefault(decides if decides in sources else min(sources), set()).add(name)
+        else:
+            who = " and ".join(sorted(sources)) or "no source"
+            unfollowed.append((name, f"{who} deliver it, and the order of their commits is open"))
+    lines: list[Line] = []
+    between: dict[str, State] = {}
+    for source, types in sorted(followed.items()):
+        line, own = _line(source, frozenset(types), before, after, states, scope)
+        lines.append(line)
+        between.update(own)
+    return Course(tuple(lines), tuple(unfollowed)), between
+
+
+def _line(
+    source: str,
+    types: frozenset[str],
+    before: Capture,
+    after: Capture,
+    states: tuple[State, ...],
+    scope: Scope,
+) -> tuple[Line, Between]:
+    refused = [cause for (_, name), cause in sorted(scope.refused.items()) if name == source]
+    history = after.history
+    gap = refused[0] if refused else history.gap(source)
+    usable = not refused and not (gap or "").startswith("forgeable")
+    transactions = history.of(source) if usable else ()
+    reading = next((r for r in history.readings if r.source == source), None)
+    if reading is None or (gap is None and not _agrees(transactions, source, before, after)):
+        if gap is None:
+            raise AdapterError(
+                f"the history of {source} does not end in the state that was captured after the run"
+            )
+        return Line(source, types, (), gap), {}
+    steps: list[Step] = []
+    found: list[State] = []
+    earlier = states[0]
+    for transaction in transactions:
+        state = _state(transaction, reading, types, scope)
+        touched = frozenset(
+            name for name in types if _differ(earlier.tables.get(name), state.tables.get(name))
+        )
+        steps.append(Step(transaction.id, transaction.position, transaction.committed_at, touched))
+        found.append(state)
+        earlier = state
+    line = Line(source, types, tuple(steps), gap)
+    sides = {line.side(number): state for number, state in enumerate(found, start=1)}
+    sides.pop("after", None)
+    return line, sides
+
+
+def _agrees(
+    transactions: tuple[Transaction, ...], source: str, before: Capture, after: Capture
+) -> bool:
+    ends = [p.state for c in (before, after) for p in c.parts if p.reading.source == source]
+    last = transactions[-1].state if transactions else ends[0]
+    return len(ends) == 2 and last.digest() == ends[1].digest()
+
+
+def _state(
+    transaction: Transaction, reading: Reading, types: frozenset[str], scope: Scope
+) -> State:
+    """The types that the source tells of, as the transaction left them.
+
+    A feed that may have missed transactions has seen this one whole.
+    """
+    exact = replace(reading, is_complete=True, cause=None)
+    whole = combine(Capture((SourceCapture(exact, transaction.state),)), "during", scope)
+    return State(whole.schema, {n: t for n, t in whole.tables.items() if n in types})
+
+
+def _differ(one: Table | None, two: Table | None) -> bool:
+    if one is None or two is None:
+        return one is not two
+    return (
+        one.chunks != two.chunks
+        or one.enumeration != two.enumeration
+        or (one.type.fields != two.type.fields)
+    )

@@ -1,0 +1,150 @@
+"""Which b-tree each page of a SQLite database belongs to (sqlite.org/fileformat2, §1.5 and §1.6).
+
+A commit names the pages it wrote, not the tables. Every page in use is reached from exactly one
+root, as a node or in an overflow chain, so a table whose pages a commit left alone has not changed.
+That holds only for files that SQLite made: where a page is reached twice or leads nowhere the file
+is `Tangled`, and whoever asks has to read everything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection
+from typing import Final
+
+import numpy as np
+
+_INTERIOR_INDEX: Final = 2
+_INTERIOR_TABLE: Final = 5
+_LEAF_INDEX: Final = 10
+_LEAF_TABLE: Final = 13
+_INTERIOR: Final = (_INTERIOR_INDEX, _INTERIOR_TABLE)
+_FILE_HEADER_BYTES: Final = 100
+
+ReadPage = Callable[[int], bytes]
+_Links = tuple[tuple[int, bool], ...]
+"""The pages a page leads to; True for the next page of an overflow chain."""
+
+
+class Tangled(Exception):
+    """The pages do not form trees; the message says which page."""
+
+
+class PageOwners:
+    """The pages of each root, kept up to date from commit to commit.
+
+    `read` gives a page as it is now; `usable` is the page size without its reserved end.
+    """
+
+    def __init__(self, read: ReadPage, usable: int, page_count: int) -> None:
+        self._read = read
+        self._usable = usable
+        self._page_count = page_count
+        self._owner: dict[int, int] = {}
+        self._pages: dict[int, list[int]] = {}
+        self._links: dict[tuple[int, bool], _Links] = {}
+
+    def grow(self, root: int) -> None:
+        """The pages reached from `root` are its own. Raises `Tangled`."""
+        pages: list[int] = []
+        waiting: list[tuple[int, bool]] = [(root, False)]
+        while waiting:
+            page, is_overflow = waiting.pop()
+            if not 1 <= page <= self._page_count or page in self._owner:
+                raise Tangled(f"page {page} is reached twice or does not exist")
+            self._owner[page] = root
+            pages.append(page)
+            links = self._links.get((page, is_overflow))
+            if links is None:
+                links = self._links[page, is_overflow] = self._follow(page, is_overflow)
+            waiting.extend(links)
+        self._pages[root] = pages
+
+    def size(self, root: int) -> int:
+        """How many pages the tree has."""
+        return len(self._pages[root])
+
+    def touched(self, pages: Collection[int], page_count: int) -> set[int]:
+        """The roots that owned one of the pages, or one beyond the new end, before the commit."""
+        gone = range(page_count + 1, self._page_count + 1)
+        return {
+            self._owner[page] for group in (pages, gone) for page in group if page in self._owner
+        }
+
+    def update(self, roots: Collection[int], pages: Collection[int], page_count: int) -> None:
+        """The trees of `roots` (see `touched`) are as after the commit. Raises `Tangled`."""
+        self._page_count = page_count
+        for page in pages:
+            self._links.pop((page, False), None)
+            self._links.pop((page, True), None)
+        for root in roots:
+            for page in self._pages.pop(root):
+                del self._owner[page]
+        for root in sorted(roots):
+            self.grow(root)
+
+    def _follow(self, page: int, is_overflow: bool) -> _Links:
+        content = self._read(page)
+        try:
+            if is_overflow:
+                (following,) = struct.unpack_from(">I", content)
+                return ((following, True),) if following else ()
+            return self._node_links(content, _FILE_HEADER_BYTES if page == 1 else 0)
+        except (struct.error, IndexError) as error:
+            raise Tangled(f"page {page} is damaged") from error
+
+    def _node_links(self, content: bytes, at: int) -> _Links:
+        kind = content[at]
+        (cells,) = struct.unpack_from(">H", content, at + 3)
+        if kind not in (*_INTERIOR, _LEAF_INDEX, _LEAF_TABLE):
+            raise Tangled(f"a page is of unknown kind {kind}")
+        is_interior = kind in _INTERIOR
+        first = at + (12 if is_interior else 8)
+        starts = struct.unpack_from(f">{cells}H", content, first)
+        links: list[tuple[int, bool]] = []
+        if is_interior:
+            links.extend((struct.unpack_from(">I", content, s)[0], False) for s in starts)
+            links.append((struct.unpack_from(">I", content, at + 8)[0], False))
+        if kind != _INTERIOR_TABLE:
+            skip = 4 if is_interior else 0
+            most = (
+                self._usable - 35 if kind == _LEAF_TABLE else (self._usable - 12) * 64 // 255 - 23
+            )
+            for start in _large(content, [s + skip for s in starts], most):
+                chain = self._overflow(content, start, most, has_rowid=kind == _LEAF_TABLE)
+                if chain is not None:
+                    links.append((chain, True))
+        return tuple(links)
+
+    def _overflow(self, content: bytes, at: int, most: int, *, has_rowid: bool) -> int | None:
+        payload, at = _varint(content, at)
+        if payload <= most:
+            return None
+        if has_rowid:
+            _, at = _varint(content, at)
+        least = (self._usable - 12) * 32 // 255 - 23
+        local = least + (payload - least) % (self._usable - 4)
+        (chain,) = struct.unpack_from(">I", content, at + (local if local <= most else least))
+        return int(chain)
+
+
+def _large(content: bytes, starts: list[int], most: int) -> list[int]:
+    """The cells whose payload may be larger than `most`, by the first two bytes of its size."""
+    if not starts:
+        return []
+    at = np.array(starts)
+    stored = np.frombuffer(content, np.uint8).astype(np.int64)
+    first, second = stored[at], stored[at + 1]
+    is_long = (second >= 128) | ((first & 127) * 128 + second > most)
+    is_large = np.where(first < 128, first > most, is_long)
+    return [int(start) for start in at[is_large]]
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for length in range(8):
+        byte = content[at + length]
+        value = value << 7 | byte & 127
+        if byte < 128:
+            return value, at + length + 1
+    return value << 8 | content[at + 8], at + 9

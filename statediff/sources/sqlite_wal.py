@@ -1,0 +1,163 @@
+"""SQLite's write-ahead log, read byte by byte as its file format says (sqlite.org/fileformat2, §4).
+
+A frame counts only if it carries the salts of the log's header and the running checksum over all
+that precedes it; a transaction counts only if a frame that says "commit" ends it. What follows the
+last such frame was rolled back, is not committed yet, or was left by a writer that died.
+
+The checksum is a linear recurrence over pairs of 32-bit words, (s, t) → (s + t + a, s + 2t + a + b)
+modulo 2³². Its n-th power has Fibonacci numbers for coefficients, so the share of each word in a
+frame's checksum is one dot product, and only the step from frame to frame is sequential.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from statediff.capture.source import SourceUnavailable
+
+HEADER_BYTES: Final = 32
+FRAME_HEADER_BYTES: Final = 24
+MAX_COMMIT_BYTES: Final = 512 * 1024 * 1024
+"""The pages of one transaction are held in memory until its last frame is read."""
+_LITTLE: Final = 0x377F0682
+_BIG: Final = 0x377F0683
+_FORMAT: Final = 3007000
+_FRAMES_AT_ONCE: Final = 256
+_MASK: Final = 0xFFFFFFFF
+_INDEX_BYTES: Final = 48
+
+Checksum = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LogHeader:
+    """The head of a log. `salts` are its eight raw bytes; every frame repeats them."""
+
+    page_size: int
+    sequence: int
+    """How often the log was begun anew."""
+    salts: bytes
+    checksum: Checksum
+    is_big_endian: bool
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One committed transaction: the last version of each page it wrote."""
+
+    frame: int
+    """1-based number of its last frame: its position in the log."""
+    checksum: Checksum
+    page_count: int
+    """How many pages the database has after it."""
+    pages: Mapping[int, bytes]
+
+
+@dataclass(frozen=True)
+class LogIndex:
+    """What the log's index (the `-shm` file) says that readers see: how far, under which salts."""
+
+    frames: int
+    salts: bytes
+    checksum: Checksum
+
+
+def read_header(descriptor: int) -> LogHeader | None:
+    """The header of the log; None if the file does not begin with one that is whole and right."""
+    head = os.pread(descriptor, HEADER_BYTES, 0)
+    if len(head) < HEADER_BYTES:
+        return None
+    magic, version, page_size, sequence = struct.unpack_from(">4I", head)
+    is_size = 512 <= page_size <= 65536 and page_size & (page_size - 1) == 0
+    if magic not in (_LITTLE, _BIG) or version != _FORMAT or not is_size:
+        return None
+    checksum = (0, 0)
+    for first, second in struct.iter_unpack(">II" if magic == _BIG else "<II", head[:24]):
+        one = (sum(checksum) + first) & _MASK
+        checksum = one, (checksum[1] + one + second) & _MASK
+    if checksum != struct.unpack_from(">2I", head, 24):
+        return None
+    return LogHeader(page_size, sequence, head[16:24], checksum, magic == _BIG)
+
+
+def read_commits(descriptor: int, header: LogHeader) -> Iterator[Commit]:
+    """Every committed transaction of the log, in order; ends at the first frame that is not right.
+
+    Raises `SourceUnavailable` if one wrote more than `MAX_COMMIT_BYTES`.
+    """
+    size = FRAME_HEADER_BYTES + header.page_size
+    mixer = _Mixer(header)
+    checksum, number, offset = header.checksum, 0, HEADER_BYTES
+    pages: dict[int, bytes] = {}
+    while True:
+        block = os.pread(descriptor, size * _FRAMES_AT_ONCE, offset)
+        block = block[: len(block) // size * size]
+        if not block:
+            return
+        offset += len(block)
+        for start, shares in zip(range(0, len(block), size), mixer.shares(block), strict=True):
+            page, page_count, salts, *written = struct.unpack_from(">II8sII", block, start)
+            checksum = mixer.step(checksum, shares)
+            if salts != header.salts or tuple(written) != checksum or not page:
+                return
+            number += 1
+            pages[page] = block[start + FRAME_HEADER_BYTES : start + size]
+            if page_count:
+                yield Commit(number, checksum, page_count, pages)
+                pages = {}
+            elif len(pages) * header.page_size > MAX_COMMIT_BYTES:
+                raise SourceUnavailable(
+                    f"a transaction wrote more than {MAX_COMMIT_BYTES >> 20} MiB"
+                )
+
+
+class _Mixer:
+    """The checksum of frames of one page size."""
+
+    def __init__(self, header: LogHeader) -> None:
+        self._words = (FRAME_HEADER_BYTES + header.page_size) // 4
+        self._type = np.dtype(">u4" if header.is_big_endian else "<u4")
+        pairs = (8 + header.page_size) // 8
+        numbers = [0, 1]
+        while len(numbers) < 2 * pairs + 2:
+            numbers.append((numbers[-1] + numbers[-2]) & _MASK)
+        self._power = numbers[2 * pairs - 1 : 2 * pairs + 2]
+        weights = [
+            weight
+            for left in range(2 * (pairs - 1), -1, -2)
+            for weight in (numbers[left + 1 : left + 3], numbers[left : left + 2])
+        ]
+        self._weights = np.array(weights, np.uint32)
+
+    def shares(self, block: bytes) -> list[list[int]]:
+        """What each frame of the block adds to the two words, all else being zero."""
+        words = np.frombuffer(block, self._type).reshape(-1, self._words).astype(np.uint32)
+        found: Any = words[:, :2] @ self._weights[:2] + words[:, 6:] @ self._weights[2:]
+        return list(found.tolist())
+
+    def step(self, checksum: Checksum, shares: list[int]) -> Checksum:
+        """The running checksum after a frame."""
+        (low, middle, high), (one, two) = self._power, checksum
+        return (
+            (low * one + middle * two + shares[0]) & _MASK,
+            (middle * one + high * two + shares[1]) & _MASK,
+        )
+
+
+def read_index(descriptor: int) -> LogIndex | None:
+    """What the index says; None while its two copies differ or nobody has set it up."""
+    both = os.pread(descriptor, 2 * _INDEX_BYTES, 0)
+    head = both[:_INDEX_BYTES]
+    if len(both) < 2 * _INDEX_BYTES or head != both[_INDEX_BYTES:] or not head[12]:
+        return None
+    order = "<" if sys.byteorder == "little" else ">"
+    (frames,) = struct.unpack_from(f"{order}I", head, 16)
+    one, two = struct.unpack_from(f"{order}2I", head, 24)
+    return LogIndex(frames, head[32:40], (one, two))
