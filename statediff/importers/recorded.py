@@ -7,6 +7,10 @@
    that `evaluate` judges under a closed contract.
 4. `Suite.tasks` names every task, run or not; `Suite.still` and `Suite.minimal` are the trial in
    which nothing happens and the least one that the benchmark's own rules pass.
+
+Readers share `lines` (parsing, parting of labels), `states` (one base, many runs) and `pack` (what
+is known of a domain, and contracts composed of it). Each has a function `open_cases(folder)` that
+`registry` calls.
 """
 
 from __future__ import annotations
