@@ -146,7 +146,7 @@ def _reviewed(entry: object, where: str) -> Reviewed:
     texts = [item.get("clause"), item.get("because"), item.get("on", "")]
     if not all(isinstance(text, str) for text in texts) or not all(texts[:2]):
         raise UsageError(f"{where}: a reviewed reason needs `clause` and `because`, in words")
-    return Reviewed(*texts)  # type: ignore[arg-type]  # texts, as was just checked
+    return Reviewed(*texts)
 
 
 def _read(path: Path) -> object:
@@ -196,7 +196,7 @@ def composed(head: Mapping[str, Any], *sections: Mapping[str, Any]) -> bytes:
 def _writer() -> YAML:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped there
     yaml.allow_unicode = True
     yaml.width = 4096
     # An anchor is nothing a contract may hold.

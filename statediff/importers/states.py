@@ -1,6 +1,6 @@
 """Captures from exported rows: one base many runs share, and what a run made of it.
 
-The schema is inferred as for JSON tables (`sources/tables.py`) and refined by the pack. A run
+The schema is inferred (`sources/tables.py`, `inference`) and refined by the pack. A run
 whose rows say more than the base does (a field, a kind, a type not seen before) gets a schema
 inferred from both. A capture made of the base shares every chunk that its edits leave alone, and
 its own chunks live as long as it does.
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from statediff.contract.schemafile import SchemaFile, refine
 from statediff.errors import InputError
+from statediff.importers.inference import infer
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
@@ -86,6 +87,11 @@ class Base:
         )
         self._hints = hints or {}
         self._inferred = self._infer({})
+        shown = {
+            name: document.get(name) or self._hints.get(name, [])
+            for name in {*document, *self._hints}
+        }
+        self._told = infer(self._inferred, shown)
         self._kept = self._build(self._inferred)
         self._wider: dict[Schema, State] = {}
 
@@ -133,7 +139,7 @@ class Base:
         return state
 
     def _build(self, inferred: Schema) -> State:
-        schema = self._refine(inferred)
+        schema = self._refine(self._told.laid_over(inferred))
         store = MemoryChunks()
         tables = {
             t.name: _built(t, self._document.get(t.source_table, []), store) for t in schema.types
