@@ -98,7 +98,11 @@ class Compat:
 
 @dataclass(frozen=True)
 class Change:
-    """One row before and after; None where there is none. What a fault seeds into a run."""
+    """One row before and after a seeded fault; None where there is none.
+
+    `type` is the source's own name of the table, rows are by its own columns. `before` is the row
+    as the run left it.
+    """
 
     type: str
     key: Key
