@@ -69,8 +69,19 @@ Outcome = Judged | BadLine
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """Which runs are judged, and how."""
+
+    mode: Mode = Mode.CLOSED
+    domain: str | None = None
+    half: Half | None = None
+    """Only runs of tasks in this half; of the others nothing is said."""
+    with_bundles: bool = False
+
+
+@dataclass(frozen=True)
 class Chunk:
-    """A few lines of one file, unparsed, and how to judge them."""
+    """A few lines of one file, unparsed, and what is wanted of them."""
 
     domain: str
     lines: Sequence[Line | BadLine]
@@ -111,22 +122,26 @@ def chunks(suite: Suite, domain: str | None) -> Iterator[tuple[str, list[Line | 
 
 
 def judged_chunk(suite: Suite, chunk: Chunk) -> list[Outcome]:
-    """The outcome of each line, in order."""
-    return [
+    """The outcome of each line that is wanted, in order."""
+    found = (
         line if isinstance(line, BadLine) else _judged_line(suite, chunk, line)
         for line in chunk.lines
-    ]
+    )
+    return [outcome for outcome in found if outcome is not None]
 
 
-def _judged_line(suite: Suite, chunk: Chunk, line: Line) -> Outcome:
+def _judged_line(suite: Suite, chunk: Chunk, line: Line) -> Outcome | None:
     try:
         run, labels = read_run(suite, chunk.domain, line)
     except NotARun as error:
         return BadLine(line.file, line.number, str(error))
+    wanted = chunk.wanted
+    if wanted.half not in (None, suite.half(run.task)):
+        return None
     try:
-        if chunk.mode is Mode.COMPAT:
+        if wanted.mode is Mode.COMPAT:
             return _by_own_rules(suite, run, labels)
-        return _closed(suite, run, labels, with_bundle=chunk.with_bundles)
+        return _closed(suite, run, labels, with_bundle=wanted.with_bundles)
     except StatediffError as error:
         known = (run.run_id, run.task, run.agent, suite.half(run.task), labels)
         return Judged(*known, None, fault=str(error))
