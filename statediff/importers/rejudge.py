@@ -85,22 +85,12 @@ class Chunk:
 
     domain: str
     lines: Sequence[Line | BadLine]
-    mode: Mode = Mode.CLOSED
-    with_bundles: bool = False
+    wanted: Wanted
 
 
-def rejudged(
-    cases: Cases,
-    mode: Mode,
-    domain: str | None = None,
-    *,
-    with_bundles: bool = False,
-    jobs: int = 1,
-) -> Iterator[Outcome]:
-    """Every run of the folder (or of one domain), judged, in the order of files and lines."""
-    pieces = (
-        Chunk(name, chunk, mode, with_bundles) for name, chunk in chunks(cases.opened(), domain)
-    )
+def rejudged(cases: Cases, wanted: Wanted, jobs: int = 1) -> Iterator[Outcome]:
+    """Every run that is wanted, judged, in the order of files and lines."""
+    pieces = (Chunk(n, lines, wanted) for n, lines in chunks(cases.opened(), wanted.domain))
     for outcomes in in_order(cases, judged_chunk, pieces, jobs):
         yield from outcomes
 
