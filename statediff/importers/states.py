@@ -127,9 +127,19 @@ class Base:
         )
 
     def _infer(self, extra: Document) -> Schema:
-        names = {*self._hints, *extra}
-        beside = {n: [*self._hints.get(n, []), *extra.get(n, [])] for n in names}
-        return infer_schema(self._source, self._document, beside)
+        if not extra:
+            return infer_schema(self._source, self._document, self._hints)
+        # Only the types that the run says more of; the others are as they were.
+        part = infer_schema(
+            self._source,
+            {name: self._document.get(name, []) for name in extra},
+            {name: [*self._hints.get(name, []), *records] for name, records in extra.items()},
+        )
+        types = {**self._inferred.by_name, **part.by_name}
+        ordered = tuple(types[name] for name in sorted(types))
+        return replace(
+            self._inferred, types=ordered, sources=((self._source, tuple(sorted(types))),)
+        )
 
     def _widened(self, inferred: Schema) -> State:
         state = self._wider.pop(inferred, None) or self._build(inferred)
