@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,8 @@ from statediff.importers.tau2_format import (
     delta_of,
     read_cases,
 )
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.state import State
 from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Map, printable
 
@@ -176,9 +179,12 @@ class Tau2:
         captures = domain.base.pair(
             domain.layout.edits(domain.cases.initial, before), domain.layout.edits(before, after)
         )
-        trace = Trace(tuple(_actions(_objects(run.raw, "trace"))), is_complete=True, cause="")
+        calls = _objects(run.raw, "trace")
+        astray = _astray(domain, before, calls)
+        trace = Trace(tuple(_actions(calls)), is_complete=True, cause="")
         answer = answer_of(_objects(run.raw, "texts"))
-        return Prepared(self.contract(run.task), *captures, trace, answer)
+        after_capture = _unobserved(captures[1], astray) if astray else captures[1]
+        return Prepared(self.contract(run.task), captures[0], after_capture, trace, answer)
 
     def still(self, task: TaskId) -> Prepared:
         """The trial in which the agent does and says nothing."""
@@ -237,6 +243,38 @@ def _objects(raw: Tree, name: str) -> list[Mapping[str, Any]]:
     return (
         [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     )
+
+
+def _astray(domain: Domain, before: Tree, calls: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Types that nobody knows after the run: a replayed call did not do what was recorded.
+
+    The state after is known from a replay. Where a call that changes something gave another output
+    there than in the recording, what it left behind is not what the run left behind.
+    """
+    found: dict[str, str] = {}
+    state = before
+    for at, call in enumerate(calls):
+        delta = delta_of(call.get("delta") or [], f"trace[{at}].delta")
+        if call.get("replay_equal") is False:
+            cause = f"replaying call {at} ({call.get('name')}) gave another output than recorded"
+            for edit in domain.layout.edits(state, applied(state, delta)):
+                found.setdefault(edit.type, printable(cause))
+        state = applied(state, delta)
+    return found
+
+
+def _unobserved(capture: Capture, types: Mapping[str, str]) -> Capture:
+    """The capture with nothing known of the types; each has its cause."""
+    (part,) = capture.parts
+    tables = {
+        name: table.unobserved(types[table.type.source_table])
+        if table.type.source_table in types
+        else table
+        for name, table in part.state.tables.items()
+    }
+    state = State(part.state.schema, tables)
+    reading = replace(part.reading, is_complete=False, cause=min(types.values()))
+    return Capture((SourceCapture(reading, state),), capture.history)
 
 
 def _operation(operation: Operation) -> dict[str, Any]:

@@ -13,6 +13,10 @@ The sections of the domain's pack stand in every contract. Its `settings`:
                                          argument. The task then asks for a goal: what belongs to
                                          the user may change in any way that reaches it
     user: [TYPE, …]                      types that only the simulated user's own tools change
+    decides: {FUNCTION: {field: TYPE.FIELD, of: ARGUMENT}}
+                                         the condition decides this field of the entity that its
+                                         argument names; what the reference leaves there is moot
+    rows: [TYPE.FIELD, …]                lists whose items are entities (`tau2_records`)
     spellings: [{field: TYPE.FIELD, beside: TYPE.FIELD prefix, as: [TEXT, …], because}]
                                          texts that mean the same, allowed where the reference
                                          changes the rest of the same address
@@ -91,7 +95,8 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
         yield notes.sections
     goals = _goals(asked.criteria, pack)
     users = tuple(pack.settings.get("user", ())) if goals else ()
-    readings = [_without(reading, users, pack) for reading in asked.readings]
+    decided = _decided(asked.criteria, pack) if goals else {}
+    readings = [_without(reading, users, decided, pack) for reading in asked.readings]
     if goals:
         yield {"require": goals}
         yield {
@@ -99,6 +104,7 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
                 {"id": f"user-{_slug(kind)}", "any": kind} for kind in users if kind in asked.types
             ]
         }
+        yield {"allow": [_left_to_goal(at, *of) for at, of in enumerate(decided.items(), 1)]}
     yield {"allow": list(_spellings(readings, pack))}
     if notes.settings.get("outcome") != "stated":
         yield from _outcome(asked, readings, pack, is_goal=bool(goals))
@@ -143,18 +149,28 @@ def _agreed(readings: Sequence[Reading]) -> list[str]:
 # ---------------------------------------------------------------- changes
 
 
-def _without(reading: Reading, users: Sequence[str], pack: DomainPack) -> Reading:
-    """The reading without what is the user's own, derived or outside the boundary."""
+def _without(
+    reading: Reading,
+    users: Sequence[str],
+    decided: Mapping[tuple[str, str], str],
+    pack: DomainPack,
+) -> Reading:
+    """The reading without what is the user's own, derived, outside the boundary or decided."""
     outside = {e["what"] for e in pack.sections.get("exclude", ())}
     outside |= {d["field"] for d in pack.sections.get("derive", ())}
     kept: list[Edit] = []
     for edit in reading.changes:
         if edit.type in users or edit.type in outside:
             continue
+        moot = decided.get((edit.type, _key(edit)))
         before, after = (
             None
             if record is None
-            else {name: v for name, v in record.items() if f"{edit.type}.{name}" not in outside}
+            else {
+                name: v
+                for name, v in record.items()
+                if f"{edit.type}.{name}" not in outside and name != moot
+            }
             for record in (edit.before, edit.after)
         )
         if before != after:
@@ -237,6 +253,25 @@ def _goals(criteria: Criteria, pack: DomainPack) -> list[dict[str, Any]]:
         {"id": f"goal-{at}", "that": _goal(known[assertion.name], assertion)}
         for at, assertion in enumerate(criteria.assertions, start=1)
     ]
+
+
+def _decided(criteria: Criteria, pack: DomainPack) -> dict[tuple[str, str], str]:
+    """(type, key) → the field that some condition of the task decides."""
+    rules = pack.settings.get("decides", {})
+    found: dict[tuple[str, str], str] = {}
+    for assertion in criteria.assertions:
+        rule = rules.get(assertion.name)
+        key = None if rule is None else assertion.arguments.get(rule["of"])
+        if rule is not None and isinstance(key, str):
+            kind, _, name = rule["field"].partition(".")
+            found[kind, key] = name
+    return found
+
+
+def _left_to_goal(at: int, place: tuple[str, str], name: str) -> dict[str, Any]:
+    kind, key = place
+    where = f"it.{ID} == {json.dumps(key, ensure_ascii=False)}"
+    return {"id": f"goal-decides-{at}", "update": kind, "where": where, "fields": [name]}
 
 
 def _goal(template: str, assertion: Assertion) -> str:

@@ -51,7 +51,7 @@ class Domain:
 
     @cached_property
     def layout(self) -> Layout:
-        return infer_layout(self.cases.initial)
+        return infer_layout(self.cases.initial, self.pack.settings.get("rows", ()))
 
     @cached_property
     def base(self) -> Base:
@@ -62,17 +62,16 @@ class Domain:
 
     def _hints(self) -> Document:
         found: Document = {}
-        for gold in self.cases.gold.values():
-            for init in {known.init for known in self.known.values() if known.gold_key == gold.key}:
-                start = applied(self.cases.initial, init)
-                edits = [
-                    *self.layout.edits(self.cases.initial, start),
-                    *self.layout.edits(start, applied(start, gold.delta)),
-                ]
-                for edit in edits:
-                    for record in (edit.before, edit.after):
-                        if record is not None:
-                            found.setdefault(edit.type, []).append(record)
+        for name, known in self.known.items():
+            start = self.start(known)
+            edits = self.layout.edits(self.cases.initial, start)
+            corrected = [c.gold_after for c in self.cases.corrections.get(name, ())]
+            for key in dict.fromkeys((known.gold_key, *corrected)):
+                edits += self.changes(known, key)
+            for edit in edits:
+                for record in (edit.before, edit.after):
+                    if record is not None:
+                        found.setdefault(edit.type, []).append(record)
         return found
 
     @cached_property

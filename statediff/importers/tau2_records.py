@@ -7,7 +7,8 @@ What the shapes are is inferred from the state before alone, so that no run can 
 * an object within an entity is spread over fields (`address_city`) where all entities have it with
   the same names; where its members are objects that name their own key, it is a collection of its
   own (`users_payment_methods`, with the id `PARENT/KEY`); anything else stays one value;
-* lists are values. A field that is called like a type gets another name (`orders_list`).
+* lists are values, but for those that the pack calls rows: their objects become entities by place
+  (`bills_line_items`, with the id `BILL/1`). A field called like a type is renamed (`orders_list`).
 
 Two names never become one: where a run would make that happen it is refused.
 """
@@ -15,7 +16,7 @@ Two names never become one: where a run would make that happen it is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,10 +39,12 @@ class Shape:
     """Paths of the objects whose members are fields."""
     inner: Mapping[str, Shape] = field(default_factory=dict)
     """Fields that hold a collection of their own."""
+    rows: Mapping[str, Shape] = field(default_factory=dict)
+    """Fields whose list holds entities, told apart by their place."""
 
 
 @dataclass(frozen=True)
-class Collection:
+class Gathered:
     """One collection of the state: where it is, how its entities are told apart."""
 
     path: tuple[str, ...]
@@ -81,7 +84,7 @@ class Collection:
 class Layout:
     """The collections of a domain."""
 
-    collections: tuple[Collection, ...]
+    collections: tuple[Gathered, ...]
     list_names: frozenset[str]
     """Names that a field may not have, because a type has them."""
 
@@ -154,6 +157,10 @@ class Layout:
             if isinstance(held, Mapping):
                 for part, item in held.items():
                     yield from self._records(inner, part, item, (shape.type, identity))
+        for name, inner in shape.rows.items():
+            if _are_rows(entity.get(name)):
+                for place, item in enumerate(entity[name], start=1):
+                    yield from self._records(inner, str(place), item, (shape.type, identity))
 
 
 def _spread(
@@ -161,13 +168,19 @@ def _spread(
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in entity.items():
         here = (*path, name)
-        is_inner = not path and name in shape.inner and isinstance(value, Mapping)
-        if is_inner:
+        if not path and (
+            (name in shape.inner and isinstance(value, Mapping))
+            or (name in shape.rows and _are_rows(value))
+        ):
             continue
         if here in shape.spread and isinstance(value, Mapping):
             yield from _spread(value, shape, here)
         else:
             yield here, value
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
 def _only_known(before: Tree, after: Tree, known: set[tuple[str, ...]]) -> None:
@@ -178,6 +191,7 @@ def _only_known(before: Tree, after: Tree, known: set[tuple[str, ...]]) -> None:
         if old is new or path in known:
             continue
         inside = any(place[: len(path)] == path for place in known)
+        old, new = ({} if side is None else side for side in (old, new))
         if not (inside and isinstance(old, Mapping) and isinstance(new, Mapping)):
             raise InputError(f"{printable('/'.join(path)[:200])} changed, and is no collection")
         level += [((*path, name), old.get(name), new.get(name)) for name in {*old, *new}]
@@ -186,8 +200,8 @@ def _only_known(before: Tree, after: Tree, known: set[tuple[str, ...]]) -> None:
 # ---------------------------------------------------------------- inference
 
 
-def infer_layout(state: Tree) -> Layout:
-    """The layout that the state before shows."""
+def infer_layout(state: Tree, rows: Collection[str] = ()) -> Layout:
+    """The layout that the state before shows; `rows` are lists of entities, TYPE.FIELD each."""
     if not state:
         raise InputError("the state before holds no collection")
     roots: list[tuple[tuple[str, ...], Tree]] = [((), state)]
@@ -196,14 +210,14 @@ def infer_layout(state: Tree) -> Layout:
         not _is_single(content) for part in parts for content in part.values()
     ):
         roots = [((side,), part) for side, part in state.items()]
-    found: list[Collection] = []
+    found: list[Gathered] = []
     taken: set[str] = set()
     for root, collections in roots:
         for name, content in collections.items():
             type_name = name if name not in taken else f"{'_'.join(root)}_{name}"
             if not _NAME.fullmatch(type_name) or type_name in taken:
                 raise InputError(f"{printable(name[:60])}: not the name of a collection")
-            found.append(_collection((*root, name), type_name, content))
+            found.append(_collection((*root, name), type_name, content, rows))
             taken |= set(_types(found[-1].shape))
     return Layout(tuple(found), frozenset(taken))
 
@@ -232,23 +246,25 @@ def _are_entities(content: Any) -> bool:
 
 def _types(shape: Shape) -> Iterator[str]:
     yield shape.type
-    for inner in shape.inner.values():
+    for inner in (*shape.inner.values(), *shape.rows.values()):
         yield from _types(inner)
 
 
-def _collection(path: tuple[str, ...], type_name: str, content: Any) -> Collection:
+def _collection(
+    path: tuple[str, ...], type_name: str, content: Any, rows: Collection[str]
+) -> Gathered:
     if isinstance(content, list):
         entities = [entity for entity in content if isinstance(entity, Mapping)]
         id_field = _id_field(entities, path[-1])
         if id_field is None or len(entities) < len(content):
             where = printable("/".join(path))
             raise InputError(f"{where}: a list of entities needs a field that tells them apart")
-        return Collection(path, _shape(type_name, entities), id_field)
+        return Gathered(path, _shape(type_name, entities, rows), id_field)
     if not isinstance(content, Mapping):
         raise InputError(f"{printable('/'.join(path))}: expected a collection of entities")
     if content and _is_flat(content):
-        return Collection(path, _shape(type_name, [content]), is_single=True)
-    return Collection(path, _shape(type_name, list(content.values())))
+        return Gathered(path, _shape(type_name, [content], rows), is_single=True)
+    return Gathered(path, _shape(type_name, list(content.values()), rows))
 
 
 def _id_field(entities: list[Mapping[str, Any]], collection: str) -> str | None:
@@ -263,22 +279,27 @@ def _id_field(entities: list[Mapping[str, Any]], collection: str) -> str | None:
     return next(iter((*like, *names)), None)
 
 
-def _shape(type_name: str, entities: list[Mapping[str, Any]]) -> Shape:
+def _shape(type_name: str, entities: list[Mapping[str, Any]], rows: Collection[str]) -> Shape:
     spread: set[tuple[str, ...]] = set()
     inner: dict[str, Shape] = {}
+    listed = {
+        name: Shape(f"{type_name}_{name}")
+        for kind, _, name in (what.partition(".") for what in rows)
+        if kind == type_name
+    }
     for name in sorted({name for entity in entities for name in entity}):
         values = [entity.get(name) for entity in entities]
         if not all(isinstance(value, Mapping) for value in values):
             continue
         if _is_collection(values):
             items = [item for value in values for item in value.values()]  # type: ignore[union-attr]
-            inner[name] = _shape(f"{type_name}_{name}", items)
+            inner[name] = _shape(f"{type_name}_{name}", items, rows)
         else:
             spread |= _spreading((name,), values)
     flat = ["_".join(path) for path, _ in _leaves(entities, spread)]
     if len(set(flat)) < len(flat):  # a name would be there twice: leave the objects whole
         spread = set()
-    return Shape(type_name, frozenset(spread), inner)
+    return Shape(type_name, frozenset(spread), inner, listed)
 
 
 def _leaves(
