@@ -123,7 +123,7 @@ class Tally:
         if isinstance(outcome, BadLine):
             self.bad_lines.append(outcome)
         else:
-            self.judged.append(replace(outcome, bundle=None))
+            self.judged.append(replace(outcome, bundle=None, states=()))
 
     @property
     def faults(self) -> list[Judged]:
@@ -143,7 +143,12 @@ def report(suite: str, mode: str, tally: Tally, seed: int) -> Report:
     return Report(
         suite, mode, seed,
         tuple(_domain(d, None, parts[d, None], seed) for d in domains),
-        tuple(_domain(d, h, parts[d, h], seed) for d in domains for h in Half if parts[d, h]),
+        tuple(
+            _domain(d, h, parts[d, h], seed)
+            for d in domains
+            for h in Half
+            if parts[d, h] and len(parts[d, h]) < len(parts[d, None])
+        ),
         tuple(tally.bad_lines), tuple(tally.faults),
     )  # fmt: skip
 

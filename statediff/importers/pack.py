@@ -16,6 +16,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,6 +95,7 @@ def pack_folder(suite: str, domain: str) -> Path:
     return packs_folder("contracts") / "imported" / suite / domain
 
 
+@lru_cache(maxsize=64)
 def open_pack(suite: str, domain: str) -> DomainPack:
     """The pack of a domain; an empty one where none is shipped. `UsageError` if it is damaged."""
     # The domain is a name from a file of runs: it must not lead out of the packs.

@@ -20,11 +20,21 @@ from typing import Final
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import TrialFacts, evaluate
 from statediff.evidence.package import Bundle
+from statediff.importers.exporting import tables_json
 from statediff.importers.lines import Line, parse, read_lines, without_labels
 from statediff.importers.pack import open_pack
-from statediff.importers.recorded import BadLine, Half, Labels, NotARun, RecordedRun, Suite, TaskId
+from statediff.importers.recorded import (
+    BadLine,
+    Half,
+    Labels,
+    NotARun,
+    Prepared,
+    RecordedRun,
+    Suite,
+    TaskId,
+)
 from statediff.importers.reviewed import Why, reasons, reviewed_by
-from statediff.importers.workers import Cases, in_order
+from statediff.importers.workers import Workers
 from statediff.model.values import printable
 from statediff.model.verdict import Verdict
 
@@ -59,6 +69,8 @@ class Judged:
     """The pack's reasons for this task, where together they cover everything in `why`."""
     fault: str = ""
     bundle: Bundle | None = None
+    states: tuple[tuple[str, bytes], ...] = ()
+    """(`before-SOURCE` or `after-SOURCE`, JSON tables), where they were asked for."""
 
     @property
     def passes(self) -> bool:
@@ -77,6 +89,7 @@ class Wanted:
     half: Half | None = None
     """Only runs of tasks in this half; of the others nothing is said."""
     with_bundles: bool = False
+    with_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,10 +101,11 @@ class Chunk:
     wanted: Wanted
 
 
-def rejudged(cases: Cases, wanted: Wanted, jobs: int = 1) -> Iterator[Outcome]:
+def rejudged(workers: Workers, wanted: Wanted) -> Iterator[Outcome]:
     """Every run that is wanted, judged, in the order of files and lines."""
-    pieces = (Chunk(n, lines, wanted) for n, lines in chunks(cases.opened(), wanted.domain))
-    for outcomes in in_order(cases, judged_chunk, pieces, jobs):
+    found = chunks(workers.suite, wanted.domain)
+    pieces = (Chunk(domain, lines, wanted) for domain, lines in found)
+    for outcomes in workers.in_order(judged_chunk, pieces):
         yield from outcomes
 
 
@@ -131,7 +145,7 @@ def _judged_line(suite: Suite, chunk: Chunk, line: Line) -> Outcome | None:
     try:
         if wanted.mode is Mode.COMPAT:
             return _by_own_rules(suite, run, labels)
-        return _closed(suite, run, labels, with_bundle=wanted.with_bundles)
+        return _closed(suite, run, labels, wanted)
     except StatediffError as error:
         known = (run.run_id, run.task, run.agent, suite.half(run.task), labels)
         return Judged(*known, None, fault=str(error))
@@ -153,7 +167,7 @@ def _by_own_rules(suite: Suite, run: RecordedRun, labels: Labels) -> Judged:
     )  # fmt: skip
 
 
-def _closed(suite: Suite, run: RecordedRun, labels: Labels, *, with_bundle: bool) -> Judged:
+def _closed(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted) -> Judged:
     trial = suite.prepare(run)
     evaluated = evaluate(
         trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer,
@@ -164,5 +178,12 @@ def _closed(suite: Suite, run: RecordedRun, labels: Labels, *, with_bundle: bool
     return Judged(
         run.run_id, run.task, run.agent, suite.half(run.task), labels,
         evaluated.judgement.verdict, why[:MAX_WHY], reviewed_by(notes.reviewed, why),
-        bundle=evaluated.bundle if with_bundle else None,
+        bundle=evaluated.bundle if wanted.with_bundles else None,
+        states=tuple(_states(trial)) if wanted.with_states else (),
     )  # fmt: skip
+
+
+def _states(trial: Prepared) -> Iterator[tuple[str, bytes]]:
+    for moment, capture in (("before", trial.before), ("after", trial.after)):
+        for source, content in tables_json(capture):
+            yield f"{moment}-{source}", content

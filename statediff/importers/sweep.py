@@ -26,7 +26,7 @@ from statediff.importers.lines import Line
 from statediff.importers.recorded import BadLine, Change, NotARun, RecordedRun, Suite, TaskId
 from statediff.importers.rejudge import chunks, read_run
 from statediff.importers.reviewed import reasons
-from statediff.importers.workers import Cases, in_order
+from statediff.importers.workers import Workers
 from statediff.meta.operators import extras, privileges, swapped
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, both, drop, is_privilege
@@ -87,18 +87,18 @@ class _Piece:
 
 
 def swept(
-    cases: Cases, domain: str | None, seed: int, *, every_type: bool = False, jobs: int = 1
+    workers: Workers, domain: str | None, seed: int, *, every_type: bool = False
 ) -> Iterator[Swept]:
     """Every passing run in order, then every task that has none."""
-    suite = cases.opened()
+    suite = workers.suite
     covered: set[TaskId] = set()
     pieces = (_Piece(seed, every_type, name, lines) for name, lines in _chunks(suite, domain))
-    for done in in_order(cases, sweep_lines, pieces, jobs):
+    for done in workers.in_order(sweep_lines, pieces):
         covered |= {each.task for each in done if each.is_base and each.task is not None}
         yield from done
     left = [t for t in suite.tasks() if t not in covered and domain in (None, t.domain)]
     rest = (_Piece(seed, every_type, tasks=(task,)) for task in left)
-    for done in in_order(cases, sweep_tasks, rest, jobs):
+    for done in workers.in_order(sweep_tasks, rest):
         yield from done
 
 

@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from statediff.errors import UsageError
 from statediff.importers.recorded import Suite
@@ -36,33 +37,50 @@ class Cases:
         return open_suite(self.suite, self.folder)
 
 
-def in_order(
-    cases: Cases, work: Callable[[Suite, Piece], Done], pieces: Iterable[Piece], jobs: int
-) -> Iterator[Done]:
-    """The work done on each piece, in the order of the pieces; `work` is a module's function.
+class Workers:
+    """The processes that do the work; with one job it is done here. Use as a context.
 
-    With one job all is done here. An interrupt lets the pieces in hand end and starts no other.
+    An interrupt lets the pieces in hand end and starts no other.
     """
-    if not 1 <= jobs <= MAX_JOBS:
-        raise UsageError(f"-j {jobs}: expected a number of processes from 1 to {MAX_JOBS}")
-    if jobs == 1:
-        suite = cases.opened()
+
+    def __init__(self, cases: Cases, jobs: int) -> None:
+        if not 1 <= jobs <= MAX_JOBS:
+            raise UsageError(f"-j {jobs}: expected a number of processes from 1 to {MAX_JOBS}")
+        self.cases = cases
+        self._jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    @cached_property
+    def suite(self) -> Suite:
+        """The folder, as this process sees it."""
+        return self.cases.opened()
+
+    def __enter__(self) -> Self:
+        if self._jobs > 1:
+            # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._jobs, context, _begin, (self.cases,))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def in_order(
+        self, work: Callable[[Suite, Piece], Done], pieces: Iterable[Piece]
+    ) -> Iterator[Done]:
+        """The work done on each piece, in their order; `work` is a function of a module."""
+        if self._pool is None:
+            for piece in pieces:
+                yield work(self.suite, piece)
+            return
+        waiting: deque[Future[Done]] = deque()
         for piece in pieces:
-            yield work(suite, piece)
-        return
-    # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, _begin, (cases,))
-    waiting: deque[Future[Done]] = deque()
-    try:
-        for piece in pieces:
-            waiting.append(pool.submit(_do, work, piece))
-            if len(waiting) > 2 * jobs:
+            waiting.append(self._pool.submit(_do, work, piece))
+            if len(waiting) > 2 * self._jobs:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass
