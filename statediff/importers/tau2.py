@@ -32,7 +32,7 @@ from statediff.importers.recorded import (
 )
 from statediff.importers.states import value_of
 from statediff.importers.tau2_answer import SILENT, answer_of
-from statediff.importers.tau2_compat import Components, components
+from statediff.importers.tau2_compat import COMPUTED, Components, components
 from statediff.importers.tau2_domain import Domain, Known, criteria_of_run, gold_key, task_name
 from statediff.importers.tau2_format import (
     Criteria,
@@ -195,8 +195,13 @@ class Tau2:
         return Prepared(self.contract(task), before, before, nothing, SILENT)
 
     def minimal(self, task: TaskId) -> RecordedRun | None:
-        """The run that makes the reference's changes and calls and tells what is to be told."""
+        """The run that makes the reference's changes and calls and tells what is to be told.
+
+        None where the rules that would have to pass it are not in the files.
+        """
         domain, known = self._of(task)
+        if not set(known.criteria.basis) <= COMPUTED:
+            return None
         trace = [
             {"name": e.name, "args": dict(e.arguments), "requestor": e.requestor}
             for e in known.criteria.actions or ()

@@ -16,7 +16,12 @@ The sections of the domain's pack stand in every contract. Its `settings`:
     decides: {FUNCTION: {field: TYPE.FIELD, of: ARGUMENT}}
                                          the condition decides this field of the entity that its
                                          argument names; what the reference leaves there is moot
+    moot: [{type: TYPE, fields: [FIELD, …], because}]
+                                         fields that may hold anything in the entities which the
+                                         reference changes, and nowhere else
     rows: [TYPE.FIELD, …]                lists whose items are entities (`tau2_records`)
+
+A task's own notes may say `outcome: stated`: their sections say what is wanted, not the reference.
     spellings: [{field: TYPE.FIELD, beside: TYPE.FIELD prefix, as: [TEXT, …], because}]
                                          texts that mean the same, allowed where the reference
                                          changes the rest of the same address
@@ -84,7 +89,8 @@ def _head(name: str, asked: Asked, pack: DomainPack) -> dict[str, Any]:
         "owner": f"pack {pack.name}",
         "intent": intent.strip()[:3000],
     }
-    if all(not reading.changes for reading in asked.readings):
+    is_stated = pack.notes(asked.name).settings.get("outcome") == "stated"
+    if not is_stated and all(not reading.changes for reading in asked.readings):
         head["noop"] = True
     return head
 
@@ -105,7 +111,7 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
             ]
         }
         yield {"allow": [_left_to_goal(at, *of) for at, of in enumerate(decided.items(), 1)]}
-    yield {"allow": list(_spellings(readings, pack))}
+    yield {"allow": [*_spellings(readings, pack), *_moot(asked.readings, pack)]}
     if notes.settings.get("outcome") != "stated":
         yield from _outcome(asked, readings, pack, is_goal=bool(goals))
     if told := claims(_agreed(readings)):
@@ -127,7 +133,11 @@ def _outcome(
             for r in readings
         }
         yield {"disputed": {"because": because[:2000], "readings": branches}}
-    elif is_goal or "derive" in pack.sections or any(_spellings(readings, pack)):
+    elif (
+        is_goal
+        or "derive" in pack.sections
+        or any((*_spellings(readings, pack), *_moot(asked.readings, pack)))
+    ):
         clauses = list(_clauses(readings[0], "reference"))
         yield {"require": clauses}
         if not clauses and not is_goal:
@@ -158,6 +168,11 @@ def _without(
     """The reading without what is the user's own, derived, outside the boundary or decided."""
     outside = {e["what"] for e in pack.sections.get("exclude", ())}
     outside |= {d["field"] for d in pack.sections.get("derive", ())}
+    outside |= {
+        f"{rule['type']}.{name}"
+        for rule in pack.settings.get("moot", ())
+        for name in rule["fields"]
+    }
     kept: list[Edit] = []
     for edit in reading.changes:
         if edit.type in users or edit.type in outside:
@@ -239,6 +254,24 @@ def _spellings(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[s
             "fields": [name],
             "that": f"new.{name} in {texts}",
         }
+
+
+def _moot(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[str, Any]]:
+    """What may hold anything in the entities that a reference updates."""
+    for at, rule in enumerate(pack.settings.get("moot", ()), start=1):
+        keys = {
+            _key(edit)
+            for reading in readings
+            for edit in reading.changes
+            if edit.type == rule["type"] and edit.before is not None and edit.after is not None
+        }
+        if keys:
+            yield {
+                "id": f"moot-{at}",
+                "update": rule["type"],
+                "where": f"it.{ID} in {json.dumps(sorted(keys), ensure_ascii=False)}",
+                "fields": list(rule["fields"]),
+            }
 
 
 # ---------------------------------------------------------------- goals and calls

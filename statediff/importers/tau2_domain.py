@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -86,12 +86,9 @@ class Domain:
                 found.setdefault(task_name(raw), self._known_of(raw))
             except InputError:
                 continue  # whoever judges the runs reports the line
-        golds: dict[str, list[Gold]] = {}
-        for gold in self.cases.gold.values():
-            golds.setdefault(gold.task, []).append(gold)
         for version in self.cases.tasks.values():
-            if version.name not in found and version.name in golds:
-                found[version.name] = self._unrun(version.name, golds[version.name])
+            if version.name not in found and (key := self._unrun(version.name)) is not None:
+                found[version.name] = Known(key, version.criteria, (), version.purpose)
         return dict(sorted(found.items()))
 
     def _known_of(self, raw: Tree) -> Known:
@@ -105,15 +102,11 @@ class Domain:
             version.purpose if version else str(raw.get("instruction") or ""),
         )
 
-    def _unrun(self, name: str, golds: Sequence[Gold]) -> Known:
-        """A task that no run is of: its version before any correction."""
-        corrections = self.cases.corrections.get(name, ())
-        corrected = {c.gold_before for c in corrections}
-        key = next((g.key for g in golds if g.key in corrected), golds[0].key)
-        versions = [v for v in self.cases.tasks.values() if v.name == name]
-        released = [v for v in versions if any(tag.startswith("release") for tag in v.tags)]
-        version = (released or versions)[0]
-        return Known(key, version.criteria, (), version.purpose)
+    def _unrun(self, name: str) -> str | None:
+        """The reference of a task that no run is of: the one before any correction."""
+        corrected = [c.gold_before for c in self.cases.corrections.get(name, ())]
+        own = [gold.key for gold in self.cases.gold.values() if gold.task == name]
+        return next(iter((*corrected, *own)), None)
 
     def version(self, raw: Tree) -> TaskVersion | None:
         """The version of the task that the run was made with."""
