@@ -114,8 +114,8 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
     yield {"allow": [*_spellings(readings, pack), *_moot(asked.readings, pack)]}
     if notes.settings.get("outcome") != "stated":
         yield from _outcome(asked, readings, pack, is_goal=bool(goals))
-    if told := claims(_agreed(readings)):
-        yield {"answer": {"schema": dict(SCHEMA), "claims": told}}
+    if any(reading.communicate for reading in readings):
+        yield {"answer": {"schema": dict(SCHEMA), "claims": claims(_agreed(readings))}}
     if "ACTION" in asked.criteria.basis:
         yield {"steps": [_step(at, e) for at, e in enumerate(asked.criteria.actions or (), 1)]}
 
@@ -126,12 +126,8 @@ def _outcome(
     """What the reference changes: one of transition, clauses or disputed."""
     if len(readings) > 1:
         because = "; ".join(r.because for r in readings if r.because) or "two corrections disagree"
-        branches = {
-            r.name: {"require": list(_clauses(r, r.name))}
-            if r.changes
-            else {"forbid": [{"id": f"{r.name}-nothing", "any": list(asked.types)}]}
-            for r in readings
-        }
+        agreed = _agreed(readings)
+        branches = {r.name: _branch(r, agreed, asked.types) for r in readings}
         yield {"disputed": {"because": because[:2000], "readings": branches}}
     elif (
         is_goal
@@ -146,6 +142,16 @@ def _outcome(
         changes = [_recorded(edit) for edit in readings[0].changes]
         because = "the reference actions of the imported task leave exactly this"
         yield {"transition": {"because": because, "changes": changes}}
+
+
+def _branch(reading: Reading, agreed: Sequence[str], types: Sequence[str]) -> dict[str, Any]:
+    """One reading of a disputed task: its changes, and what only it wants to be told."""
+    own = claims([info for info in reading.communicate if info not in agreed])
+    required = [*_clauses(reading, reading.name), *own]
+    branch: dict[str, Any] = {"require": required} if required else {}
+    if not reading.changes:
+        branch["forbid"] = [{"id": f"{reading.name}-nothing", "any": list(types)}]
+    return branch
 
 
 def _agreed(readings: Sequence[Reading]) -> list[str]:

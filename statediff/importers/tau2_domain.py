@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -151,10 +150,8 @@ class Domain:
             for version in versions
         ] or [recorded]
         first = readings[0]
-        agree = all(set(_places(r.changes)) == set(_places(first.changes)) for r in readings)
-        if agree:
-            told = tuple(i for i in first.communicate if all(i in r.communicate for r in readings))
-            return (Reading("reference", first.changes, told, first.because),)
+        if all(_same(first, other) for other in readings):
+            return (Reading("reference", first.changes, first.communicate, first.because),)
         return tuple(
             Reading(version, r.changes, r.communicate, r.because)
             for version, r in zip(versions, readings, strict=True)
@@ -171,9 +168,14 @@ class Domain:
         return self.cases.gold[key]
 
 
-def _places(changes: Iterable[Edit]) -> Iterator[tuple[str, str, str]]:
-    for edit in changes:
-        yield edit.type, repr(edit.before), repr(edit.after)
+def _same(a: Reading, b: Reading) -> bool:
+    """Whether two readings ask for the same changes and the same words."""
+
+    def asked(reading: Reading) -> tuple[set[tuple[str, str, str]], set[str]]:
+        changes = {(e.type, repr(e.before), repr(e.after)) for e in reading.changes}
+        return changes, set(reading.communicate)
+
+    return asked(a) == asked(b)
 
 
 # ---------------------------------------------------------------- what a line says of its task
