@@ -7,10 +7,10 @@ see it. A gzip that breaks off yields what it held and one `BadLine` for the res
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -64,12 +64,16 @@ def read_lines(path: Path) -> Iterator[Line | BadLine]:
         yield BadLine(name, number + 1, f"cannot be read: {error.strerror}")
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     if not path.is_file():  # opening a pipe would wait for ever
         raise InputError(f"{printable(str(path))}: expected a file of runs, found none")
-    raw = path.open("rb")
-    is_gzip = raw.peek(2)[:2] == _GZIP
-    return cast("BinaryIO", io.BufferedReader(gzip.GzipFile(fileobj=raw))) if is_gzip else raw
+    with path.open("rb") as raw:
+        if raw.peek(2)[:2] != _GZIP:
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as inside:
+            yield cast("BinaryIO", inside)
 
 
 def _skip(stream: BinaryIO, line: bytes) -> None:

@@ -68,7 +68,7 @@ def _covering(notes: Sequence[Reviewed], why: Why) -> set[Reviewed]:
     here = [note for note in notes if note.clause == why.clause]
     if whole := {note for note in here if not note.on}:
         return whole
-    found: set[Reviewed] = set()
+    found: set[Reviewed] = set()  # stays empty where nothing says what the finding is about
     for place in why.on:
         about = {note for note in here if place == note.on or place.startswith(f"{note.on}.")}
         if not about:
