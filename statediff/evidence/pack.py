@@ -53,7 +53,7 @@ def documents(
     heard: Heard,
     judgement: Judgement,
     trial: Mapping[str, Json],
-    needs_whole_rows: Callable[[str], bool],
+    leaves: Callable[[str, Iterable[str]], bool],
 ) -> dict[str, Json]:
     """Every document of the bundle but the contract and the manifest."""
     cases = tuple(decided)
@@ -73,7 +73,7 @@ def documents(
             "doubts": [doc.doubt_document(d) for d in resolution.doubts],
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
-        "fragments.json": [_fragments(case, needs_whole_rows) for case in cases],
+        "fragments.json": [_fragments(case, leaves) for case in cases],
         "index.json": [index(case.judgement, case.ledger) for case in cases],
         "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
@@ -114,11 +114,11 @@ def check_refusals(refused: Refused, captures: Json, schema: Json, must: Iterabl
                     )
 
 
-def _fragments(case: Decided, needs_whole_rows: Callable[[str], bool]) -> Json:
+def _fragments(case: Decided, leaves: Callable[[str, Iterable[str]], bool]) -> Json:
     looks = {look for looks in case.ledger.looks.values() for look in looks}
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}
     states = dict(zip(SIDES, (case.matching.before, case.matching.after), strict=True))
-    return collect(states, looks, scans, _changed(case.judgement), needs_whole_rows)
+    return collect(states, looks, scans, _changed(case.judgement), leaves)
 
 
 def _enumerations(matching: Matching) -> Json:
