@@ -145,13 +145,9 @@ def _swept(suite: Suite, piece: _Piece, run: RecordedRun, *, is_made: bool) -> S
     if not suite.compat(run).passes:
         why = "its checks do not pass the run made from them" if is_made else ""
         return Swept(run.task, fault=why)
-    trial = suite.prepare(run)
-    reference = Reference(
-        run.run_id, trial.contract, trial.before, trial.after, trial.trace, trial.answer, None,
-        TrialFacts(run.run_id),
-    )  # fmt: skip
+    reference = reference_of(suite, run)
     base = reference.judged()
-    picked = _every(reference, base, piece.seed) if piece.every_type else None
+    picked = in_every_type(reference, base, piece.seed) if piece.every_type else None
     seeded = tuple(
         _judged(suite, run, reference, fault, is_made=is_made)
         for fault in picked or _picked(suite, run, reference, base, piece.seed)
@@ -159,7 +155,17 @@ def _swept(suite: Suite, piece: _Piece, run: RecordedRun, *, is_made: bool) -> S
     return Swept(run.task, seeded, is_base=True, base=base.verdict)
 
 
-def _every(reference: Reference, base: Judgement, seed: int) -> Iterator[Fault]:
+def reference_of(suite: Suite, run: RecordedRun) -> Reference:
+    """The run as the fault engine takes it."""
+    trial = suite.prepare(run)
+    return Reference(
+        run.run_id, trial.contract, trial.before, trial.after, trial.trace, trial.answer, None,
+        TrialFacts(run.run_id),
+    )  # fmt: skip
+
+
+def in_every_type(reference: Reference, base: Judgement, seed: int) -> Iterator[Fault]:
+    """Every operator in every type, whether or not a check of the task names what it does."""
     world = World(reference, base, seed)
     for entity in world.types:
         yield from _beside(world.narrowed(entity.name), entity)
