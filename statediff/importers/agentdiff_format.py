@@ -241,6 +241,17 @@ def _document(path: Path) -> dict[str, Any]:
         raise InputError(f"{what}: {error}") from error
 
 
+def diff_of(journal: Journal) -> dict[str, Json]:
+    """The journal as the `diff` of a line."""
+    return {
+        "inserts": [{**row, TABLE: table} for table, row in journal.inserts],
+        "updates": [
+            {TABLE: u.table, "before": u.before, "after": u.after} for u in journal.updates
+        ],
+        "deletes": [{**row, TABLE: table} for table, row in journal.deletes],
+    }
+
+
 def journal_from(diff: Json) -> Journal:
     """The journal in a run's `diff`. `InputError` for what is none."""
     tree = _expect(diff, dict, "diff", "an object with inserts, updates and deletes")
