@@ -76,7 +76,11 @@ class _Maker:
     # --- rows that are added ---
 
     def _add(self, assertion: Assertion) -> None:
-        for at in range(bounds(assertion)[0] or 0):
+        there = sum(
+            table == assertion.entity and satisfies(row, assertion.where)
+            for table, row in self._added
+        )
+        for at in range(there if self._together else 0, bounds(assertion)[0] or 0):
             values = _asked(assertion, at)
             host = self._host(assertion, values) if self._together else None
             if host is None:
