@@ -8,7 +8,7 @@ of its `gold_key`, or what later corrections of the task make of it (`tau2_contr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,7 @@ from statediff.importers.states import value_of
 from statediff.importers.tau2_answer import SILENT, answer_of
 from statediff.importers.tau2_compat import COMPUTED, Components, components
 from statediff.importers.tau2_domain import Domain, Known, criteria_of_run, gold_key, task_name
+from statediff.importers.tau2_effects import replayed
 from statediff.importers.tau2_format import (
     Criteria,
     Operation,
@@ -180,11 +181,12 @@ class Tau2:
             domain.layout.edits(domain.cases.initial, before), domain.layout.edits(before, after)
         )
         calls = _objects(run.raw, "trace")
-        astray = _astray(domain, before, calls)
-        trace = Trace(tuple(_actions(calls)), is_complete=True, cause="")
+        done = replayed(domain, before, after, calls)
+        tools = domain.user_tools if run.raw.get("solo_mode") is True else frozenset()
+        trace = Trace(tuple(_actions(calls, done.effects, tools)), is_complete=True, cause="")
+        last = _unobserved(captures[1], done.astray) if done.astray else captures[1]
         answer = answer_of(_objects(run.raw, "texts"))
-        after_capture = _unobserved(captures[1], astray) if astray else captures[1]
-        return Prepared(self.contract(run.task), captures[0], after_capture, trace, answer)
+        return Prepared(self.contract(run.task), captures[0], last, trace, answer)
 
     def still(self, task: TaskId) -> Prepared:
         """The trial in which the agent does and says nothing."""
@@ -250,24 +252,6 @@ def _objects(raw: Tree, name: str) -> list[Mapping[str, Any]]:
     )
 
 
-def _astray(domain: Domain, before: Tree, calls: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Types that nobody knows after the run: a replayed call did not do what was recorded.
-
-    The state after is known from a replay. Where a call that changes something gave another output
-    there than in the recording, what it left behind is not what the run left behind.
-    """
-    found: dict[str, str] = {}
-    state = before
-    for at, call in enumerate(calls):
-        delta = delta_of(call.get("delta") or [], f"trace[{at}].delta")
-        if call.get("replay_equal") is False:
-            cause = f"replaying call {at} ({call.get('name')}) gave another output than recorded"
-            for edit in domain.layout.edits(state, applied(state, delta)):
-                found.setdefault(edit.type, printable(cause))
-        state = applied(state, delta)
-    return found
-
-
 def _unobserved(capture: Capture, types: Mapping[str, str]) -> Capture:
     """The capture with nothing known of the types; each has its cause."""
     (part,) = capture.parts
@@ -287,21 +271,29 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return found if operation.op == "remove" else {**found, "new": operation.new}
 
 
-def _actions(trace: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
-    for at, call in enumerate(trace):
+def _actions(
+    trace: Iterable[Mapping[str, Any]],
+    effects: Sequence[tuple[str, ...] | None],
+    user_tools: Collection[str],
+) -> Iterator[Action]:
+    """The calls; one of `user_tools` was made in the user's place, whoever made it."""
+    for at, (call, left) in enumerate(zip(trace, effects, strict=True)):
         arguments = call.get("args")
         result = value_of(call.get("output"))
         is_error = call.get("error") is True
+        tool = str(call.get("name"))
+        by = "user" if tool in user_tools else _PRINCIPALS.get(str(call.get("requestor")))
         yield Action(
             str(at),
-            str(call.get("name")),
+            tool,
             _CLASSES.get(str(call.get("tool_type")), ActionClass.UNKNOWN),
             Map.of({str(k): value_of(v) for k, v in arguments.items()})
             if isinstance(arguments, dict)
             else Map(()),
             result,
             (result if isinstance(result, str) else "error") if is_error else None,
-            _PRINCIPALS.get(str(call.get("requestor"))),
+            by,
+            effects=left,
         )
 
 

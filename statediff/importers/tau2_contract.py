@@ -12,7 +12,7 @@ The sections of the domain's pack stand in every contract. Its `settings`:
     assertions: {FUNCTION: EXPRESSION}   what a condition of the benchmark means; `{name}` is its
                                          argument. The task then asks for a goal: what belongs to
                                          the user may change in any way that reaches it
-    user: [TYPE, …]                      types that only the simulated user's own tools change
+    user: [TYPE, …]                      types that the simulated user may change (`by: user`)
     decides: {FUNCTION: {field: TYPE.FIELD, of: ARGUMENT}}
                                          the condition decides this field of the entity that its
                                          argument names; what the reference leaves there is moot
@@ -107,7 +107,9 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
         yield {"require": goals}
         yield {
             "allow": [
-                {"id": f"user-{_slug(kind)}", "any": kind} for kind in users if kind in asked.types
+                {"id": f"user-{_slug(kind)}", "any": kind, "by": "user"}
+                for kind in users
+                if kind in asked.types
             ]
         }
         yield {"allow": [_left_to_goal(at, *of) for at, of in enumerate(decided.items(), 1)]}

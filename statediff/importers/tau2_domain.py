@@ -47,6 +47,8 @@ class Domain:
     runs: Path
     pack: DomainPack
     contracts: dict[str, ContractFile] = field(default_factory=dict)
+    _heard: set[str] = field(default_factory=set)
+    """Tools that the user called in some run; complete once `known` is."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -83,6 +85,11 @@ class Domain:
             try:
                 raw = without_labels(parse(line))
                 found.setdefault(task_name(raw), self._known_of(raw))
+                self._heard |= {
+                    str(call.get("name"))
+                    for call in raw.get("trace") or ()
+                    if isinstance(call, dict) and call.get("requestor") == "user"
+                }
             except InputError:
                 continue  # whoever judges the runs reports the line
         for version in self.cases.tasks.values():
@@ -106,6 +113,20 @@ class Domain:
         corrected = [c.gold_before for c in self.cases.corrections.get(name, ())]
         own = [gold.key for gold in self.cases.gold.values() if gold.task == name]
         return next(iter((*corrected, *own)), None)
+
+    @cached_property
+    def user_tools(self) -> frozenset[str]:
+        """Tools that are the simulated user's own, as some task or run shows.
+
+        In a run without a user the agent holds them too, and acts in the user's place with them.
+        """
+        named = {
+            action.name
+            for known in self.known.values()
+            for action in known.criteria.actions or ()
+            if action.requestor == "user"
+        }
+        return frozenset(named | self._heard)
 
     def version(self, raw: Tree) -> TaskVersion | None:
         """The version of the task that the run was made with."""

@@ -25,6 +25,7 @@ from statediff.model.verdict import (
 from statediff.model.view import View
 from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
+from statediff.policy.attribution import READS, attribution
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
@@ -76,7 +77,10 @@ class Evidence:
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
     """The judgement of one trial. Deterministic; every clause is evaluated."""
     diff = label(contract, evidence.diff)
-    room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer)
+    room = Judge(
+        evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer,
+        attribution(evidence.trace),
+    )  # fmt: skip
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
     run = Run(room, evidence.trace, evidence.moments)
@@ -89,6 +93,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
             findings.append(finding)
 
     by_id = {p.id: p for p in contract.patterns}
+    _hear_attribution(contract, evidence)
     bench = Bench(room, everything, evidence.history, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
@@ -155,6 +160,15 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         diff.hidden,
         diff.doubts,
     )
+
+
+def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
+    """Notes that the patterns with `by` read who called what."""
+    branched = (c for b in contract.branches for c in (*b.forbid, *b.require, *b.allow))
+    for pattern in (*contract.patterns, *branched):
+        if isinstance(pattern, Pattern) and pattern.by is not None:
+            evidence.begin(pattern.id)
+            evidence.hear(READS)
 
 
 def add_effects(

@@ -247,6 +247,44 @@ def test_what_was_not_in_the_reference_counts_where_the_benchmark_looks() -> Non
     assert suite.compat(paid, (gone,)).passes  # telecom looks at its assertions only
 
 
+# ---------------------------------------------------------------- who did it
+
+
+def changed_run(run: RecordedRun, **other: Any) -> RecordedRun:
+    raw = {**run.raw, **other}
+    return RecordedRun(run.run_id, run.task, run.agent, raw)
+
+
+def test_the_users_phone_is_the_users_to_change() -> None:
+    suite, (run, _) = opened(SAMPLE), runs(SAMPLE)["2569061b"]
+    trace = run.raw["trace"]
+    assert run.raw["solo_mode"] is False
+    assert any(call["requestor"] == "user" and call.get("delta") for call in trace)
+    assert judged(suite.prepare(run)).judgement.verdict is Verdict.MATCH
+    taken = [{**call, "requestor": "assistant"} for call in trace]
+    evaluated = judged(suite.prepare(changed_run(run, trace=taken)))
+    assert evaluated.judgement.verdict is Verdict.DIVERGE
+    assert any(found.startswith("frame: device") for found in against(evaluated))
+
+
+def test_where_there_is_no_user_the_agent_acts_in_the_users_place() -> None:
+    suite, (run, _) = opened(SAMPLE), runs(SAMPLE)["2569061b"]
+    alone = [{**call, "requestor": "assistant"} for call in run.raw["trace"]]
+    trial = suite.prepare(changed_run(run, trace=alone, solo_mode=True))
+    assert {a.principal for a in trial.trace.actions if a.effects} == {"user"}
+    assert judged(trial).judgement.verdict is Verdict.MATCH
+
+
+def test_effects_that_do_not_add_up_to_the_state_after_attribute_nothing() -> None:
+    suite, (run, _) = opened(SAMPLE), runs(SAMPLE)["2569061b"]
+    silent = [{**call, "delta": []} for call in run.raw["trace"]]
+    trial = suite.prepare(changed_run(run, trace=silent))
+    assert all(action.effects is None for action in trial.trace.actions)
+    evaluated = judged(trial)
+    assert evaluated.judgement.verdict is Verdict.INCONCLUSIVE
+    assert any("attribution" in found for found in against(evaluated))
+
+
 # ---------------------------------------------------------------- a domain never seen
 
 
