@@ -32,7 +32,10 @@ MAX_LITERAL: Final = 300
 """Texts longer than that become inputs, so that conditions stay readable."""
 ACTING_USER: Final = "acting_user"
 TIGHTEN: Final = "tighten"
-"""Setting of a task: {number of the assertion: {and: EXPRESSION, count: COUNT, fields: [...]}}."""
+"""Setting of a task: {number of the assertion: {and: EXPRESSION, count: COUNT, created: true}}.
+
+`created`: the changed row was made in the run, so that its net change is a creation.
+"""
 
 
 class NotExpressible(UsageError):
@@ -255,6 +258,10 @@ def _clauses(
             operation = "create" if assertion.diff_type == "added" else "delete"
             where = [*writer.condition(assertion.where, "it"), *further]
             yield _counted(assertion, {"id": name, operation: table, **_where(where)}, more)
+        case "changed" if more.get("created"):
+            became = [(c.field, c.new) for c in assertion.changes if c.new is not None]
+            where = [*writer.condition([*assertion.where, *became], "it"), *further]
+            yield _counted(assertion, {"id": name, "create": table, **_where(where)}, more)
         case "changed":
             either = _either(writer, assertion)
             moves = [
@@ -266,14 +273,14 @@ def _clauses(
             ]
             if len(assertion.changes) > 1:
                 moves += [f"it.{c.field} != new.{c.field}" for c in assertion.changes]
-            fields = more.get("fields") or [change.field for change in assertion.changes]
+            fields = [change.field for change in assertion.changes]
             yield _counted(
                 assertion,
                 {
                     "id": name,
                     "update": table,
                     **_where([*either, *moves, *further]),
-                    **({"fields": list(fields)} if fields else {}),
+                    **({"fields": fields} if fields else {}),
                 },
                 more,
             )

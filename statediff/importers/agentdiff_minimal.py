@@ -13,13 +13,15 @@ they do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Final
 
 from statediff.importers.agentdiff_domain import Ground
 from statediff.importers.agentdiff_format import (
     Assertion,
+    Change,
     Journal,
     Json,
     RawRow,
@@ -32,6 +34,7 @@ from statediff.importers.pack import DomainPack
 from statediff.model.schema import Kind
 
 COUNTERS: Final = "counters"
+_PARTS: Final = frozenset({"contains", "i_contains"})
 NOW: Final = "2025-01-02T00:00:00"
 
 
@@ -55,6 +58,10 @@ class _Maker:
         self._seed = {table: [dict(row) for row in rows] for table, rows in ground.raw.items()}
         self._added: list[tuple[str, dict[str, Json]]] = []
         self._updates: list[Update] = []
+        self._changed: list[tuple[RawRow, set[str]]] = []
+        """For each update, the row it began with and the fields that it is about."""
+        self._late: list[Assertion] = []
+        """Changes of rows that the seed does not have."""
         self._removed: list[tuple[str, RawRow]] = []
 
     def journal(self) -> Journal:
@@ -71,6 +78,8 @@ class _Maker:
                     pass
         for at, (table, row) in enumerate(self._added):
             self._fill(at, table, row)
+        for assertion in self._late:
+            self._change_added(assertion)
         return Journal(tuple(self._added), tuple(self._updates), tuple(self._removed))
 
     # --- rows that are added ---
@@ -153,23 +162,44 @@ class _Maker:
             self._removed.append((assertion.entity, row))
 
     def _change(self, assertion: Assertion) -> None:
-        wanted = bounds(assertion)[0] or 0
-        touched = [u.after for u in self._updates]
-        found = [
-            row
-            for row in self._seed.get(assertion.entity, [])
-            if satisfies(row, assertion.where) and not any(row is after for after in touched)
-        ]
-        for row in found[:wanted]:
-            before, after = dict(row), dict(row)
-            for change in assertion.changes:
-                old = before.get(change.field)
-                if change.old is not None and not holds(old, change.old):
-                    before[change.field] = _value(change.old)
-                after[change.field] = _value(change.new or {}, old=before.get(change.field))
-                if after[change.field] == before.get(change.field):
-                    before[change.field] = _other(after[change.field])
-            self._updates.append(Update(assertion.entity, before, after))
+        """Changes rows of the seed; where none is meant, rows that the diff itself adds."""
+        rows = self._seed.get(assertion.entity, [])
+        found = [row for row in rows if satisfies(row, assertion.where)]
+        for row in found[: bounds(assertion)[0] or 0]:
+            self._update(assertion, row)
+        if not found and bounds(assertion)[0]:
+            self._late.append(assertion)
+
+    def _change_added(self, assertion: Assertion) -> None:
+        for table, row in self._added:
+            after = {**row, **{c.field: _moved(row.get(c.field), c) for c in assertion.changes}}
+            if table == assertion.entity and satisfies(after, assertion.where):
+                self._update(assertion, row)
+                return
+
+    def _update(self, assertion: Assertion, row: RawRow) -> None:
+        """One entry of the journal for the row, which earlier entries may have begun."""
+        at = next((at for at, (known, _) in enumerate(self._changed) if known is row), None)
+        before, after = dict(row), dict(row)
+        if at is not None and self._together:
+            before, after = dict(self._updates[at].before), dict(self._updates[at].after)
+        for change in assertion.changes:
+            old = before.get(change.field)
+            if change.old is not None and not holds(old, change.old):
+                before[change.field] = _value(change.old)
+            written = change.field in self._changed[at][1] if at is not None else False
+            now = after.get(change.field) if written and self._together else old
+            after[change.field] = _moved(now, change)
+            if after[change.field] == before.get(change.field):
+                before[change.field] = _other(after[change.field])
+        fields = {change.field for change in assertion.changes}
+        entry = Update(assertion.entity, before, after)
+        if at is not None and self._together:
+            self._updates[at] = entry
+            self._changed[at] = row, self._changed[at][1] | fields
+        else:
+            self._updates.append(entry)
+            self._changed.append((row, fields))
 
 
 def _new_key(at: int) -> str:
@@ -185,6 +215,13 @@ def _asked(assertion: Assertion, at: int) -> dict[str, Json]:
             value = {step: value}
         values[name] = value
     return values
+
+
+def _moved(old: Json, change: Change) -> Json:
+    """What the field becomes: the new value, or an old text with what it has to hold besides."""
+    new = _value(change.new or {}, old=old)
+    is_part = change.new is not None and not change.new.keys().isdisjoint(_PARTS)
+    return _joined(old, new) if is_part and isinstance(old, str) and isinstance(new, str) else new
 
 
 def _value(predicate: RawRow, *, at: int = 0, old: Json = None) -> Json:
@@ -237,22 +274,21 @@ def _joined(old: Json, new: Json) -> Json:
 
 
 def _counted(journal: Journal, ground: Ground, counters: Mapping[str, str]) -> Journal:
-    """The journal with every counter moved by the rows that the diff adds and removes."""
+    """The journal with every counter moved by the rows that the diff adds, removes and moves."""
     updates = list(journal.updates)
     for counter, counts in counters.items():
         (table, column), (of, by) = (place.split(".") for place in (counter, counts))
-        moved: dict[str, int] = {}
-        for rows, step in ((journal.inserts, 1), (journal.deletes, -1)):
-            for name, row in rows:
-                if name == of and row.get(by) is not None:
-                    moved[str(row[by])] = moved.get(str(row[by]), 0) + step
-        updates += _moves(ground, table, column, moved)
+        moved = Counter[Json]()
+        moved.update(row.get(by) for name, row in journal.inserts if name == of)
+        moved.subtract(row.get(by) for name, row in journal.deletes if name == of)
+        moved.update(u.after.get(by) for u in journal.updates if u.table == of)
+        moved.subtract(u.before.get(by) for u in journal.updates if u.table == of)
+        (key,) = ground.keys[table]
+        for name, row in journal.inserts:
+            if name == table and isinstance(row, dict):
+                row[column] = moved.pop(row.get(key), 0)
+        for row in ground.raw.get(table, []):
+            if moved[row.get(key)]:
+                after = {**row, column: (row.get(column) or 0) + moved[row.get(key)]}
+                updates.append(Update(table, row, after))
     return Journal(journal.inserts, tuple(updates), journal.deletes)
-
-
-def _moves(ground: Ground, table: str, column: str, moved: Mapping[str, int]) -> Iterator[Update]:
-    (key,) = ground.keys[table]
-    for row in ground.raw.get(table, []):
-        step = moved.get(str(row.get(key)), 0)
-        if step:
-            yield Update(table, row, {**row, column: (row.get(column) or 0) + step})
