@@ -39,6 +39,9 @@ def replayed(
     state, adds_up = before, True
     for at, call in enumerate(calls):
         delta = delta_of(call.get("delta") or [], f"trace[{at}].delta")
+        if not delta:
+            effects.append(())
+            continue
         try:
             left = applied(state, delta)
         except InputError:

@@ -53,11 +53,16 @@ class Gathered:
     """For a list: the field that holds the id."""
     is_single: bool = False
 
-    def entities(self, state: Tree) -> dict[str, Any]:
-        """The entities by id, as the state holds them."""
+    def held(self, state: Tree) -> Any:
+        """What stands at the collection's place; None where nothing does."""
         found: Any = state
         for step in self.path:
             found = found.get(step) if isinstance(found, Mapping) else None
+        return found
+
+    def entities(self, state: Tree) -> dict[str, Any]:
+        """The entities by id, as the state holds them."""
+        found = self.held(state)
         if found is None:
             return {}
         where = "/".join(self.path)
@@ -102,10 +107,11 @@ class Layout:
         _only_known(before, after, {c.path for c in self.collections})
         edits: list[Edit] = []
         for collection in self.collections:
+            if collection.held(before) is collection.held(after):
+                continue
             old, new = collection.entities(before), collection.entities(after)
-            for key in sorted({*old, *new}):
-                if key in old and key in new and old[key] is new[key]:
-                    continue
+            moved = [k for k in old if k not in new or old[k] is not new[k]]
+            for key in sorted({*moved, *(k for k in new if k not in old)}):
                 was = self._by_place(collection.shape, key, old)
                 now = self._by_place(collection.shape, key, new)
                 edits += [
@@ -173,10 +179,15 @@ def _spread(
             or (name in shape.rows and _are_rows(value))
         ):
             continue
-        if here in shape.spread and isinstance(value, Mapping):
+        if here in shape.spread and isinstance(value, Mapping) and value:
             yield from _spread(value, shape, here)
         else:
             yield here, value
+    if not path:
+        # No entities and no place for any are two states.
+        for name in (*shape.inner, *shape.rows):
+            if name not in entity:
+                yield (name, "is", "missing"), True
 
 
 def _are_rows(value: Any) -> bool:
