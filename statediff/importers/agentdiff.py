@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from statediff.errors import InputError, UsageError
+from statediff.errors import UsageError
 from statediff.evaluate import ContractFile
 from statediff.importers.agentdiff_contract import contract_for
 from statediff.importers.agentdiff_domain import Domain
 from statediff.importers.agentdiff_fold import folded
 from statediff.importers.agentdiff_format import (
-    TABLE,
     Journal,
     TaskSuite,
     Test,
@@ -46,8 +45,8 @@ from statediff.importers.recorded import (
 from statediff.model.state import Row
 from statediff.model.values import ABSENT, Map, Observed, printable
 
-NAME = "agent-diff"
-_RUNS = re.compile(r"runs-(.+)\.jsonl(?:\.gz)?")
+NAME: Final = "agent-diff"
+_RUNS: Final = re.compile(r"runs-(.+)\.jsonl(?:\.gz)?")
 
 
 def open_cases(folder: Path) -> Cases:
@@ -146,11 +145,11 @@ class Cases:
         return self._suites[task.domain], self._tests[task]
 
     def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
-        """The outcome by Agent-Diff's own assertions; what is undecided is not passed."""
+        """The outcome by Agent-Diff's own assertions, each over the entries of the diff."""
         suite, test = self._suite(run.task)
         journal = _with(journal_from(run.raw["diff"]), seeded)
         found = score(suite, test, journal)
-        return Compat(found.passes is True, found.failures)
+        return Compat(found.passes is True, found.failures, found.passes is not None)
 
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial: the seed, moved to where the run found it, and what it made of it."""
@@ -216,6 +215,3 @@ def _json(value: Observed) -> Any:
             return {name: _json(item) for name, item in items}
         case _:
             return value
-
-
-__all__ = ["NAME", "TABLE", "Cases", "InputError", "open_cases"]

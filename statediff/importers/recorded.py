@@ -94,6 +94,8 @@ class Compat:
 
     passes: bool
     reasons: tuple[str, ...] = ()
+    is_decided: bool = True
+    """False where those rules have an outcome that cannot be told safely; `reasons` say why."""
 
 
 @dataclass(frozen=True)

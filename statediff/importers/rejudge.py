@@ -158,12 +158,19 @@ def read_run(suite: Suite, domain: str, line: Line) -> tuple[RecordedRun, Labels
     return RecordedRun(run.run_id, run.task, run.agent, without_labels(run.raw)), labels
 
 
+_VERDICT: Final = {
+    (True, True): Verdict.MATCH,
+    (True, False): Verdict.DIVERGE,
+    (False, False): Verdict.INCONCLUSIVE,
+}
+
+
 def _by_own_rules(suite: Suite, run: RecordedRun, labels: Labels) -> Judged:
     compat = suite.compat(run)
     return Judged(
         run.run_id, run.task, run.agent, suite.half(run.task), labels,
-        Verdict.MATCH if compat.passes else Verdict.DIVERGE,
-        tuple(Why("", "", "", reason) for reason in compat.reasons),
+        _VERDICT[compat.is_decided, compat.passes],
+        tuple(Why("", "", "", r, is_sure=compat.is_decided) for r in compat.reasons),
     )  # fmt: skip
 
 

@@ -12,7 +12,9 @@ import pytest
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
 from statediff.importers.agentdiff import Cases, open_cases
+from statediff.importers.lines import Line
 from statediff.importers.recorded import Change, Half, NotARun, TaskId
+from statediff.importers.rejudge import Chunk, Judged, Mode, Wanted, judged_chunk
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 SEED: dict[str, list[dict[str, Any]]] = {
@@ -293,6 +295,16 @@ def test_a_seeded_change_counts_as_made_by_the_run_and_is_named_where_a_check_lo
     stray = Change("books", ("b2",), {"id": "b2", "title": "Ubik"}, None)
     assert not cases.is_named(run, stray)
     assert cases.compat(run, [stray]).passes
+
+
+def test_what_the_benchmarks_own_rules_leave_open_is_inconclusive(library: Made) -> None:
+    cases = library({**ADDED, "where": {"title": {"regex": "(?=N)New"}}})
+    raw = json.dumps(line(inserts=[book()])).encode()
+    chunk = Chunk("library", [Line("runs", 1, raw)], Wanted(mode=Mode.COMPAT))
+    [judged] = judged_chunk(cases, chunk)
+    assert isinstance(judged, Judged)
+    assert (judged.verdict, judged.passes) == (Verdict.INCONCLUSIVE, False)
+    assert "RE2 refuses" in judged.why[0].sentence
 
 
 # --- least runs ----------------------------------------------------------------------------------
