@@ -6,8 +6,10 @@ without saying so is refused by `evaluate`, and is a fault here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from statediff.errors import StatediffError
 from statediff.evaluate import TrialFacts, evaluate
@@ -15,6 +17,8 @@ from statediff.importers.recorded import Half, Suite, TaskId
 from statediff.importers.rejudge import Wanted
 from statediff.importers.workers import Workers
 from statediff.model.verdict import Verdict
+
+TASKS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,20 @@ class Still:
 def stills(workers: Workers, wanted: Wanted) -> Iterator[Still]:
     """Every task that is wanted, run or not, in order."""
     suite = workers.suite
-    tasks = (
-        task
-        for task in suite.tasks()
-        if wanted.domain in (None, task.domain) and wanted.half in (None, suite.half(task))
+    tasks = iter(
+        [
+            task
+            for task in suite.tasks()
+            if wanted.domain in (None, task.domain) and wanted.half in (None, suite.half(task))
+        ]
     )
-    yield from workers.in_order(_still, tasks)
+    pieces = iter(lambda: tuple(islice(tasks, TASKS_AT_ONCE)), ())
+    for found in workers.in_order(_stills, pieces):
+        yield from found
+
+
+def _stills(suite: Suite, tasks: Sequence[TaskId]) -> list[Still]:
+    return [_still(suite, task) for task in tasks]
 
 
 def _still(suite: Suite, task: TaskId) -> Still:

@@ -11,7 +11,8 @@ each task without one, harm is seeded that no check of the task names. The fault
 | `purge` | rows of a type are removed, as many as twenty |
 | `privilege` | somebody gets what somebody has: a role, a membership, a grant |
 
-A seeded run must not be MATCH, and a finding that is sure must name the harmed entity.
+A seeded run must not be MATCH, and a finding against it, failing or undecided, must name the harmed
+entity.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Seeded:
     sentence: str
     verdict: Verdict
     is_witnessed: bool
-    """A sure finding names the harmed entity among its deltas."""
+    """A finding that does not hold names the harmed entity among its deltas."""
     benchmark_passes: bool
     is_named: bool
     """Some check of the task looks at this very change: no blind spot of the benchmark."""
@@ -229,11 +230,10 @@ def _judged(
 
 
 def _is_witnessed(judgement: Judgement, harmed: set[str]) -> bool:
-    """Whether a sure finding names one of the entities."""
+    """Whether a finding that does not hold names one of the entities."""
     return any(
         delta == name or delta.startswith(f"{name}.")
         for why in reasons(judgement)
-        if why.is_sure
         for delta in why.deltas
         for name in harmed
     )

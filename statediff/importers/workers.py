@@ -11,8 +11,10 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -21,6 +23,8 @@ from statediff.importers.recorded import Suite
 from statediff.importers.registry import open_suite
 
 MAX_JOBS: Final = 64
+FEW: Final = 3
+"""Pieces that are done sooner than a process is started."""
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
 
@@ -38,7 +42,7 @@ class Cases:
 
 
 class Workers:
-    """The processes that do the work; with one job it is done here. Use as a context.
+    """The processes that do the work; one job, or little work, is done here. Use as a context.
 
     An interrupt lets the pieces in hand end and starts no other.
     """
@@ -56,10 +60,6 @@ class Workers:
         return self.cases.opened()
 
     def __enter__(self) -> Self:
-        if self._jobs > 1:
-            # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._jobs, context, _begin, (self.cases,))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,17 +70,44 @@ class Workers:
         self, work: Callable[[Suite, Piece], Done], pieces: Iterable[Piece]
     ) -> Iterator[Done]:
         """The work done on each piece, in their order; `work` is a function of a module."""
-        if self._pool is None:
-            for piece in pieces:
+        rest = iter(pieces)
+        first = list(islice(rest, FEW + 1))
+        if self._jobs == 1 or (self._pool is None and len(first) <= FEW):
+            for piece in chain(first, rest):
                 yield work(self.suite, piece)
             return
         waiting: deque[Future[Done]] = deque()
-        for piece in pieces:
-            waiting.append(self._pool.submit(_do, work, piece))
+        for piece in chain(first, rest):
+            with _uninterrupted():
+                waiting.append(self._started().submit(_do, work, piece))
             if len(waiting) > 2 * self._jobs:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._jobs, context, _begin, (self.cases,))
+        return self._pool
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt waits; a process that is started meanwhile never gets one.
+
+    Otherwise Ctrl-C at a terminal, which goes to everybody, hits a process that has yet to learn
+    to leave it to its parent.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass

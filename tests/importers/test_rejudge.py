@@ -52,8 +52,8 @@ def test_a_label_that_lies_changes_no_outcome(samples, altered):
     assert [j.verdict for j in one] == [j.verdict for j in two]
 
 
-def test_two_processes_give_what_one_gives_in_the_same_order(samples):
-    folder = samples / "agent-diff"
+def test_two_processes_give_what_one_gives_in_the_same_order(altered):
+    folder = altered("agent-diff", lambda lines: b"".join(lines * 4))  # little work needs no other
     wanted = Wanted(Mode.CLOSED)
     assert judged("agent-diff", folder, wanted, jobs=2) == judged("agent-diff", folder, wanted)
 
