@@ -137,6 +137,9 @@ class Cases:
         if name not in self._domains:
             suite = self._suites[name]
             templates = sorted({test.seed for test in suite.tests})
+            for seed in templates:
+                if not re.fullmatch(r"[\w.-]+", seed):  # a name from a file must not lead elsewhere
+                    raise UsageError(f"{name}: not the name of a seed: {printable(seed[:60])!r}")
             seeds = {seed: read_seed(self._folder / f"seed-{seed}.json") for seed in templates}
             self._domains[name] = Domain(suite, seeds, self.pack(name))
         return self._domains[name]

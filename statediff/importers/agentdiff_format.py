@@ -231,6 +231,8 @@ def read_seed(path: Path) -> dict[str, list[RawRow]]:
 def _document(path: Path) -> dict[str, Any]:
     what = printable(path.name)
     try:
+        if not path.is_file():  # opening a pipe would wait for ever
+            raise InputError(f"{what}: expected a file, found none; it belongs beside the suite")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise InputError(f"{what}: {size} bytes; at most {MAX_BYTES} are read")

@@ -273,6 +273,14 @@ def test_a_folder_without_a_suite_or_seed_says_what_is_missing(
         cases.contract(TASK)
 
 
+def test_a_seed_of_another_folder_is_not_read(library: Made, tmp_path: Path) -> None:
+    library(ADDED)
+    text = (tmp_path / "suite-library.json").read_text()
+    (tmp_path / "suite-library.json").write_text(text.replace('"s"', '"../../s"'))
+    with pytest.raises(UsageError, match="not the name of a seed"):
+        open_cases(tmp_path).contract(TASK)
+
+
 def test_halves_are_told_by_number(library: Made) -> None:
     cases = library(ADDED)
     numbers = {"test_2": Half.DEVELOPED, "test_6b": Half.DEVELOPED, "test_11": Half.HELD_OUT}
