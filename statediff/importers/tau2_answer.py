@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from statediff.model.trace import NoAnswer
@@ -50,11 +51,21 @@ def _number(found: re.Match[str]) -> Decimal:
     return Decimal(f"{found[1]}{found[2].replace(',', '')}{found[3] or ''}")
 
 
-def claim(info: str) -> str:
-    """The claim that the agent told this, in the contract language."""
+def number_in(info: str) -> Decimal | None:
+    """The number that is to be told; None where it is words."""
     asked = _ASKED.fullmatch(info.strip())
+    return None if asked is None else Decimal(asked[1].replace(",", ""))
+
+
+def claim(info: str, cells: Mapping[Decimal, str] = MappingProxyType({})) -> str:
+    """The claim that the agent told this, in the contract language.
+
+    `cells` are places of the state after by what the reference leaves there: a number that stands
+    in one is claimed of that place, so that the run's own state must confirm what was told.
+    """
+    asked = number_in(info)
     if asked is not None:
-        return f"any(n == {asked[1].replace(',', '')} for n in answer.numbers)"
+        return f"any(n == {cells.get(asked, asked)} for n in answer.numbers)"
     words = _plain(info)
     # "64gb" is said by "64 GB" as well; nothing else is read loosely.
     loose = re.sub(r"(?<=[0-9])(?=[a-z])|(?<=[a-z])(?=[0-9])", "\0", words)
@@ -63,7 +74,9 @@ def claim(info: str) -> str:
     return f"matches(answer.text, {json.dumps(bounded, ensure_ascii=False)})"
 
 
-def claims(infos: Sequence[str]) -> list[dict[str, str]]:
+def claims(
+    infos: Sequence[str], cells: Mapping[Decimal, str] = MappingProxyType({})
+) -> list[dict[str, str]]:
     """The claims that the agent told all of it; none twice."""
-    told = dict.fromkeys(claim(info) for info in infos if info.strip())
+    told = dict.fromkeys(claim(info, cells) for info in infos if info.strip())
     return [{"id": f"told-{at}", "that": that} for at, that in enumerate(told, start=1)]

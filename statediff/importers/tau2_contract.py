@@ -5,7 +5,8 @@
   simulated user changes something of its own, or where the task asks for a goal and not for a path;
 * `disputed` where two later corrections of the task disagree;
 * `noop` where the reference does nothing;
-* claims for what the agent must tell, steps for calls the task itself asks for.
+* claims for what the agent must tell, of the state where the reference leaves it there;
+* steps for calls that the task itself asks for.
 
 The sections of the domain's pack stand in every contract. Its `settings`:
 
@@ -34,6 +35,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from statediff.errors import UsageError
@@ -47,6 +49,7 @@ from statediff.sources.strictjson import Record
 
 ID: Final = "id"
 DB: Final = "DB"
+_NAMED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -117,7 +120,8 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
     if notes.settings.get("outcome") != "stated":
         yield from _outcome(asked, readings, pack, is_goal=bool(goals))
     if any(reading.communicate for reading in readings):
-        yield {"answer": {"schema": dict(SCHEMA), "claims": claims(_agreed(readings))}}
+        told = claims(_agreed(readings), _cells(readings))
+        yield {"answer": {"schema": dict(SCHEMA), "claims": told}}
     if "ACTION" in asked.criteria.basis:
         yield {"steps": [_step(at, e) for at, e in enumerate(asked.criteria.actions or (), 1)]}
 
@@ -144,6 +148,19 @@ def _outcome(
         changes = [_recorded(edit) for edit in readings[0].changes]
         because = "the reference actions of the imported task leave exactly this"
         yield {"transition": {"because": because, "changes": changes}}
+
+
+def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
+    """Where the one reference leaves a number that stands nowhere else among its changes."""
+    if len(readings) > 1:
+        return {}
+    found: dict[Decimal, list[str]] = {}
+    for edit in readings[0].changes:
+        for name, value in changed(edit).items() if edit.after is not None else ():
+            if isinstance(value, Decimal) and value and _NAMED.fullmatch(name):
+                key = json.dumps(_key(edit), ensure_ascii=False)
+                found.setdefault(abs(value), []).append(f"abs(after.{edit.type}[{key}].{name})")
+    return {value: places[0] for value, places in found.items() if len(places) == 1}
 
 
 def _branch(reading: Reading, agreed: Sequence[str], types: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 import re2
@@ -60,6 +61,16 @@ def test_words_are_told_as_words(info: str, text: str, told: bool) -> None:
 def test_a_number_is_claimed_by_its_value(info: str) -> None:
     value = info.replace(",", "").replace("$", "")
     assert claim(info) == f"any(n == {value} for n in answer.numbers)"
+
+
+def test_a_number_that_stands_in_the_state_is_claimed_of_the_state() -> None:
+    cells = {Decimal("22.55"): "abs(after.orders[1].difference)"}
+    assert (
+        claim("$22.550", cells)
+        == "any(n == abs(after.orders[1].difference) for n in answer.numbers)"
+    )
+    assert claim("22.56", cells) == "any(n == 22.56 for n in answer.numbers)"
+    assert "matches" in claim("white", cells)
 
 
 def test_an_agent_that_said_nothing_has_no_answer() -> None:
