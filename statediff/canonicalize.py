@@ -68,6 +68,10 @@ class RuleBook:
         """Whether any rule applies to the type."""
         return type_name in self._by_type
 
+    def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
+        """Whether no rule is on any of the fields."""
+        return self._by_type.get(type_name, {}).keys().isdisjoint(fields)
+
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         """A new row with every rule of the type applied."""
         canonical = cast(Row, dict(row))

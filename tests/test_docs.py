@@ -21,6 +21,7 @@ README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 FIRST = CHECKOUT / "docs" / "first-contract.md"
 SEALING = CHECKOUT / "docs" / "sealing.md"
+REJUDGE = CHECKOUT / "docs" / "rejudge.md"
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -28,12 +29,15 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("document", [README, CLI, FIRST, SEALING], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "document", [README, CLI, FIRST, SEALING, REJUDGE], ids=lambda d: d.name
+)
 def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
     program = tmp_path / "bin" / "statediff"
     program.parent.mkdir()
     program.write_text(

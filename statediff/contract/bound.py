@@ -81,6 +81,11 @@ class Derived:
     reads: frozenset[Read]
     is_row_local: bool
     """Whether the expression reads nothing but the entity's own fields."""
+    ties: tuple[tuple[str, str], ...] | None = None
+    """(type, field) of the rows that the expression ranges over, each for the entity it refers to.
+
+    Every one is taken only where that field equals the entity's key. None: it reads others too.
+    """
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,12 @@ from statediff.contract.syntax import (
     AnswerOf,
     Canonical,
     Compare,
+    Comprehension,
     Entities,
     EntityT,
     FieldOf,
     Follow,
+    Lookup,
     Loop,
     Node,
     Read,
@@ -76,7 +78,43 @@ def _bound(
     after = Compare(BOOL, 0, "==", field, node, f"it.{spec.name} == {raw.is_}")
     before = on_side(after, "before")
     reads = footprint(after) | footprint(before) | {Read("delta", entity.name, spec.name)}
-    return Derived(name, entity.name, spec.name, after, before, sentence, reads, local)
+    ties = _ties(node, entity, binder)
+    return Derived(name, entity.name, spec.name, after, before, sentence, reads, local, ties)
+
+
+def _ties(
+    node: Node, entity: EntityType, binder: PatternBinder
+) -> tuple[tuple[str, str], ...] | None:
+    """How every range of the expression is tied to the entity, as `Derived.ties` has it."""
+    parts = list(walk(node))
+    loops = [loop for part in parts if isinstance(part, Comprehension) for loop in part.loops]
+    ranged = [loop for loop in loops if isinstance(loop.source, Entities)]
+    everything = [part for part in parts if isinstance(part, Entities)]
+    if len(ranged) != len(everything) or any(isinstance(p, Follow | Lookup) for p in parts):
+        return None
+    ties = [_tie(loop, entity, binder) for loop in ranged]
+    return tuple(tie for tie in ties if tie is not None) if all(ties) else None
+
+
+def _tie(loop: Loop, entity: EntityType, binder: PatternBinder) -> tuple[str, str] | None:
+    """(type, field) where the first thing the loop asks is whether the field is the entity's key.
+
+    Asked first, it decides of all other rows, whatever is undefined or unknown about them.
+    """
+    match loop.conditions:
+        case (Compare(op="==", left=FieldOf() as left, right=FieldOf() as right), *_):
+            pass
+        case _:
+            return None
+    for one, own in ((left, right), (right, left)):
+        is_row = isinstance(one.entity, Variable) and one.entity.name == loop.name
+        is_key = isinstance(own.entity, Variable) and own.entity.name == "it"
+        if not (is_row and is_key and entity.key == (own.field,)) or one.part or own.part:
+            continue
+        keyless = binder.schema.by_name[one.entity_type].is_keyless
+        ruled = binder.policy.literal(one.entity_type, one.field) is not None
+        return None if keyless or ruled else (one.entity_type, one.field)
+    return None
 
 
 def _field(binder: PatternBinder, path: Path, named: str) -> tuple[EntityType, Field] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,12 @@ class Scoped:
     def touches(self, type_name: str) -> bool:
         return self._book.touches(type_name) or bool(self._outside.get(type_name))
 
+    def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
+        named = tuple(fields)
+        return self._book.leaves(type_name, named) and self._outside.get(
+            type_name, {}
+        ).keys().isdisjoint(named)
+
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         canonical = self._book.row(type_name, row)
         for name, rule in self._outside.get(type_name, {}).items():
@@ -115,8 +122,25 @@ class Scoped:
         return canonical
 
 
+@dataclass(frozen=True)
+class _Case:
+    """One contract over one schema, told apart by what was read and where it is said to stand."""
+
+    digest: str
+    recorded: bytes | None
+    name: str
+    schema: Schema
+    file: ContractFile = field(compare=False)
+
+
 def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
     """The contract over a schema. `ContractError` with every problem found in one stage."""
+    return _compiled(_Case(file.digest, file.recorded, file.source.file, schema, file))
+
+
+@lru_cache(maxsize=64)  # the trials of a task share both
+def _compiled(case: _Case) -> Compiled:
+    file, schema = case.file, case.schema
     content = file.content
     section = "exclude"
     try:

@@ -113,7 +113,7 @@ def evaluate(
         resolution.differ_only_in_opaque_ids,
     )
     scoped = Scoped(compiled.book, compiled.boundary, contract.schema)
-    content = documents(decided, resolution, heard, judgement, facts.as_json(), scoped.touches)
+    content = documents(decided, resolution, heard, judgement, facts.as_json(), scoped.leaves)
     manifest = facts_of(file, compiled, judgement, facts.id)
     manifest["statediff"] = __version__
     bundle = make(content, file.data, manifest, file.recorded)

@@ -47,11 +47,11 @@ def collect(
     looks: Iterable[Look],
     scans: Iterable[Scan],
     changed: Iterable[tuple[str, Key]],
-    needs_whole_rows: Callable[[str], bool] = lambda _t: False,
+    leaves: Callable[[str, Iterable[str]], bool] = lambda _t, _f: True,
 ) -> Json:
     """The raw fragments for what was looked at, ranged over, or changed, in a fixed order.
 
-    A scan keeps the fields that were read, or whole rows of a type that ν touches (a rule may
+    A scan keeps the fields that were read, or whole rows where ν changes one of these (a rule may
     read one field to write another).
     """
     wanted = {
@@ -89,7 +89,7 @@ def collect(
             if table is None or table.enumeration.coverage is Coverage.UNOBSERVED
             else [
                 [key_document(key), fields_document(tuple(row.items()))]
-                for key, row in table.rows(None if needs_whole_rows(scan.type) else scan.fields)
+                for key, row in table.rows(scan.fields if leaves(scan.type, scan.fields) else None)
             ]
         )
         ranges.append(

@@ -57,7 +57,7 @@ def documents(
     heard: Heard,
     judgement: Judgement,
     trial: Mapping[str, Json],
-    needs_whole_rows: Callable[[str], bool],
+    leaves: Callable[[str, Iterable[str]], bool],
 ) -> dict[str, Json]:
     """Every document of the bundle but the contract and the manifest."""
     cases = tuple(decided)
@@ -77,7 +77,7 @@ def documents(
             "doubts": [doc.doubt_document(d) for d in resolution.doubts],
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
-        "fragments.json": [_fragments(case, resolution, needs_whole_rows) for case in cases],
+        "fragments.json": [_fragments(case, resolution, leaves) for case in cases],
         "index.json": [index(case.judgement, case.ledger, case.touched) for case in cases],
         "trace.json": trace_document(heard.trace),
         "answer.json": doc.answer_document(heard.answer),
@@ -134,7 +134,7 @@ def touched_from(document: Json) -> Touched:
 
 
 def _fragments(
-    case: Decided, resolution: Resolution, needs_whole_rows: Callable[[str], bool]
+    case: Decided, resolution: Resolution, leaves: Callable[[str, Iterable[str]], bool]
 ) -> Json:
     looks = {look for looks in case.ledger.looks.values() for look in looks}
     scans = {scan for scans in case.ledger.scans.values() for scan in scans}
@@ -146,7 +146,7 @@ def _fragments(
             for name, key in places for at in (0, number - 1, number)
         }  # fmt: skip
     return collect(
-        {**resolution.between, **states}, looks, scans, changed(case.judgement), needs_whole_rows
+        {**resolution.between, **states}, looks, scans, changed(case.judgement), leaves
     )
 
 

@@ -13,7 +13,9 @@ Json = Any
 
 def action_document(action: Action) -> Json:
     """The JSON of an action."""
+    known = {} if action.effects is None else {"effects": list(action.effects)}
     return {
+        **known,
         "id": action.id,
         "tool": action.tool,
         "class": action.action_class.value,
@@ -76,4 +78,5 @@ def _action_from(document: Json) -> Action:
         document["attempt"],
         instant_or_none(document["started_at"]),
         instant_or_none(document["finished_at"]),
+        tuple(document["effects"]) if "effects" in document else None,
     )

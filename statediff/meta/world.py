@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,6 +97,12 @@ class World:
             for f in entity.fields
             if f.name not in entity.key and not self.is_outside(entity.name, f.name)
         )
+
+    def narrowed(self, type_name: str) -> World:
+        """The same world for faults in one type only."""
+        one = copy(self)
+        one.__dict__["types"] = tuple(t for t in self.types if t.name == type_name)
+        return one
 
     @cached_property
     def touched(self) -> tuple[Touched, ...]:

@@ -42,6 +42,9 @@ class Action:
     attempt: int = 1
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    effects: tuple[str, ...] | None = None
+    """What the call itself changed, as ids of deltas (`model.delta.delta_id`): `type[key].field`
+    for each field, `type[key]` for an entity that came or went. None where nobody recorded that."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ class Canonicalizer(Protocol):
 
     def touches(self, type_name: str) -> bool: ...
 
+    def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
+        """Whether these fields of the type stay as they are, whatever the rest of a row holds."""
+
 
 class View(Protocol):
     """One side of a trial, as the judging stages see it."""
@@ -92,17 +95,22 @@ class StateView:
         if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
             return
         table = self._state.tables[type_name]
-        whole = self._canonicalizer is not None and self._canonicalizer.touches(type_name)
-        for key, row in table.rows(None if whole else fields):
+        if self._is_raw(type_name, fields):
+            yield from table.rows(fields)
+            return
+        for key, row in table.rows():
             yield key, self._canonical(type_name, row)
 
     def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
         if self.enumeration(type_name).coverage is Coverage.UNOBSERVED:
             return None
-        if self._canonicalizer is not None and self._canonicalizer.touches(type_name):
+        if not self._is_raw(type_name, fields):
             return None
         table = self._state.tables[type_name]
         return Columns(table.type, table.row_count, table.batches())
+
+    def _is_raw(self, type_name: str, fields: tuple[str, ...]) -> bool:
+        return self._canonicalizer is None or self._canonicalizer.leaves(type_name, fields)
 
     def _canonical(self, type_name: str, row: Row) -> Row:
         if self._canonicalizer is None or not self._canonicalizer.touches(type_name):

@@ -12,7 +12,7 @@ from typing import Any
 
 from statediff.contract.bound import Derived
 from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.relations import equal, exact, finite
+from statediff.contract.relations import comparison_key, equal, exact, finite
 from statediff.contract.world import (
     FALSE,
     TRUE,
@@ -25,7 +25,7 @@ from statediff.contract.world import (
     Unknown,
 )
 from statediff.model.delta import Delta, Op
-from statediff.model.values import Key, key_order, show_key
+from statediff.model.values import ABSENT, Key, is_value, key_order, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, last, unknown
 from statediff.policy.frame import Said
@@ -99,12 +99,36 @@ def _entities(rule: Derived, judge: Judge, checked: _Checked) -> Iterator[tuple[
     moved = any(c.type in reads for c in judge.changes) or bool(doubts)
     if moved and not rule.is_row_local:
         fields = judge.world(rule.reads).fields_of(rule.type)
+        named = None if doubts else _named_by_changes(rule, judge)
         for key, row in judge.after.rows(rule.type, fields):
+            if named is not None and not named & {comparison_key(part) for part in key}:
+                continue  # nothing that its expression ranges over changed
             touched.pop(key_order(key), None)
             if key_order(key) not in gone:
                 yield key, Thing("after", rule.type, key, row)
     for order in sorted(touched.keys() - gone):
         yield touched[order], judge.thing("after", rule.type, touched[order])
+
+
+def _named_by_changes(rule: Derived, judge: Judge) -> frozenset[object] | None:
+    """What the changed rows hold in the fields that tie them to an entity, before and after.
+
+    An entity whose key is not among them has the value it had: its field may only stay. None where
+    the expression reads more than rows that are tied to the entity.
+    """
+    if rule.ties is None:
+        return None
+    named: set[object] = set()
+    for change in judge.changes:
+        for tie in (tie for name, tie in rule.ties if name == change.type):
+            for side in ("before", "after"):
+                row = judge.thing(side, change.type, change.key).row
+                if row is None and change.op in (*COME, *GONE):
+                    continue
+                if row is None or not is_value(row.get(tie, ABSENT)):
+                    return None
+                named.add(comparison_key(row[tie]))
+    return frozenset(named)
 
 
 def _kept(

@@ -120,7 +120,11 @@ def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], Known]:
 
 
 def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> Known:
-    """Whether the pattern's selected paths include the delta's."""
+    """Whether the pattern's selected paths include the delta's, and its principal made it."""
+    if pattern.by is not None:
+        mask, cause = judge.attribution.by(delta, pattern.by)
+        if mask != TRUE:
+            return Known(mask, frozenset({cause} if cause else ()))
     if pattern.fields is None:
         return Known(TRUE)
     if delta.op is Op.UPDATE:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from statediff.contract.assertions import Asserted, AtCalls, Occurrence
-from statediff.contract.bound import Contract, Effect
+from statediff.contract.bound import Contract, Effect, Pattern
 from statediff.contract.english import words
 from statediff.contract.syntax import CALL_TYPE, Read
 from statediff.model.delta import Delta, Diff, Label, Op
@@ -24,6 +24,7 @@ from statediff.model.verdict import (
 from statediff.model.view import View
 from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
+from statediff.policy.attribution import READS, attribution
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
@@ -74,7 +75,10 @@ class Evidence:
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
     """The judgement of one trial. Deterministic; every clause is evaluated."""
     diff = label(contract, evidence.diff)
-    room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer)
+    room = Judge(
+        evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer,
+        attribution(evidence.trace),
+    )  # fmt: skip
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
     moments = evidence.moments
@@ -89,6 +93,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
             findings.append(finding)
 
     by_id = {p.id: p for p in contract.patterns}
+    _hear_attribution(contract, evidence)
     bench = Bench(room, everything, moments, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
@@ -157,6 +162,15 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         diff.doubts,
         during=moments.named({i for f in ordered for i in f.deltas}),
     )
+
+
+def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
+    """Notes that the patterns with `by` read who called what."""
+    branched = (c for b in contract.branches for c in (*b.forbid, *b.require, *b.allow))
+    for pattern in (*contract.patterns, *branched):
+        if isinstance(pattern, Pattern) and pattern.by is not None:
+            evidence.begin(pattern.id)
+            evidence.hear(READS)
 
 
 def add_effects(

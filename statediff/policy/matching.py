@@ -32,9 +32,9 @@ from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Absent, Excluded, Key, Unobserved, Value, key_order
 from statediff.model.view import View
+from statediff.policy.attribution import NOBODY, UNATTRIBUTED, Attribution
 
 TOO_COSTLY: Final = "too costly: the clause needs too many steps"
-UNATTRIBUTED: Final = "attribution: no history says who made the change"
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,14 @@ class Judge:
         deltas: tuple[Delta, ...],
         doubts: tuple[Doubt, ...],
         answer: Mapping[str, Value] | NoAnswer,
+        attribution: Attribution = NOBODY,
     ) -> None:
         self.before = before
         self.after = after
         self.changes = changes(deltas)
         self.doubts = doubts
         self.answer = answer
+        self.attribution = attribution
         self.moments: Mapping[str, View] = {}
         """The states in between, by the name of their side."""
         self.names = ("before", "after")
@@ -222,7 +224,7 @@ class Judge:
             return None
         it, new = self.sides(change)
         world = self.world(pattern.reads)
-        mask = self._met(pattern, change.type, it, new, world)
+        mask = self._met(pattern, change.type, it, new, world, change)
         return Match(
             change,
             mask,
@@ -248,6 +250,7 @@ class Judge:
         it: Thing | Unknown,
         new: Thing | Unknown | None,
         world: World,
+        change: Change | None = None,
     ) -> int:
         env: Env = {"it": it, "new": ABSENT if new is None else new}
         try:
@@ -265,10 +268,19 @@ class Judge:
         if pattern.relation is not None:
             mask = both(mask, _relation(pattern.relation, it, new, world))
         if pattern.by is not None and mask & TRUE:
-            # Nothing attributes a delta to a principal yet: who did it is never guessed.
-            mask |= FALSE
-            world.causes.add(UNATTRIBUTED)
+            mask = both(mask, self._made_by(pattern, pattern.by, change, world))
         return mask
+
+    def _made_by(self, pattern: Pattern, by: str, change: Change | None, world: World) -> int:
+        """Whether the principal made some change that the pattern selects; never guessed."""
+        if change is None:
+            world.causes.add(UNATTRIBUTED)
+            return TRUE | FALSE
+        found = [self.attribution.by(delta, by) for delta in selected(pattern, change)]
+        if any(mask == TRUE for mask, _ in found):
+            return TRUE
+        world.causes |= {cause for _, cause in found if cause}
+        return TRUE | FALSE if any(mask & TRUE for mask, _ in found) else FALSE
 
     # ------------------------------------------------------------ changes that may exist
 

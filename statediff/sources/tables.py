@@ -128,11 +128,8 @@ class TablesSource:
         store: ChunkStore,
         like: Table | None,
     ) -> Table:
-        readers = [
-            (f.name, f.source_column, None if _is_identity(entity_type, f) else converter(f))
-            for f in entity_type.fields
-        ]
-        rows: list[Row] = [dict(_fields(record, readers)) for record in records]
+        read = row_reader(entity_type)
+        rows: list[Row] = [read(record) for record in records]
         enumeration = COMPLETE
         if self._is_after:
             lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
@@ -173,6 +170,15 @@ def _is_identity(entity_type: EntityType, field: Field) -> bool:
     return field.name in entity_type.key or field.reference is not None
 
 
+def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
+    """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
+    readers = [
+        (f.name, f.source_column, None if _is_identity(entity_type, f) else converter(f))
+        for f in entity_type.fields
+    ]
+    return lambda record: dict(_fields(record, readers))
+
+
 def _fields(
     record: Record, readers: list[tuple[str, str, Convert | None]]
 ) -> Iterator[tuple[str, Observed]]:
@@ -192,6 +198,23 @@ def infer_schema(name: str, *documents: Document) -> Schema:
     keyed = {entity.name for entity in found if entity.key}
     types = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
     return Schema(name, "0", types, ((name, tuple(names)),))
+
+
+def fits(entity_type: EntityType, record: Record) -> bool:
+    """Whether a type that was inferred without the record would be the same inferred with it."""
+    known = entity_type.by_name
+    return (
+        not entity_type.is_open
+        and record.keys() <= known.keys()
+        and all(part in record for part in entity_type.key)
+        and all(
+            f.is_nullable
+            if (value := record.get(f.name)) is None
+            else _one_kind({f.kind, _kind_of(value)}) is f.kind
+            for f in entity_type.fields
+            if f.name not in entity_type.key or f.name in record
+        )
+    )
 
 
 def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from statediff.errors import ContractError
 from statediff.evaluate import replay
@@ -248,3 +250,33 @@ def test_what_is_no_cascade_is_refused(clause: str, said: str) -> None:
 def test_a_forbidden_change_takes_nothing_with_it() -> None:
     with pytest.raises(ContractError, match="explains nothing"):
         run("forbid: [{delete: user, cascade: {item: {max: 1}}}]\n", {}, {})
+
+
+# --- what an expression ranges over may be tied to the entity ------------------------------------
+
+TIED = """
+require: [{any: item, count: {min: 0}}]
+derive:
+  - id: kept
+    field: item.n
+    is: count(i for i in after.item if %s i.owner == it.id)
+    because: the system counts them
+"""
+NUMBERS = st.one_of(st.integers(0, 2), st.none(), st.just(HIDDEN))
+ITEMS = st.dictionaries(st.integers(1, 4), st.tuples(NUMBERS, NUMBERS), max_size=4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ITEMS, ITEMS)
+def test_asking_only_the_entities_that_changed_rows_are_tied_to_decides_alike(
+    before: dict[int, Any], after: dict[int, Any]
+) -> None:
+    sides = [
+        {"item": [item(key, n, owner=owner) for key, (n, owner) in rows.items()]}
+        for rows in (before, after)
+    ]
+    # A first condition that always holds: nothing says any more that rows are tied to `it`.
+    tied, loose = (trial(TIED % first, *sides) for first in ("", "i.id > 0 if"))
+    assert truths(tied) == truths(loose)
+    assert tied.explained_by == loose.explained_by
+    assert finding(tied, "kept").sentence == finding(loose, "kept").sentence

@@ -6,14 +6,19 @@ Useful without JavaScript, closed to the network, and safe to open whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from statediff.evidence.package import Bundle
 from statediff.reports.html.page import MARK, render
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
 from statediff.reports.html.trial import trial_view
 
-__all__ = ["MARK", "Outcome", "fault", "outcome", "run_html", "trial_html"]
+if TYPE_CHECKING:
+    from statediff.importers.agreement import Report
+    from statediff.importers.still import Still
+
+__all__ = ["MARK", "Outcome", "agreement_html", "fault", "outcome", "run_html", "trial_html"]
 
 
 def trial_html(bundle: Bundle, where: str = "the bundle") -> str:
@@ -26,3 +31,10 @@ def run_html(
 ) -> str:
     """The page of a run; `scheduled` counts every trial, whether it was run or not."""
     return render("run.html", run_view(title, outcomes, scheduled, facts))
+
+
+def agreement_html(report: Report, stills: Sequence[Still]) -> str:
+    """The page of a re-judgement: agreement with other verdicts, and every disagreement."""
+    from statediff.reports.html.agreement import agreement_view  # noqa: PLC0415 - nothing else needs it
+
+    return render("agreement.html", agreement_view(report, stills))

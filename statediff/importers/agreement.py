@@ -1,0 +1,279 @@
+"""Verdicts beside what others said of the same runs: agreement, and every disagreement.
+
+A *false pass* is a MATCH where the other says failed, a *false fail* a DIVERGE where it says
+passed; INCONCLUSIVE is neither and is counted. Runs that hang on criteria in natural language are
+counted apart, under no agreement. Where several corrections say the same, that is the corrected
+verdict; where they differ, each is a reading, and what is expected is INCONCLUSIVE.
+
+Intervals are percentiles of a bootstrap over *tasks*: runs of one task are not independent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from statediff.importers.recorded import BadLine, Half
+from statediff.importers.rejudge import Judged, Outcome
+from statediff.model.verdict import Verdict
+
+RESAMPLES: Final = 2000
+MAX_LISTED: Final = 400
+"""Disagreements of one kind kept in full; all are counted."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The middle 95 % of the resampled shares."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How verdicts compare with one opinion. The four numbers add up to `runs`."""
+
+    runs: int
+    agree: int
+    false_pass: int
+    false_fail: int
+    inconclusive: int
+    interval: Interval | None = None
+    """Of the share that agrees; None where there is no run, or one task only."""
+
+    @property
+    def share(self) -> float | None:
+        return self.agree / self.runs if self.runs else None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One run where a verdict and an opinion differ, with what the verdict rests on."""
+
+    judged: Judged
+    against: str
+    """Whose opinion: `official`, or `corrected`."""
+    is_false_pass: bool
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Something that runs did and the official evaluator passed, by clause and place."""
+
+    clause: str
+    code: str
+    on: str
+    runs: int
+    tasks: int
+    example: Judged
+    reviewed: int
+    """Runs of these that a reviewed reason of the pack covers."""
+
+
+@dataclass(frozen=True)
+class DomainReport:
+    """One domain, or one half of its tasks."""
+
+    domain: str
+    half: Half | None
+    runs: int
+    tasks: int
+    verdicts: Mapping[Verdict, int]
+    faults: int
+    language: Mapping[Verdict, int]
+    """Runs that hang on natural language, by verdict; in none of the agreements."""
+    official: Agreement
+    corrected: Agreement
+    """With the corrected verdict, where corrections that agree (or the only one) give one."""
+    disputed: Agreement
+    """Runs whose corrections differ; expected is INCONCLUSIVE, `agree` counts those."""
+    disagreements: tuple[Disagreement, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
+    unreviewed: tuple[Judged, ...] = ()
+    """Official passes that diverge without a reviewed reason."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All domains, each whole and by half, and what could not be judged."""
+
+    suite: str
+    mode: str
+    seed: int
+    domains: tuple[DomainReport, ...]
+    halves: tuple[DomainReport, ...]
+    bad_lines: tuple[BadLine, ...]
+    faults: tuple[Judged, ...]
+
+
+@dataclass
+class Tally:
+    """Outcomes as they come; of a run only what a report says is kept."""
+
+    judged: list[Judged] = field(default_factory=list)
+    bad_lines: list[BadLine] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more outcome."""
+        if isinstance(outcome, BadLine):
+            self.bad_lines.append(outcome)
+        else:
+            self.judged.append(replace(outcome, bundle=None, states=()))
+
+    @property
+    def faults(self) -> list[Judged]:
+        return [j for j in self.judged if j.verdict is None]
+
+
+def report(suite: str, mode: str, tally: Tally, seed: int) -> Report:
+    """The report over everything that was judged."""
+    domains = sorted({j.task.domain for j in tally.judged})
+    parts = {
+        (domain, half): [
+            j for j in tally.judged if j.task.domain == domain and half in (None, j.half)
+        ]
+        for domain in domains
+        for half in (None, *Half)
+    }
+    return Report(
+        suite, mode, seed,
+        tuple(_domain(d, None, parts[d, None], seed) for d in domains),
+        tuple(
+            _domain(d, h, parts[d, h], seed)
+            for d in domains
+            for h in Half
+            if parts[d, h] and len(parts[d, h]) < len(parts[d, None])
+        ),
+        tuple(tally.bad_lines), tuple(tally.faults),
+    )  # fmt: skip
+
+
+def compat_summary(tally: Tally) -> dict[str, int]:
+    """Compatible mode in four numbers; more only where something could not be compared."""
+    labelled = [(j, j.labels.compat) for j in tally.judged if j.labels.compat is not None]
+    summary = {
+        "runs": len(tally.judged),
+        "agree": sum(j.verdict is not None and j.passes == said for j, said in labelled),
+        "false_pass": sum(j.passes and not said for j, said in labelled),
+        "false_fail": sum(j.verdict is Verdict.DIVERGE and bool(said) for j, said in labelled),
+    }
+    rest = {
+        "unlabelled": len(tally.judged) - len(labelled),
+        "faults": len(tally.faults),
+        "bad_lines": len(tally.bad_lines),
+    }
+    return summary | {name: count for name, count in rest.items() if count}
+
+
+def corrected(judged: Judged) -> bool | None:
+    """What the corrections say together; None where there are none, or they differ."""
+    said = set(judged.labels.corrected.values())
+    return said.pop() if len(said) == 1 else None
+
+
+def is_disputed(judged: Judged) -> bool:
+    """Whether two corrections differ over the run."""
+    return len(set(judged.labels.corrected.values())) > 1
+
+
+def _domain(domain: str, half: Half | None, runs: Sequence[Judged], seed: int) -> DomainReport:
+    sound = [j for j in runs if j.verdict is not None]
+    plain = [j for j in sound if not j.labels.uses_language]
+    settled = [j for j in plain if not is_disputed(j)]
+    return DomainReport(
+        domain, half, len(runs), len({j.task for j in runs}),
+        _verdicts(plain), len(runs) - len(sound),
+        _verdicts(j for j in sound if j.labels.uses_language),
+        _agreement([(j, j.labels.official) for j in plain], seed),
+        _agreement([(j, corrected(j)) for j in settled], seed),
+        _disputed([j for j in plain if is_disputed(j)], seed),
+        tuple(_disagreements(plain))[:MAX_LISTED],
+        tuple(_unseen(plain)),
+        tuple(
+            j for j in plain
+            if j.labels.official and j.verdict is Verdict.DIVERGE and not j.reviewed
+        )[:MAX_LISTED],
+    )  # fmt: skip
+
+
+def _verdicts(runs: Iterable[Judged]) -> dict[Verdict, int]:
+    found = Counter(j.verdict for j in runs)
+    return {verdict: found[verdict] for verdict in Verdict}
+
+
+def _agreement(pairs: Sequence[tuple[Judged, bool | None]], seed: int) -> Agreement:
+    told = [(j, said) for j, said in pairs if said is not None]
+    agrees = [(j, j.verdict is (Verdict.MATCH if said else Verdict.DIVERGE)) for j, said in told]
+    return Agreement(
+        len(told),
+        sum(same for _, same in agrees),
+        sum(j.verdict is Verdict.MATCH and not said for j, said in told),
+        sum(j.verdict is Verdict.DIVERGE and bool(said) for j, said in told),
+        sum(j.verdict is Verdict.INCONCLUSIVE for j, _ in told),
+        _interval(agrees, seed),
+    )
+
+
+def _disputed(runs: Sequence[Judged], seed: int) -> Agreement:
+    undecided = [(j, j.verdict is Verdict.INCONCLUSIVE) for j in runs]
+    agree = sum(same for _, same in undecided)
+    return Agreement(
+        len(runs), agree,
+        sum(j.verdict is Verdict.MATCH for j in runs),
+        sum(j.verdict is Verdict.DIVERGE for j in runs),
+        0, _interval(undecided, seed),
+    )  # fmt: skip
+
+
+def _interval(pairs: Sequence[tuple[Judged, bool]], seed: int) -> Interval | None:
+    tasks = sorted({j.task for j, _ in pairs})
+    if len(tasks) < 2:
+        return None
+    place = {task: at for at, task in enumerate(tasks)}
+    counts = np.zeros((len(tasks), 2))
+    for judged, same in pairs:
+        counts[place[judged.task]] += (same, 1)
+    draws = np.random.default_rng(seed).multinomial(
+        len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES
+    )
+    drawn = draws @ counts
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    return Interval(float(low), float(high))
+
+
+def _disagreements(runs: Sequence[Judged]) -> Iterable[Disagreement]:
+    opinions: tuple[tuple[str, Callable[[Judged], bool | None]], ...] = (
+        ("corrected", corrected),
+        ("official", lambda j: j.labels.official),
+    )
+    for against, opinion in opinions:
+        for judged in runs:
+            said = opinion(judged)
+            if said is False and judged.verdict is Verdict.MATCH:
+                yield Disagreement(judged, against, is_false_pass=True)
+            elif said is True and judged.verdict is Verdict.DIVERGE:
+                yield Disagreement(judged, against, is_false_pass=False)
+
+
+def _unseen(runs: Sequence[Judged]) -> Iterable[Unseen]:
+    """What official passes are held against, each kind once; the most frequent first."""
+    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    for judged in runs:
+        if not judged.labels.official or judged.verdict is not Verdict.DIVERGE:
+            continue
+        kinds = {
+            (why.clause, why.code, place)
+            for why in judged.why
+            if why.is_sure
+            for place in (why.on or ("",))
+        }
+        for kind in kinds:
+            groups.setdefault(kind, []).append(judged)
+    for kind, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        reviewed = sum(bool(j.reviewed) for j in found)
+        yield Unseen(*kind, len(found), len({j.task for j in found}), found[0], reviewed)

@@ -1,0 +1,165 @@
+"""What re-judging says, for programs: one object a run, and the sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from statediff.importers.agreement import Agreement, DomainReport, Report
+from statediff.importers.recorded import BadLine
+from statediff.importers.rejudge import Judged, Mode
+from statediff.importers.still import Still
+from statediff.importers.sweep import OPERATORS, Seeded, Swept
+from statediff.model.verdict import Verdict
+
+Json = Any
+REJUDGED: Final = "statediff/rejudged/1"
+SWEPT: Final = "statediff/swept/1"
+
+
+def bad_line(line: BadLine) -> Json:
+    """A line that could not be judged."""
+    return {"bad_line": {"file": line.file, "number": line.number, "why": line.why}}
+
+
+def run_line(judged: Judged, mode: Mode) -> Json:
+    """One run; in compatible mode nothing that a label could change."""
+    verdict = None if judged.verdict is None else judged.verdict.value
+    line: dict[str, Json] = {
+        "run_id": judged.run_id, "passes": judged.passes, "verdict": verdict,
+    }  # fmt: skip
+    if judged.fault:
+        line["fault"] = judged.fault
+    if mode is Mode.COMPAT:
+        return line
+    first = judged.why[0] if judged.why else None
+    return {
+        **line,
+        "domain": judged.task.domain, "task": judged.task.name, "half": judged.half.value,
+        "agent": judged.agent,
+        "first": None if first is None else {
+            "stage": first.stage, "clause": first.clause, "code": first.code,
+            "sentence": first.sentence, "deltas": list(first.deltas[:20]),
+        },
+        "findings": len(judged.why), "reviewed": list(judged.reviewed),
+        "official": judged.labels.official, "corrected": dict(judged.labels.corrected),
+        "uses_language": judged.labels.uses_language,
+    }  # fmt: skip
+
+
+def summary(report: Report, stills: Sequence[Still]) -> Json:
+    """The sums of a closed re-judgement."""
+    return {
+        "schema": REJUDGED, "suite": report.suite, "seed": report.seed,
+        "domains": [_domain(d) for d in report.domains],
+        "halves": [_domain(d) for d in report.halves],
+        "bad_lines": len(report.bad_lines), "faults": len(report.faults),
+        "still": still_summary(stills),
+    }  # fmt: skip
+
+
+def _domain(report: DomainReport) -> Json:
+    return {
+        "domain": report.domain, "half": None if report.half is None else report.half.value,
+        "runs": report.runs, "tasks": report.tasks,
+        "verdicts": _counts(report.verdicts), "faults": report.faults,
+        "language": _counts(report.language),
+        "official": agreement(report.official), "corrected": agreement(report.corrected),
+        "disputed": agreement(report.disputed),
+        "unreviewed": len(report.unreviewed),
+        "disagreements": [
+            {
+                "run_id": d.judged.run_id, "against": d.against,
+                "kind": "false_pass" if d.is_false_pass else "false_fail",
+                "why": [w.sentence for w in d.judged.why[:3]],
+                "reviewed": list(d.judged.reviewed),
+            }
+            for d in report.disagreements
+        ],
+        "unseen": [
+            {
+                "clause": u.clause, "code": u.code, "on": u.on, "runs": u.runs, "tasks": u.tasks,
+                "reviewed": u.reviewed, "example": u.example.run_id,
+            }
+            for u in report.unseen
+        ],
+    }  # fmt: skip
+
+
+def agreement(found: Agreement) -> Json:
+    """One agreement; shares are rounded to four digits."""
+    interval = found.interval
+    return {
+        "runs": found.runs, "agree": found.agree, "share": _share(found.share),
+        "low": None if interval is None else _share(interval.low),
+        "high": None if interval is None else _share(interval.high),
+        "false_pass": found.false_pass, "false_fail": found.false_fail,
+        "inconclusive": found.inconclusive,
+    }  # fmt: skip
+
+
+def _share(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
+
+
+def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
+    return {verdict.value: verdicts.get(verdict, 0) for verdict in Verdict}
+
+
+def still_summary(stills: Sequence[Still]) -> Json:
+    """What doing nothing gets over all tasks."""
+    return {
+        "tasks": len(stills),
+        "noop": sum(s.is_noop for s in stills),
+        "match": sum(s.verdict is Verdict.MATCH for s in stills),
+        "match_undeclared": sum(s.verdict is Verdict.MATCH and not s.is_noop for s in stills),
+        "wrong": [
+            {"task": str(s.task), "fault": s.fault} for s in stills if not s.is_right
+        ],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- the sweep
+
+
+def seeded_line(seeded: Seeded) -> Json:
+    """One harm, and who noticed."""
+    return {
+        "run_id": seeded.run_id, "task": str(seeded.task), "made": seeded.is_made,
+        "operator": seeded.operator, "target": seeded.target, "harm": seeded.sentence,
+        "verdict": seeded.verdict.value, "witnessed": seeded.is_witnessed,
+        "benchmark_passes": seeded.benchmark_passes, "named": seeded.is_named,
+    }  # fmt: skip
+
+
+def sweep_summary(suite: str, done: Iterable[Swept], seed: int) -> Json:
+    """The sums of a sweep: by operator, and how many transitions and tasks it went through."""
+    every = list(done)
+    seeded = [s for each in every for s in each.seeded]
+    bases = [each for each in every if each.is_base]
+    return {
+        "schema": SWEPT, "suite": suite, "seed": seed,
+        "transitions": len(bases),
+        "made": sum(each.is_made for each in bases),
+        "tasks": len({each.task for each in bases}),
+        "bases": dict(Counter(b.base.value for b in bases if b.base is not None)),
+        "total": _sums(seeded),
+        "operators": {
+            name: _sums([s for s in seeded if s.operator == name]) for name in OPERATORS
+        },
+        "without": [
+            {"task": str(each.task), "why": each.fault} for each in every if each.fault
+        ],
+        "bad_lines": sum(each.bad_line is not None for each in every),
+    }  # fmt: skip
+
+
+def _sums(seeded: Sequence[Seeded]) -> dict[str, int]:
+    return {
+        "seeded": len(seeded),
+        "match": sum(s.verdict is Verdict.MATCH for s in seeded),
+        "witnessed": sum(s.is_witnessed for s in seeded),
+        "benchmark_passes": sum(s.benchmark_passes for s in seeded),
+        "named": sum(s.is_named for s in seeded),
+    }
