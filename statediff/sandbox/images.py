@@ -59,9 +59,10 @@ def image_tag(name: str) -> str:
     return f"statediff-{name}:{hasher.hexdigest()[:_DIGEST_DIGITS]}"
 
 
-def missing_images(engine: Engine) -> tuple[str, ...]:
-    """The names of the images that have not been built."""
-    return tuple(name for name in image_names() if _base_of(engine, image_tag(name)) is None)
+def missing_images(engine: Engine, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Those of the named images, by default of all, that have not been built."""
+    wanted = names or image_names()
+    return tuple(name for name in wanted if _base_of(engine, image_tag(name)) is None)
 
 
 def build(
