@@ -172,7 +172,9 @@ def _docker() -> Iterator[Check]:
         return
     except SandboxError as error:
         script = packs_folder("sandboxes") / "engine.sh"
-        todo = f"for real servers in containers install and start Docker; on Debian: {script} up"
+        todo = (
+            f"for real servers in containers install and start Docker; on Debian: bash {script} up"
+        )
         yield Check("docker", str(error).partition(";")[0], todo, is_optional=True)
         return
     yield Check("docker", f"engine {version}")
