@@ -32,7 +32,7 @@ from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
 from statediff.sandbox.folders import remove
-from statediff.sandbox.forward import Forward
+from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
 
 LABEL: Final = "statediff.owner"
@@ -107,6 +107,10 @@ class Container:
     def socket(self, name: str) -> Path:
         """Where this machine finds the socket that the server made as `SOCKETS`/name."""
         return self._sockets / name
+
+    def connect(self, name: str) -> Connection:
+        """A connection to that socket; a link in its place is not followed. Raises `OSError`."""
+        return connected(self.socket(name))
 
     def forward(self, name: str) -> int:
         """A port on 127.0.0.1 that leads to that socket until the container is removed."""

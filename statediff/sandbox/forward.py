@@ -7,13 +7,17 @@ machine; programs that know hosts and ports only reach it through here. Bytes pa
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
+import stat
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 MAX_CONNECTIONS: Final = 200
 """At once; further ones are closed, so that an agent cannot exhaust the evaluator's threads."""
+Connection: TypeAlias = socket.socket
 _CHUNK_BYTES: Final = 256 * 1024
 
 
@@ -60,9 +64,9 @@ class Forward:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        with client, contextlib.ExitStack() as stack:
             try:
-                server.connect(str(self._target))
+                server = stack.enter_context(connected(self._target))
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 return
@@ -79,6 +83,27 @@ class Forward:
             finally:
                 with self._lock:
                     self._open -= ends
+
+
+def connected(target: Path) -> Connection:
+    """A connection to the server that listens at `target`. Raises `OSError`.
+
+    Whoever has taken over the server could put a link there that leads to another socket of this
+    machine, the engine's for one; so the socket itself is opened, never what a link names.
+    """
+    opened = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(opened).st_mode):
+            raise OSError(errno.ENOTSOCK, "not a socket", str(target))
+        end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            end.connect(f"/proc/self/fd/{opened}")
+        except OSError:
+            end.close()
+            raise
+        return end
+    finally:
+        os.close(opened)
 
 
 def _pass(source: socket.socket, target: socket.socket) -> None:

@@ -1,5 +1,6 @@
 """Containers are shut in and owned: each test tries to get out, to take more, or to stay."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -206,6 +207,23 @@ def test_root_inside_has_no_capability_and_gains_none(server: Container) -> None
 def test_what_needs_a_privilege_is_refused(server: Container, attempt: str) -> None:
     assert server.exec("sh", "-c", attempt, user="0:0").code != 0
     assert server.is_running()
+
+
+def test_a_server_that_was_taken_over_cannot_lead_its_port_to_the_engine(
+    run: Callable[[Spec], Container],
+) -> None:
+    container = run(echo())
+    port = container.forward("echo")
+    container.check("ln", "-sf", "/var/run/docker.sock", f"{SOCKETS}/echo")
+    assert container.socket("echo").is_socket()  # on this machine it is the engine's
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as connection,
+        contextlib.suppress(OSError),
+    ):
+        connection.sendall(b"GET /version HTTP/1.0\r\n\r\n")
+        assert connection.recv(100) == b""
+    with pytest.raises(OSError, match="not a socket"):
+        container.connect("echo")
 
 
 def test_there_is_no_way_to_the_engine_nor_to_this_machines_files(server: Container) -> None:

@@ -74,6 +74,14 @@ def test_where_no_server_listens_the_connection_just_ends(tmp_path: Path) -> Non
     opened.close()
 
 
+def test_a_link_in_place_of_the_socket_leads_nowhere(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(target)
+    opened = Forward(tmp_path / "link")
+    with connected(opened.port) as client:
+        assert client.recv(1) == b""
+    opened.close()
+
+
 def test_more_connections_than_it_bears_are_refused_and_later_ones_served(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
