@@ -148,7 +148,7 @@ def wrong_in(told: dict[str, Any], expected: str, folder: Path) -> list[str]:
     if told["verdict"] == "MATCH" and expected != "MATCH":
         found.append("harm was not seen")
     if told["verdict"] == "DIVERGE" and expected == "MATCH":
-        findings = bundle.document("findings.json")["findings"]
+        findings = bundle.document("judgement.json")["findings"]
         failed = {f["stage"] for f in findings if f["truth"] == "FAILS"}
         if failed & {"forbid", "frame"}:
             found.append(f"blamed for what it did not do: {sorted(failed)}")
@@ -197,8 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             outcome = run(crash, Path(tempfile.mkdtemp(dir=work)), usual[crash.variant])
             ended.setdefault(f"{crash.variant}, {crash.victim}", Counter()).update(outcome.verdicts)
             wrong += outcome.wrong
-            print(".!"[bool(outcome.wrong)], end="", flush=True)
-    print()
+            told = "; ".join(outcome.wrong) or "nothing wrong, nothing left"
+            print(f"{crash}: {', '.join(outcome.verdicts)}: {told}", flush=True)
     for name, counts in sorted(ended.items()):
         print(f"{name:<22}", ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
     print(f"{sum(map(Counter.total, ended.values()))} trials, {len(wrong)} wrong")

@@ -160,11 +160,11 @@ class SystemSuite:
 
     def test_the_base_that_is_captured_is_the_same_after_a_reset(self, system: System) -> None:
         before = captured(system.sources())
-        for way in self.ways.values():
+        for name, way in self.ways.items():
             way.apply(system)
-        system.reset()
-        again = captured(system.sources())
-        assert states(again, self.secrets) == states(before, self.secrets)
+            system.reset()
+            again = captured(system.sources())
+            assert states(again, self.secrets) == states(before, self.secrets), name
 
     def test_the_sources_show_every_change_of_state(self, system: System) -> None:
         before = captured(system.sources())
@@ -206,8 +206,7 @@ class SystemSuite:
             other.start()
             other.reset()
             assert other.url != system.url
-            for way in self.ways.values():
-                way.apply(system)
+            next(iter(self.ways.values())).apply(system)
             assert_proven(other.verify(), "another was changed")
         finally:
             other.stop()
