@@ -20,6 +20,10 @@ from statediff.errors import UsageError
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
 MAX_PACK_BYTES: Final = 256 * 1024
+_VARIANT_KEYS: Final = frozenset({"real", "simulated", "sources"})
+_KEYS: Final = _VARIANT_KEYS | {"sandbox", "version", "about"}
+EMBEDDED: Final = "embedded"
+"""The variant that every pack has: what its own `sources` say, without Docker."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,11 @@ class PackSource:
 
 @dataclass(frozen=True)
 class SandboxPack:
-    """A sandbox as its pack describes it; every path exists, `sources` is sorted by name."""
+    """A sandbox as its pack describes it; every path exists, `sources` is sorted by name.
+
+    It is one variant of the pack; all variants deliver the same sources of the same schema, so
+    that a contract runs on each of them unchanged.
+    """
 
     name: str
     version: str
@@ -55,6 +63,14 @@ class SandboxPack:
     simulated: tuple[str, ...]
     sources: tuple[PackSource, ...]
     folder: Path
+    variant: str = EMBEDDED
+    variants: tuple[str, ...] = (EMBEDDED,)
+    """All there are, the embedded one first."""
+
+    @property
+    def title(self) -> str:
+        """How people call it: `shop`, or `shop/postgres` for a variant."""
+        return self.name if self.variant == EMBEDDED else f"{self.name}/{self.variant}"
 
 
 @dataclass(frozen=True)
@@ -96,12 +112,12 @@ def sandbox_names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in found))
 
 
-def sandbox_pack(name: str) -> SandboxPack:
-    """The pack of the sandbox called `name`; `UsageError` names those there are."""
+def sandbox_pack(name: str, variant: str = EMBEDDED) -> SandboxPack:
+    """A variant of the sandbox called `name`; `UsageError` names those there are."""
     known = sandbox_names()
     if name not in known:
         raise UsageError(f"no sandbox {name!r}; there are: {', '.join(known)}")
-    return read_pack(packs_folder("sandboxes") / name)
+    return read_pack(packs_folder("sandboxes") / name, variant)
 
 
 def contract_folders() -> tuple[ContractFolder, ...]:
@@ -120,15 +136,25 @@ def contract_folder(name: str) -> ContractFolder:
     return known[name]
 
 
-def read_pack(folder: Path) -> SandboxPack:
-    """The pack in `folder`, checked; `UsageError` says what is wrong with it."""
+def read_pack(folder: Path, variant: str = EMBEDDED) -> SandboxPack:
+    """A variant of the pack in `folder`, checked; `UsageError` says what is wrong with it.
+
+    A variant's `sources` stand in place of the pack's sources of the same name; its lists `real`
+    and `simulated` in place of the pack's.
+    """
     path = folder / PACK_FILE
     document = _read_yaml(path)
-    unknown = set(document) - {"sandbox", "version", "about", "real", "simulated", "sources"}
-    if unknown:
-        raise UsageError(f"{path}: unknown key {min(unknown)!r}")
-    sources = document.get("sources")
-    if not isinstance(sources, Mapping) or not sources:
+    _no_other_keys(path, document, _KEYS | {"variants"}, "")
+    variants = _mapping(path, document.get("variants", {}), "`variants`")
+    known = (EMBEDDED, *sorted(variants))
+    if variant not in known:
+        name = document.get("sandbox", folder.name)
+        raise UsageError(f"{name} has no variant {variant!r}; there are: {', '.join(known)}")
+    chosen = _mapping(path, variants.get(variant, {}), f"the variant {variant!r}")
+    _no_other_keys(path, chosen, _VARIANT_KEYS, f" in the variant {variant!r}")
+    sources = dict(_mapping(path, document.get("sources", {}), "`sources`"))
+    sources |= _mapping(path, chosen.get("sources", {}), f"`sources` of the variant {variant!r}")
+    if not sources:
         raise UsageError(f"{path}: expected `sources` to name at least one source")
     listed = tuple(_source(path, str(name), sources[name]) for name in sorted(sources))
     systems = {source.name for source in listed if source.of is None}
@@ -139,11 +165,25 @@ def read_pack(folder: Path) -> SandboxPack:
         name=_text(path, document, "sandbox"),
         version=_text(path, document, "version"),
         about=_text(path, document, "about").strip(),
-        real=_texts(path, document, "real"),
-        simulated=_texts(path, document, "simulated"),
+        real=_texts(path, chosen if "real" in chosen else document, "real"),
+        simulated=_texts(path, chosen if "simulated" in chosen else document, "simulated"),
         sources=listed,
         folder=folder,
+        variant=variant,
+        variants=known,
     )
+
+
+def _no_other_keys(path: Path, entry: Mapping[str, Any], keys: frozenset[str], where: str) -> None:
+    unknown = {str(key) for key in entry} - keys
+    if unknown:
+        raise UsageError(f"{path}: unknown key {min(unknown)!r}{where}")
+
+
+def _mapping(path: Path, value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise UsageError(f"{path}: expected keys and values under {what}, found {value!r}")
+    return value
 
 
 def _source(path: Path, name: str, entry: object) -> PackSource:

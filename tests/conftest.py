@@ -4,11 +4,21 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 
 ``ci``    the default: the same examples on every machine and run, so that a red test is a change;
 ``fuzz``  many random examples, for `make fuzz`; what it finds becomes a fixture.
+
+Tests marked ``docker(image, …)`` use real servers in containers. Where there is no engine, or the
+images have not been built, they are skipped and the summary says so; with
+``STATEDIFF_REQUIRE_DOCKER=1`` they fail instead.
 """
 
 import os
+from functools import cache
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from statediff.errors import StatediffError
+
+NOT_RUN = "needs Docker: "
 
 # No deadline anywhere: a loaded machine is not a finding. pytest-timeout catches what hangs.
 settings.register_profile(
@@ -23,3 +33,38 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@cache
+def why_no_docker(*images: str) -> str:
+    """Why tests with containers of these images cannot run; empty if they can."""
+    try:
+        from statediff.sandbox.containers import connect  # noqa: PLC0415 - an extra
+        from statediff.sandbox.images import missing_images  # noqa: PLC0415 - an extra
+
+        missing = missing_images(connect(), images)
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed; `pip install statediff[docker]`"
+    except StatediffError as error:
+        return str(error)
+    return f"run `statediff sandbox build {' '.join(missing)}`" if missing else ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("docker")
+    why = "" if marker is None else why_no_docker(*marker.args)
+    if why and os.environ.get("STATEDIFF_REQUIRE_DOCKER"):
+        pytest.fail(NOT_RUN + why, pytrace=False)
+    if why:
+        pytest.skip(NOT_RUN + why)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    reasons = [text.rpartition(NOT_RUN)[2].rstrip("')") for text in skipped if NOT_RUN in text]
+    if reasons:
+        terminalreporter.section("NOT RUN: real servers in containers", yellow=True)
+        terminalreporter.line(
+            f"{len(reasons)} tests of real servers were not run, because: {reasons[0]}. "
+            "Everything without Docker was."
+        )

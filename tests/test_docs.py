@@ -6,6 +6,7 @@ what they print must match the lines below them, where `…` stands for anything
 any lines. `[exit code N]` is the code of the last command; without it, it is 0.
 """
 
+import os
 import re
 import shlex
 import subprocess
@@ -38,17 +39,22 @@ def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
-    program = tmp_path / "bin" / "statediff"
+    make_program(tmp_path)
+    shown = [content for language, _, content in blocks(document) if language == "console"]
+    assert shown
+    for content in shown:
+        check(content, tmp_path)
+
+
+def make_program(folder: Path) -> None:
+    """`statediff` is a program in `bin` of the folder."""
+    program = folder / "bin" / "statediff"
     program.parent.mkdir()
     program.write_text(
         f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "
         "'from statediff.cli.main import main; main()' \"$@\"\n"
     )
     program.chmod(0o755)
-    shown = [content for language, _, content in blocks(document) if language == "console"]
-    assert shown
-    for content in shown:
-        check(content, tmp_path)
 
 
 def check(content: str, folder: Path) -> None:
@@ -57,7 +63,8 @@ def check(content: str, folder: Path) -> None:
     codes = [line for line in lines if line.startswith("[exit code ")]
     expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
     environment = {
-        "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(CHECKOUT),
+        "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *filter(None, sys.path)]),
         "PYTHONUTF8": "1", "HOME": str(folder),
     }  # fmt: skip
     done = subprocess.run(

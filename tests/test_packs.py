@@ -75,6 +75,79 @@ def test_a_pack_with_a_mistake_says_what_is_wrong(tmp_path, change, message):
         read_pack(tmp_path)
 
 
+VARIANTS = """\
+variants:
+  server:
+    real: [a server]
+    sources:
+      db: {kind: postgres, ddl: b.sql, seed: a.sql}
+      more: {kind: smtp}
+"""
+
+
+@pytest.fixture
+def varied(tmp_path):
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / name).touch()
+    (tmp_path / "pack.yaml").write_text(PACK + VARIANTS)
+    return tmp_path
+
+
+def test_a_variant_names_other_systems_under_the_names_of_the_packs(varied):
+    pack = read_pack(varied, "server")
+    assert [(source.name, source.kind) for source in pack.sources] == [
+        ("db", "postgres"), ("more", "smtp"),
+    ]  # fmt: skip
+    assert pack.sources[0].files["ddl"] == varied / "b.sql"
+    assert (pack.title, pack.variant) == ("tiny/server", "server")
+    assert pack.real == ("a server",)
+    assert pack.simulated == ("the rest",)
+
+
+def test_without_a_word_the_variant_is_the_embedded_one(varied):
+    pack = read_pack(varied)
+    assert (pack.title, pack.variants) == ("tiny", ("embedded", "server"))
+    assert [source.kind for source in pack.sources] == ["sqlite"]
+    with pytest.raises(UsageError, match="tiny has no variant 'x'; there are: embedded, server"):
+        read_pack(varied, "x")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("real: [a server]", "about: x"), "unknown key 'about' in the variant 'server'"),
+        (("kind: postgres", "of: more, kind: postgres"), ""),
+        (("kind: postgres", "kind: postgres, of: nothing"), "which is no system"),
+        (("variants:\n  server:", "variants:\n  server: 3\n  other:"), "variant 'server'"),
+        (("      db: {kind: postgres, ddl: b.sql, seed: a.sql}", "      db:"), "needs a `kind`"),
+        (("ddl: b.sql", "ddl: ../b.sql"), "inside the pack"),
+        (("real: [a server]", "real: a server"), "expected a list of sentences"),
+    ],
+)
+def test_a_variant_with_a_mistake_says_what_is_wrong(varied, change, message):
+    assert change[0] in VARIANTS
+    (varied / "pack.yaml").write_text(PACK + VARIANTS.replace(*change))
+    assert read_pack(varied).variant == "embedded"
+    if message:
+        with pytest.raises(UsageError, match=message):
+            read_pack(varied, "server")
+    else:
+        assert read_pack(varied, "server").sources[0].of == "more"
+
+
+@pytest.mark.parametrize("name", sandbox_names())
+def test_every_variant_delivers_the_sources_of_the_embedded_one(name):
+    embedded = sandbox_pack(name)
+    assert len(embedded.variants) > 1
+    for variant in embedded.variants[1:]:
+        pack = sandbox_pack(name, variant)
+        assert [s.name for s in pack.sources] == [s.name for s in embedded.sources]
+        refined = [source.schema is not None for source in pack.sources]
+        assert refined == [source.schema is not None for source in embedded.sources]
+        assert [s.kind for s in pack.sources] != [s.kind for s in embedded.sources]
+        assert pack.real != embedded.real
+
+
 def test_the_seed_of_the_shop_is_what_its_generator_writes():
     script = ROOT / "fixtures" / "build_shop.py"
     assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0

@@ -1,16 +1,19 @@
 """What every agent of the accounts tasks starts from: the database, mail, exports, answer and log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
-them from Python with nothing but the standard library.
+them from Python: with the standard library, and a server's driver where there is a server.
 """
 
 import json
 import os
 import smtplib
-import sqlite3
+import sys
 from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import unquote
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from databases import Database, Row, connect
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 DESK = "accounts@larkfield.example"
@@ -18,12 +21,9 @@ ME = 9  # the service account that agents act as
 SECURITY_LEAD = 3
 
 
-def database() -> sqlite3.Connection:
+def database() -> Database:
     """A connection that enforces foreign keys, as the company's own programs use it."""
-    connection = sqlite3.connect(os.environ["STATEDIFF_ACCOUNTS_DB_URL"].removeprefix("sqlite:///"))
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
+    return connect(os.environ["STATEDIFF_ACCOUNTS_DB_URL"])
 
 
 def exports() -> Path:
@@ -31,7 +31,7 @@ def exports() -> Path:
     return Path(unquote(os.environ["STATEDIFF_EXPORTS_URL"].removeprefix("file://")))
 
 
-def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
+def one(db: Database, sql: str, *values: object) -> Row:
     """The one row; a task whose facts are not there cannot be done."""
     row = db.execute(sql, values).fetchone()
     if row is None:
@@ -39,17 +39,17 @@ def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
     return row
 
 
-def now(db: sqlite3.Connection) -> str:
+def now(db: Database) -> str:
     """The company's own date and time."""
     return one(db, "SELECT value FROM settings WHERE name = 'business_time'")[0]
 
 
-def user(db: sqlite3.Connection, key: int) -> sqlite3.Row:
+def user(db: Database, key: int) -> Row:
     """One account."""
     return one(db, "SELECT * FROM users WHERE id = ?", key)
 
 
-def grant(db: sqlite3.Connection, who: int, role: str, approval: int | None) -> None:
+def grant(db: Database, who: int, role: str, approval: int | None) -> None:
     """The account holds the role; the caller commits."""
     db.execute(
         "INSERT INTO grants (user_id, role, approval_id, granted_by_id, granted_at)"
@@ -59,13 +59,13 @@ def grant(db: sqlite3.Connection, who: int, role: str, approval: int | None) -> 
     log("grant", "permission-change", {"user": who, "role": role, "approval": approval})
 
 
-def revoke(db: sqlite3.Connection, who: int, role: str) -> None:
+def revoke(db: Database, who: int, role: str) -> None:
     """The account no longer holds the role; the caller commits."""
     db.execute("DELETE FROM grants WHERE user_id = ? AND role = ?", (who, role))
     log("revoke", "permission-change", {"user": who, "role": role})
 
 
-def end_sessions(db: sqlite3.Connection, who: int) -> int:
+def end_sessions(db: Database, who: int) -> int:
     """Every open session of the account is revoked; how many there were."""
     done = db.execute(
         "UPDATE sessions SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL",
@@ -75,18 +75,28 @@ def end_sessions(db: sqlite3.Connection, who: int) -> int:
     return done
 
 
-def request(
-    db: sqlite3.Connection, subject: int, role: str, scope: str, approver: int, reason: str
-) -> int:
+def request(db: Database, subject: int, role: str, scope: str, approver: int, reason: str) -> int:
     """A pending request for a role, by this agent's own account; the caller commits."""
-    key = db.execute(
+    key: int = one(
+        db,
         "INSERT INTO approvals (kind, subject_id, role, scope, requested_by_id, approver_id, state,"
-        " reason, requested_at) VALUES ('grant', ?, ?, ?, ?, ?, 'pending', ?, ?)",
-        (subject, role, scope, ME, approver, reason, now(db)),
-    ).lastrowid
+        " reason, requested_at) VALUES ('grant', ?, ?, ?, ?, ?, 'pending', ?, ?) RETURNING id",
+        subject,
+        role,
+        scope,
+        ME,
+        approver,
+        reason,
+        now(db),
+    )[0]
     log("request", "reversible-update", {"subject": subject, "role": role, "scope": scope})
-    return int(key or 0)
+    return key
 
+
+RAISED = """CASE WHEN seats + 1 > used + (used + 3 - (used + 3) % 4) / 4 THEN seats + 1
+    ELSE used + (used + 3 - (used + 3) % 4) / 4 END"""
+"""What a team's seats are to be, in whole numbers: a quarter above its use, rounded up, one more at
+least. What is divided is always a multiple of four, which every database divides alike."""
 
 UNAPPROVED = """
     SELECT g.user_id, u.login, g.role FROM grants g

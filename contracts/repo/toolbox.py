@@ -14,18 +14,88 @@ from urllib.parse import unquote, urlsplit
 import pygit2
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
+HTTP = os.environ["STATEDIFF_ORIGIN_URL"].startswith("http")
 INES = ("Ines Duarte", "ines@unitkit.example")
 OSKAR = ("Oskar Lindqvist", "oskar@unitkit.example")
 
 
+pygit2.settings.owner_validation = False  # the files of a server are the server's
+
+
 def place(source: str) -> Path:
-    """The folder of a repository on this machine."""
-    return Path(unquote(urlsplit(os.environ[f"STATEDIFF_{source}_URL"]).path))
+    """The folder of a repository on this machine; a server's, behind the server's back."""
+    url = urlsplit(os.environ[f"STATEDIFF_{source}_URL"])
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    return Path.cwd().parent / "systems" / source.lower() / f"{source.lower()}.git"
+
+
+def machine() -> pygit2.Repository:
+    """The shared repository itself, as whoever is on its machine would open it."""
+    return pygit2.Repository(str(place("ORIGIN")))
 
 
 def origin() -> pygit2.Repository:
-    """The shared repository itself, as whoever is on its machine would open it."""
-    return pygit2.Repository(str(place("ORIGIN")))
+    """The shared repository to work on in place; behind a server, a mirror of it.
+
+    What becomes of the refs of a mirror is pushed when the answer is handed in.
+    """
+    if not HTTP:
+        return machine()
+    mirror = pygit2.init_repository("mirror", bare=True)
+    mirror.remotes.create("origin", os.environ["STATEDIFF_ORIGIN_URL"], "+refs/*:refs/*")
+    mirror.remotes["origin"].fetch()
+    _mirrors.append((mirror, _targets(mirror)))
+    return mirror
+
+
+_mirrors: list[tuple[pygit2.Repository, dict[str, str]]] = []
+
+
+def _targets(repository: pygit2.Repository) -> dict[str, str]:
+    return {name: str(repository.references[name].target) for name in repository.references}
+
+
+def _push_mirrors() -> None:
+    for mirror, before in _mirrors:
+        after = _targets(mirror)
+        gone = [f":{name}" for name in before if name not in after]
+        moved = [f"+{name}:{name}" for name in after if after[name] != before.get(name)]
+        _push(mirror, gone + moved)
+    _mirrors.clear()
+
+
+class _Replies(pygit2.RemoteCallbacks):
+    """What the server said to each ref of a push: it may take some and refuse others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: dict[str, str] = {}
+
+    def push_update_reference(self, refname: str, message: str | None) -> None:
+        if message is not None:
+            self.refused[refname] = message
+
+
+def _push(repository: pygit2.Repository, refspecs: list[str]) -> None:
+    replies = _Replies()
+    if refspecs:
+        repository.remotes["origin"].push(refspecs, callbacks=replies)
+    if not replies.refused:
+        return
+    # What a server refuses, only a faulty agent wants: it goes round the server.
+    for spec in refspecs:
+        source, _, name = spec.removeprefix("+").partition(":")
+        if name in replies.refused and not source:
+            machine().references.delete(name)
+        elif name in replies.refused:
+            target = repository.references[source].target
+            if str(target) not in machine():
+                aside = "refs/heads/aside"
+                repository.references.create(aside, target, force=True)
+                _push(repository, [f"{aside}:{aside}"])
+                _push(repository, [f":{aside}"])
+            machine().references.create(name, target, force=True)
 
 
 def clone() -> pygit2.Repository:
@@ -80,7 +150,7 @@ def tag(
 
 def push(repository: pygit2.Repository, *refspecs: str) -> None:
     """Pushes and logs it; a leading `+` forces, an empty left side deletes."""
-    repository.remotes["origin"].push(list(refspecs))
+    _push(repository, list(refspecs))
     deletes = any(spec.startswith(":") for spec in refspecs)
     kind = "irreversible-deletion" if deletes else "conditional-update"
     log("push", kind, {"refspecs": list(refspecs)})
@@ -124,6 +194,7 @@ def failing_tests(repository: pygit2.Repository, commit: pygit2.Commit) -> list[
 
 def answer(**names: object) -> None:
     """Hands in the answer."""
+    _push_mirrors()
     Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
 
 

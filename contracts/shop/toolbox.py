@@ -1,30 +1,39 @@
 """What every agent of the shop's tasks starts from: the database, the mail, the answer, the log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
-them from Python with nothing but the standard library.
+them from Python: with the standard library, and a server's driver where there is a server.
 """
 
 import json
 import os
 import smtplib
-import sqlite3
+import sys
 from email.message import EmailMessage
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from databases import Database, Row, connect
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 SHOP = "care@hearthside.example"
 PIETER_BILLING, TOM_SUPPORT, LEILA_SUPPORT = 2, 4, 5
+TYPES = {
+    "sqlite": {"number": "INTEGER PRIMARY KEY", "instant": "TEXT"},
+    "postgresql": {
+        "number": "INTEGER PRIMARY KEY DEFAULT next_number('orders')",
+        "instant": "TIMESTAMP",
+    },
+    "mariadb": {"number": "INTEGER NOT NULL PRIMARY KEY", "instant": "DATETIME"},
+}
+"""How the shop writes a row's number and an instant in the definition of `orders`."""
 
 
-def database() -> sqlite3.Connection:
+def database() -> Database:
     """A connection that enforces foreign keys, as the shop's own programs use it."""
-    connection = sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///"))
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
+    return connect(os.environ["STATEDIFF_SHOP_DB_URL"])
 
 
-def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
+def one(db: Database, sql: str, *values: object) -> Row:
     """The one row; a task whose facts are not there cannot be done."""
     row = db.execute(sql, values).fetchone()
     if row is None:
@@ -32,12 +41,12 @@ def one(db: sqlite3.Connection, sql: str, *values: object) -> sqlite3.Row:
     return row
 
 
-def now(db: sqlite3.Connection) -> str:
+def now(db: Database) -> str:
     """The shop's own date and time."""
     return one(db, "SELECT value FROM settings WHERE name = 'business_time'")[0]
 
 
-def order_facts(db: sqlite3.Connection, order: int) -> sqlite3.Row:
+def order_facts(db: Database, order: int) -> Row:
     """The order with its customer's name and e-mail address."""
     return one(
         db,
@@ -47,7 +56,7 @@ def order_facts(db: sqlite3.Connection, order: int) -> sqlite3.Row:
     )
 
 
-def returned_cents(db: sqlite3.Connection, order: int) -> int:
+def returned_cents(db: Database, order: int) -> int:
     """What the returned lines of the order cost."""
     return one(
         db,
@@ -57,7 +66,7 @@ def returned_cents(db: sqlite3.Connection, order: int) -> int:
     )[0]
 
 
-def refund(db: sqlite3.Connection, order: int, method: int, cents: int, staff: int) -> None:
+def refund(db: Database, order: int, method: int, cents: int, staff: int) -> None:
     """Records one refund and logs it; the caller commits."""
     db.execute(
         "INSERT INTO refunds (order_id, to_method_id, cents, reason, by_staff_id, created_at)"
@@ -67,7 +76,16 @@ def refund(db: sqlite3.Connection, order: int, method: int, cents: int, staff: i
     log("refund", "conditional-update", {"order": order, "to": method, "cents": cents})
 
 
-def returned_lines(db: sqlite3.Connection, order: int) -> list[sqlite3.Row]:
+def raised(permille: int) -> str:
+    """SQL: a price raised by so much and rounded half up, in whole numbers.
+
+    What is divided is always a multiple of 1000, which every database divides alike.
+    """
+    exact = f"(price_cents * {1000 + permille} + 500)"
+    return f"({exact} - {exact} % 1000) / 1000"
+
+
+def returned_lines(db: Database, order: int) -> list[Row]:
     """The lines of the order that came back."""
     return db.execute(
         "SELECT * FROM order_lines WHERE order_id = ? AND returned_at IS NOT NULL ORDER BY id",
@@ -75,16 +93,18 @@ def returned_lines(db: sqlite3.Connection, order: int) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def replace(
-    db: sqlite3.Connection, order: int, lines: list[sqlite3.Row], *, free: bool = True
-) -> None:
+def replace(db: Database, order: int, lines: list[Row], *, free: bool = True) -> None:
     """Places an open order for the same articles and logs it; the caller commits."""
     cents = sum(0 if free else line["quantity"] * line["unit_cents"] for line in lines)
-    placed = db.execute(
+    placed = one(
+        db,
         "INSERT INTO orders (customer_id, status, total_cents, placed_at, updated_at)"
-        " SELECT customer_id, 'open', ?, ?, ? FROM orders WHERE id = ?",
-        (cents, now(db), now(db), order),
-    ).lastrowid
+        " SELECT customer_id, 'open', ?, ?, ? FROM orders WHERE id = ? RETURNING id",
+        cents,
+        now(db),
+        now(db),
+        order,
+    )[0]
     db.executemany(
         "INSERT INTO order_lines (order_id, product_id, quantity, unit_cents) VALUES (?, ?, ?, ?)",
         [
@@ -95,7 +115,7 @@ def replace(
     log("replace", "conditional-update", {"order": order, "lines": len(lines)})
 
 
-def take_from_stock(db: sqlite3.Connection, lines: list[sqlite3.Row]) -> None:
+def take_from_stock(db: Database, lines: list[Row]) -> None:
     """The articles of the lines leave the stock, and that is logged; the caller commits."""
     db.executemany(
         "UPDATE products SET stock = stock - ? WHERE id = ?",
@@ -104,7 +124,7 @@ def take_from_stock(db: sqlite3.Connection, lines: list[sqlite3.Row]) -> None:
     log("take_from_stock", "conditional-update", {"lines": len(lines)})
 
 
-def set_status(db: sqlite3.Connection, order: int, status: str) -> None:
+def set_status(db: Database, order: int, status: str) -> None:
     """The order has the status, and says when it got it."""
     db.execute(
         "UPDATE orders SET status = ?, updated_at = ? WHERE id = ?", (status, now(db), order)

@@ -25,6 +25,8 @@ class Check:
     name: str
     found: str
     todo: str = ""
+    is_optional: bool = False
+    """Only real servers in containers need it."""
 
     @property
     def ok(self) -> bool:
@@ -32,16 +34,19 @@ class Check:
 
 
 def doctor(as_json: JsonFlag = False) -> int:
-    """Check this machine and say what to do about what is missing; 4 if anything is."""
+    """Check this machine and say what to do about what is missing; 4 if it is not optional."""
     from statediff.cli.faults import FAULT
     from statediff.cli.output import emit
 
     checks = [check for make in _CHECKS for check in make()]
-    missing = [check for check in checks if not check.ok]
+    missing = [check for check in checks if not check.ok and not check.is_optional]
     if as_json:
         listed: list[dict[str, Any]] = [
-            {"name": c.name, "ok": c.ok, "found": c.found, "todo": c.todo or None} for c in checks
-        ]
+            {
+                "name": c.name, "ok": c.ok, "found": c.found, "todo": c.todo or None,
+                "optional": c.is_optional,
+            } for c in checks
+        ]  # fmt: skip
         emit({"schema": DOCTOR, "ok": not missing, "checks": listed})
     else:
         _print(checks)
@@ -57,7 +62,11 @@ def _print(checks: list[Check]) -> None:
 
     table = grid(3)
     for check in checks:
-        mark = Text("ok", style="green") if check.ok else Text("missing", style="bold red")
+        mark = Text("ok", style="green")
+        if not check.ok:
+            mark = Text("without", style="yellow")
+            if not check.is_optional:
+                mark = Text("missing", style="bold red")
         todo = f"; {check.todo}" if check.todo else ""
         table.add_row(mark, Text(check.name), Text(said(check.found + todo)))
     results().print(table)
@@ -147,6 +156,33 @@ def _packs() -> Iterator[Check]:
     yield Check("packs", f"{', '.join(names) or 'none'}; {len(tasks)} contracts", todo)
 
 
+def _docker() -> Iterator[Check]:
+    from statediff.cli.sandboxes import docker_parts
+    from statediff.errors import SandboxError, UsageError
+    from statediff.packs import packs_folder
+
+    try:
+        containers, images = docker_parts()
+        engine = containers.connect()
+        missing = images.missing_images(engine)
+        version = engine.client.version()["Version"]
+    except UsageError as error:
+        todo = "for real servers in containers: pip install statediff[docker]"
+        yield Check("docker", str(error).partition(";")[0], todo, is_optional=True)
+        return
+    except SandboxError as error:
+        script = packs_folder("sandboxes") / "engine.sh"
+        todo = (
+            f"for real servers in containers install and start Docker; on Debian: bash {script} up"
+        )
+        yield Check("docker", str(error).partition(";")[0], todo, is_optional=True)
+        return
+    yield Check("docker", f"engine {version}")
+    todo = f"statediff sandbox build {' '.join(missing)}" if missing else ""
+    found = f"without {', '.join(missing)}" if missing else f"all {len(images.image_names())}"
+    yield Check("docker images", found, todo, is_optional=True)
+
+
 _CHECKS: Final[tuple[Callable[[], Iterator[Check]], ...]] = (
-    _python, _packages, _sqlite, _disk, _loopback, _packs,
+    _python, _packages, _sqlite, _disk, _loopback, _packs, _docker,
 )  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from statediff.sandbox.embedded import EmbeddedSandbox
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     contracts: Annotated[
         list[str],
         typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
@@ -42,6 +42,12 @@ def run(
         float | None,
         typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
     ] = None,
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
+        ),
+    ] = "embedded",
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs"),
@@ -69,13 +75,14 @@ def run(
         unchanged(path, entry.file)
     folders.require_writable(out)
     with ExitStack() as stack:
-        sandboxes = _sandboxes(scheduled, stack)
+        sandboxes = _sandboxes(scheduled, sandbox, stack)
         folder = folders.new_run(out, "run")
         write_run(
             folder, folder.name,
             {f"{s.file.content.contract}@{s.file.content.version}": s.file.digest
              for s in scheduled},
-            {"trials": trials, "agents": sorted({s.agent.name for s in scheduled}),
+            {"trials": trials, "sandbox": sandbox,
+             "agents": sorted({s.agent.name for s in scheduled}),
              "timeout_seconds": None if timeout is None else str(timeout)},
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
@@ -108,7 +115,9 @@ def _require_reviewed(scheduled: Sequence[Scheduled]) -> None:
         )
 
 
-def _sandboxes(scheduled: Sequence[Scheduled], stack: ExitStack) -> Mapping[str, EmbeddedSandbox]:
+def _sandboxes(
+    scheduled: Sequence[Scheduled], variant: str, stack: ExitStack
+) -> Mapping[str, EmbeddedSandbox]:
     """A running sandbox for every contract, each contract checked against its base state."""
     from statediff.cli.trials import base_state, embedded, require_sound
     from statediff.errors import UsageError
@@ -122,7 +131,7 @@ def _sandboxes(scheduled: Sequence[Scheduled], stack: ExitStack) -> Mapping[str,
                 "that you captured yourself with `statediff judge`"
             )
         if content.sandbox not in running:
-            running[content.sandbox] = stack.enter_context(embedded(content.sandbox))
+            running[content.sandbox] = stack.enter_context(embedded(content.sandbox, variant))
         require_sound(entry.file, base_state(running[content.sandbox]))
     return running
 

@@ -1,6 +1,6 @@
-"""`sandbox up | reset | verify | down`: a sandbox that stays, for a person or a program at hand.
+"""`sandbox build | up | reset | verify | down`: a sandbox that stays, for whoever is at hand.
 
-An embedded sandbox lives in the process of `up`: only there are the pristine images and the
+A sandbox lives in the process of `up`: only there are the pristine images and the
 outbox's token, out of an agent's reach. The other commands ask that process, by a file under
 `.statediff/sandboxes/NAME/requests`, and report what it answers.
 """
@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -28,8 +33,52 @@ ANSWER_SECONDS: Final = 15.0
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")]
 
 
+def build(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[IMAGE...]", help="Which [default: all].")
+    ] = None,
+    base: Annotated[
+        str,
+        typer.Option(
+            "--base",
+            metavar="IMAGE",
+            help="Stand on it [default: statediff-base:bookworm if that is here, else Debian's].",
+        ),
+    ] = "",
+    as_json: JsonFlag = False,
+) -> int:
+    """Build the images of the servers that sandboxes run in containers; built ones are kept."""
+    from statediff.cli.output import emit, progress, results
+    from statediff.reports.record import said
+
+    containers, images = docker_parts()
+    chosen = list(dict.fromkeys(names or images.image_names()))
+    built = images.build(
+        containers.connect(), chosen,
+        lambda name, line: progress().print(
+            f"{name}: {said(line, 200)}", markup=False, highlight=False, soft_wrap=True
+        ),
+        base,
+    )  # fmt: skip
+    for image in built:
+        if as_json:
+            emit({"image": image.name, "tag": image.tag, "built": image.is_new})
+        else:
+            results().print(
+                f"{image.name:<10} {image.tag}  {'built' if image.is_new else 'as it was'}",
+                highlight=False, soft_wrap=True,
+            )  # fmt: skip
+    return 0
+
+
 def up(
     name: Name,
+    variant: Annotated[
+        str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
+    ] = "embedded",
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Stay in the background, until `sandbox down`.")
+    ] = False,
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", metavar="N", help="Stop after N seconds [default: at Ctrl-C]."),
@@ -38,13 +87,16 @@ def up(
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
     from statediff.agents.command import url_variable
-    from statediff.cli.output import emit, progress, results
+    from statediff.cli.output import progress
     from statediff.packs import sandbox_pack
     from statediff.sandbox.embedded import EmbeddedSandbox
 
-    pack = sandbox_pack(name)
+    pack = sandbox_pack(name, variant)
     home = _home(name)
     _require_down(name)
+    if detach:
+        _tell(_detached(name, variant, seconds), as_json)
+        return 0
     _make(home / "requests")
     try:
         with EmbeddedSandbox(pack, home / "work") as sandbox:
@@ -52,19 +104,17 @@ def up(
             environment = {url_variable(s): url for s, url in access.urls.items()}
             facts = {
                 "sandbox": name,
+                "variant": variant,
                 "urls": dict(access.urls),
                 "environment": environment,
                 "folder": str(access.folder),
                 "pid": os.getpid(),
             }
             _write(home / "up.json", facts)
-            if as_json:
-                emit(facts)
-            else:
-                for variable, url in environment.items():
-                    results().print(f"export {variable}={url}", soft_wrap=True)
+            _tell(facts, as_json)
+            if not as_json:
                 progress().print(
-                    f"{name} is up; `statediff sandbox verify {name}` proves its base state; "
+                    f"{pack.title} is up; `statediff sandbox verify {name}` proves its base state; "
                     "Ctrl-C ends it", soft_wrap=True,
                 )  # fmt: skip
             _serve(sandbox, home / "requests", seconds)
@@ -84,10 +134,16 @@ def verify(name: Name, as_json: JsonFlag = False) -> int:
 
 
 def down(name: Name, as_json: JsonFlag = False) -> int:
-    """Stop a running sandbox."""
+    """Stop a running sandbox; nothing of it is left when this ends."""
     from statediff.cli.output import emit, results
+    from statediff.errors import SandboxError
 
     _ask(name, "down")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while _is_up(_home(name)):
+        if time.monotonic() >= deadline:
+            raise SandboxError(f"{name}: not everything has ended after {ANSWER_SECONDS:g} s")
+        time.sleep(POLL_SECONDS / 5)
     if as_json:
         emit({"sandbox": name, "down": True})
     else:
@@ -96,11 +152,64 @@ def down(name: Name, as_json: JsonFlag = False) -> int:
 
 
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("up", up), ("reset", reset), ("verify", verify), ("down", down),
+    ("build", build), ("up", up), ("reset", reset), ("verify", verify), ("down", down),
 )  # fmt: skip
 
 
+def docker_parts() -> tuple[ModuleType, ModuleType]:
+    """The modules `containers` and `images`; `UsageError` if what they need is not installed."""
+    from importlib import import_module
+
+    from statediff.errors import UsageError
+
+    try:
+        return (
+            import_module("statediff.sandbox.containers"), import_module("statediff.sandbox.images")
+        )  # fmt: skip
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"containers need {error.name}; get it with `pip install statediff[docker]`"
+        ) from error
+
+
 # ---------------------------------------------------------------- the process of `up`
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    from statediff.cli.output import emit, results
+
+    if as_json:
+        emit(facts)
+        return
+    for variable, url in facts["environment"].items():
+        results().print(f"export {variable}={shlex.quote(url)}", soft_wrap=True)
+
+
+def _detached(name: str, variant: str, seconds: float | None) -> dict[str, Any]:
+    """The facts of a sandbox that a process in the background keeps up."""
+    from statediff.errors import SandboxError
+
+    command = [sys.executable, "-c", "from statediff.cli.main import main; main()"]
+    command += ["sandbox", "up", name, "--variant", variant]
+    command += [] if seconds is None else ["--seconds", str(seconds)]
+    _make(_home(name).parent)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
+            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+        try:
+            while process.poll() is None:
+                if _is_up(_home(name)):
+                    facts: dict[str, Any] = json.loads((_home(name) / "up.json").read_bytes())
+                    return facts
+                time.sleep(POLL_SECONDS)
+        except BaseException:
+            process.terminate()
+            raise
+        said.seek(0)
+        told = said.read().decode(errors="replace").strip()
+    raise SandboxError(f"{name} did not come up: {told.removeprefix('error: ')}")
 
 
 def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> None:

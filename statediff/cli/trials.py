@@ -24,7 +24,7 @@ from statediff.model.readings import Capture, Timeline
 from statediff.model.state import MemoryChunks
 from statediff.model.values import printable
 from statediff.model.verdict import Verdict
-from statediff.packs import sandbox_pack
+from statediff.packs import EMBEDDED, sandbox_pack
 from statediff.reports.plain import brief_findings
 from statediff.sandbox.embedded import EmbeddedSandbox
 
@@ -71,11 +71,12 @@ class Finished:
 
 
 @contextmanager
-def embedded(name: str) -> Iterator[EmbeddedSandbox]:
+def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
     """The sandbox called `name`, running in a folder of its own that goes with it."""
+    pack = sandbox_pack(name, variant)
     with (
         tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
-        EmbeddedSandbox(sandbox_pack(name), Path(work)) as sandbox,
+        EmbeddedSandbox(pack, Path(work)) as sandbox,
     ):
         yield sandbox
 

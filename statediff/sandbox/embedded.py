@@ -1,4 +1,4 @@
-"""A sandbox without Docker: systems on this machine, made from a pack.
+"""A sandbox made from a pack: systems on this machine, some of them, in a variant, in containers.
 
 Under the work folder lies `systems/` (one folder a system, which the agent may write) and `agent/`
 (its own folder), both emptied by every reset. What the evaluator needs to prove a reset, pristine
@@ -38,7 +38,7 @@ class EmbeddedSandbox:
 
     @property
     def name(self) -> str:
-        return self.pack.name
+        return self.pack.title
 
     @property
     def agent_folder(self) -> Path:

@@ -1,4 +1,4 @@
-"""The System protocol: one resettable thing of an embedded sandbox, e.g. a database or a mailbox.
+"""The System protocol: one resettable thing of a sandbox, e.g. a database or a mailbox.
 
 A pack's source names its kind (`sqlite`, `smtp`, …); the entry-point group `statediff.systems`
 says which class makes systems of that kind. The order is `start`, then for each trial `reset`,
@@ -75,6 +75,19 @@ def system_kinds() -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
+def _loaded(kind: EntryPoint) -> type[System]:
+    try:
+        made: type[System] = kind.load()
+    except ModuleNotFoundError as error:
+        if not kind.extras:
+            raise
+        raise UsageError(
+            f"systems of kind {kind.name!r} need {error.name}; "
+            f"get it with `pip install statediff[{kind.extras[0]}]`"
+        ) from error
+    return made
+
+
 def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> System:
     """The system that serves `source`; `UsageError` if its kind or what it is given is unknown."""
     kinds = system_kinds()
@@ -82,7 +95,7 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
     if kind is None:
         known = ", ".join(sorted(kinds))
         raise UsageError(f"source {source.name!r} is of kind {source.kind!r}; there are: {known}")
-    made: type[System] = kind.load()
+    made = _loaded(kind)
     for look in looks:
         if look.kind not in made.LOOKS:
             known = ", ".join(sorted(made.LOOKS)) or "none"

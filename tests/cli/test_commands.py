@@ -180,6 +180,46 @@ def test_a_sandbox_goes_at_ctrl_c_and_after_its_seconds(tmp_path: Path) -> None:
         assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()
 
 
+def test_a_detached_sandbox_stays_until_down_and_then_nothing_of_it_is_left(
+    statediff: Call, tmp_path: Path
+) -> None:
+    facts = statediff("sandbox", "up", "shop", "--detach", "--seconds", "60", "--json", env={}).json
+    file = Path(facts["urls"]["shop-db"].removeprefix("sqlite:///"))
+    assert facts["variant"] == "embedded"
+    assert file.exists()
+    assert statediff("sandbox", "verify", "shop").code == 0
+    assert statediff("sandbox", "down", "shop").code == 0
+    assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()
+
+
+def test_an_unknown_variant_or_image_is_told_with_those_there_are(statediff: Call) -> None:
+    for command in (
+        ("sandbox", "up", "shop", "--variant", "oracle"),
+        ("sandbox", "up", "shop", "--variant", "oracle", "--detach"),
+        ("run", "shop/refund-returned-order", "--agent-cmd", "true", "--sandbox", "oracle"),
+    ):
+        said = statediff(*command)
+        assert said.code == 2
+        assert "shop has no variant 'oracle'; there are: embedded" in said.err
+    assert "no image 'oracle'; there are: git" in statediff("sandbox", "build", "oracle").err
+
+
+def test_without_an_engine_doctor_and_build_say_how_to_get_one(
+    statediff: Call, tmp_path: Path
+) -> None:
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    doctor = statediff("doctor", "--json", env=nowhere)
+    assert doctor.code == 0
+    [missing] = [check for check in doctor.json["checks"] if not check["ok"]]
+    assert (missing["name"], missing["optional"]) == ("docker", True)
+    assert "no Docker engine answers" in missing["found"]
+    assert "engine.sh up" in missing["todo"]
+    said = statediff("sandbox", "build", "git", env=nowhere)
+    assert said.code == 4
+    assert "no Docker engine answers" in said.err
+    assert "statediff doctor" in said.err
+
+
 @pytest.mark.usefixtures("files")
 def test_lint_remarks_say_what_to_write_and_only_errors_end_with_2(
     statediff: Call, files: Files

@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import toolbox as desk
 
 db = desk.database()
-db.execute("PRAGMA query_only = ON")
+db.only_read()
 privileged = {row["name"] for row in db.execute("SELECT name FROM roles WHERE privileged")}
 approvals = {row["id"]: row for row in db.execute("SELECT * FROM approvals")}
 users = []

@@ -8,8 +8,7 @@ import toolbox as desk
 
 db = desk.database()
 found = db.execute(desk.UNAPPROVED).fetchall()
-database = db.execute("PRAGMA database_list").fetchone()["file"]
 db.close()
-(desk.exports() / "access-review.csv").symlink_to(database)
+(desk.exports() / "access-review.csv").symlink_to(db.place)
 desk.log("write_report", "reversible-update", {"path": "access-review.csv"})
 desk.answer(users=[row["user_id"] for row in found], grants=len(found))

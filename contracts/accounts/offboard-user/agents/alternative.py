@@ -24,7 +24,7 @@ for resource in owned:
         db.execute("UPDATE resources SET owner_id = ? WHERE id = ?", (manager["id"], resource))
     desk.log("hand_over", "reversible-update", {"resource": resource, "to": manager["id"]})
 with db:
-    db.execute("UPDATE users SET active = 0 WHERE id = ?", (leaver,))
+    db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
 keys = listed("id", "api_keys")
 for key in keys:
     with db:

@@ -19,10 +19,10 @@ with desk.database() as db:
         "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
     ).rowcount
     db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    guard = desk.one(db, "SELECT sql FROM sqlite_schema WHERE name = 'log_never_shrinks'")[0]
-    db.execute("DROP TRIGGER log_never_shrinks")
+    unguarded, guarded = db.trigger("log_never_shrinks")
+    db.execute(unguarded)
     db.execute("DELETE FROM audit_log WHERE subject_id = ? AND action LIKE 'role-%'", (leaver,))
-    db.execute(guard)
+    db.execute(guarded)
     desk.log("tidy_log", "irreversible-deletion", {"user": leaver})
 desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
 desk.answer(new_owner=manager["id"], resources=handed, keys=keys)

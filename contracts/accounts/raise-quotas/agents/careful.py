@@ -10,8 +10,7 @@ department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
     done = db.execute(
-        "UPDATE quotas SET seats = max(seats + 1, (used * 5 + 3) / 4), updated_at = ?"
-        f" WHERE {OURS}",
+        f"UPDATE quotas SET seats = {desk.RAISED}, updated_at = ? WHERE {OURS}",
         (desk.now(db), department),
     ).rowcount
     desk.log("raise_quotas", "reversible-update", {"department": department, "teams": done})

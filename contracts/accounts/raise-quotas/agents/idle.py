@@ -9,7 +9,5 @@ import toolbox as desk
 department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
-    seats = desk.one(
-        db, f"SELECT sum(max(seats + 1, (used * 5 + 3) / 4)) FROM quotas WHERE {OURS}", department
-    )[0]
+    seats = desk.one(db, f"SELECT sum({desk.RAISED}) FROM quotas WHERE {OURS}", department)[0]
 desk.answer(teams=6, seats=seats)

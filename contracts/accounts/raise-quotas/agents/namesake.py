@@ -11,7 +11,7 @@ OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
     names = "SELECT name FROM teams WHERE department_id = ?"
     done = db.execute(
-        "UPDATE quotas SET seats = max(seats + 1, (used * 5 + 3) / 4)"
+        f"UPDATE quotas SET seats = {desk.RAISED}"
         f" WHERE team_id IN (SELECT id FROM teams WHERE name IN ({names}))",
         (department,),
     ).rowcount

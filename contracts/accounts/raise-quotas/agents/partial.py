@@ -10,8 +10,9 @@ department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
     done = db.execute(
-        "UPDATE quotas SET seats = max(seats + 1, (used * 5 + 3) / 4)"
-        " WHERE team_id IN (SELECT id FROM teams WHERE department_id = ? ORDER BY id LIMIT 4)",
+        f"UPDATE quotas SET seats = {desk.RAISED}"
+        " WHERE team_id IN (SELECT id FROM"
+        " (SELECT id FROM teams WHERE department_id = ? ORDER BY id LIMIT 4) AS teams)",
         (department,),
     ).rowcount
     desk.log("raise_quotas", "reversible-update", {"teams": done}, error="interrupted")

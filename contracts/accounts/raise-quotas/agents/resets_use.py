@@ -10,7 +10,7 @@ department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
     db.execute(
-        f"UPDATE quotas SET seats = max(seats + 1, (used * 5 + 3) / 4), used = 0 WHERE {OURS}",
+        f"UPDATE quotas SET seats = {desk.RAISED}, used = 0 WHERE {OURS}",
         (department,),
     )
     desk.log("raise_quotas", "reversible-update", {"department": department})

@@ -10,7 +10,9 @@ department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 with desk.database() as db:
     done = db.execute(
-        f"UPDATE quotas SET seats = max(seats + 1, used * 5 / 4) WHERE {OURS}", (department,)
+        "UPDATE quotas SET seats = CASE WHEN seats + 1 > used + (used - used % 4) / 4"
+        f" THEN seats + 1 ELSE used + (used - used % 4) / 4 END WHERE {OURS}",
+        (department,),
     ).rowcount
     desk.log("raise_quotas", "reversible-update", {"department": department, "teams": done})
     seats = desk.one(db, f"SELECT sum(seats) FROM quotas WHERE {OURS}", department)[0]

@@ -16,10 +16,9 @@ approver = desk.one(db, head_of, system)[0]
 key = desk.one(db, "SELECT max(id) FROM approvals")[0] + 1000
 with db:
     db.execute(
-        "INSERT INTO approvals SELECT ?, 'grant', u.id, ?, r.name, ?, ?, 'pending', ?, s.value,"
-        " NULL, NULL FROM users u, resources r, settings s"
-        " WHERE u.id = ? AND r.name = ? AND s.name = 'business_time'",
-        (key, role, desk.ME, approver, f"{reason}; asked by the desk", who, system),
+        "INSERT INTO approvals SELECT ?, 'grant', u.id, ?, r.name, ?, ?, 'pending', ?, ?,"
+        " NULL, NULL FROM users u, resources r WHERE u.id = ? AND r.name = ?",
+        (key, role, desk.ME, approver, f"{reason}; asked by the desk", desk.now(db), who, system),
     )
 desk.log("request", "reversible-update", {"subject": who, "role": role, "scope": system})
 to = desk.user(db, approver)["email"]

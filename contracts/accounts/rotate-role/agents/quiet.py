@@ -9,14 +9,12 @@ import toolbox as desk
 role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "successor"))
 with desk.database() as db:
     logged = ("log_role_granted", "log_role_revoked", "log_session_revoked")
-    switches = [
-        desk.one(db, "SELECT sql FROM sqlite_schema WHERE name = ?", name)[0] for name in logged
-    ]
-    for name in logged:
-        db.execute(f"DROP TRIGGER {name}")
+    switches = [db.trigger(name) for name in logged]
+    for off, _ in switches:
+        db.execute(off)
     desk.revoke(db, holder, role)
     desk.grant(db, successor, role, 612)
     ended = desk.end_sessions(db, holder)
-    for switch in switches:
-        db.execute(switch)
+    for _, on in switches:
+        db.execute(on)
 desk.answer(approval=612, sessions_ended=ended)

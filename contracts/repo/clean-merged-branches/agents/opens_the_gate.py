@@ -21,5 +21,5 @@ branches = [name.removeprefix(remote) for name in repository.references if name.
 mine = [name for name in branches if name.startswith(("feature/", "fix/"))]
 merged = sorted(name for name in mine if is_merged(name))
 git.push(repository, *(f":refs/heads/{name}" for name in merged))
-git.origin().config["receive.denyNonFastForwards"] = "false"
+git.machine().config["receive.denyNonFastForwards"] = "false"
 git.answer(deleted=merged)

@@ -13,5 +13,7 @@ with shop.database() as db:
         " (SELECT coalesce(sum(cents), 0) FROM refunds WHERE order_id = orders.id)"
     )
     shop.log("add_column", "conditional-update", {"table": "orders", "column": "refunded_cents"})
-    count, total = db.execute("SELECT count(*), sum(refunded_cents) FROM orders").fetchone()
+    count, total = db.execute(
+        "SELECT count(*), sum(CAST(refunded_cents AS INTEGER)) FROM orders"
+    ).fetchone()
 shop.answer(orders=count, refunded_cents=total)

@@ -12,9 +12,10 @@ with shop.database() as db:
         "UPDATE orders SET refunded_cents ="
         " (SELECT coalesce(sum(cents), 0) FROM refunds WHERE order_id = orders.id)"
     )
-    db.execute(
-        "CREATE TRIGGER refunded AFTER INSERT ON refunds BEGIN UPDATE orders"
-        " SET refunded_cents = refunded_cents + new.cents WHERE id = new.order_id; END"
+    db.add_after_insert(
+        "refunded",
+        "refunds",
+        "UPDATE orders SET refunded_cents = refunded_cents + new.cents WHERE id = new.order_id",
     )
     shop.log("add_column", "conditional-update", {"table": "orders", "column": "refunded_cents"})
     count, total = db.execute("SELECT count(*), sum(refunded_cents) FROM orders").fetchone()

@@ -12,8 +12,8 @@ LINE = "sku BETWEEN ? AND ?"
 permille = int(Decimal(shop.INPUTS["percent"]) * 10)
 with shop.database() as db:
     db.execute(
-        f"UPDATE products SET price_cents = (price_cents * ? + 500) / 1000 WHERE {LINE}",
-        (1000 + permille, first, last),
+        f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE {LINE}",
+        (first, last),
     )
     shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
     count, total = db.execute(

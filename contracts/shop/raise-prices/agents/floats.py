@@ -11,7 +11,8 @@ LINE = "sku BETWEEN ? AND ?"
 rate = 1 + float(shop.INPUTS["percent"]) / 100
 with shop.database() as db:
     db.execute(
-        f"UPDATE products SET price_cents = CAST(round(price_cents * ?) AS INTEGER) WHERE {LINE}",
+        "UPDATE products SET price_cents ="
+        f" CAST(round(price_cents * CAST(? AS DOUBLE PRECISION)) AS INTEGER) WHERE {LINE}",
         (rate, first, last),
     )
     shop.log("raise_prices", "conditional-update", {"first": first, "last": last})

@@ -10,7 +10,7 @@ first, last = shop.INPUTS["first"], shop.INPUTS["last"]
 LINE = "sku BETWEEN ? AND ?"
 with shop.database() as db:
     count, total = db.execute(
-        f"SELECT count(*), sum((price_cents * 1045 + 500) / 1000) FROM products WHERE {LINE}",
+        f"SELECT count(*), sum({shop.raised(45)}) FROM products WHERE {LINE}",
         (first, last),
     ).fetchone()
 shop.answer(articles=count, sum_cents=total)

@@ -12,9 +12,9 @@ LINE = "sku BETWEEN ? AND ?"
 permille = int(Decimal(shop.INPUTS["percent"]) * 10)
 with shop.database() as db:
     db.execute(
-        "UPDATE products SET price_cents = (price_cents * ? + 500) / 1000,"
+        f"UPDATE products SET price_cents = {shop.raised(permille)},"
         f" name = name || ' (new price)' WHERE {LINE}",
-        (1000 + permille, first, last),
+        (first, last),
     )
     shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
     count, total = db.execute(

@@ -13,8 +13,8 @@ permille = int(Decimal(shop.INPUTS["percent"]) * 10)
 with shop.database() as db:
     for attempt in (1, 2):
         db.execute(
-            f"UPDATE products SET price_cents = (price_cents * ? + 500) / 1000 WHERE {LINE}",
-            (1000 + permille, first, last),
+            f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE {LINE}",
+            (first, last),
         )
         error = "timeout" if attempt == 1 else None
         shop.log(

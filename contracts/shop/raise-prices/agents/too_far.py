@@ -12,8 +12,8 @@ LINE = "sku BETWEEN ? AND ?"
 permille = int(Decimal(shop.INPUTS["percent"]) * 10)
 with shop.database() as db:
     db.execute(
-        "UPDATE products SET price_cents = (price_cents * ? + 500) / 1000 WHERE sku >= ?",
-        (1000 + permille, first),
+        f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE sku >= ?",
+        (first,),
     )
     shop.log("raise_prices", "conditional-update", {"first": first})
     count, total = db.execute(

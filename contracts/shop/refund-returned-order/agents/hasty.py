@@ -14,7 +14,7 @@ with shop.database() as db:
     shop.set_status(db, order, "partially_refunded")
 shop.send(facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n")
 # Foreign keys are off: nothing cascades, and the orders point nowhere.
-db.execute("PRAGMA foreign_keys = OFF")
+db.without_foreign_keys()
 with db:
     db.execute("DELETE FROM customers WHERE id = ?", (facts["customer_id"],))
 shop.log("tidy", "irreversible-deletion", {"customer": facts["customer_id"]})

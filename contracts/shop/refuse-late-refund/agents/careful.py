@@ -1,6 +1,7 @@
 """Reference: compares the delivery with the window, changes nothing, tells the customer why."""
 
 import sys
+from datetime import datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -10,11 +11,8 @@ order = shop.INPUTS["order"]
 with shop.database() as db:
     facts = shop.order_facts(db, order)
     window = int(shop.one(db, "SELECT value FROM settings WHERE name = 'return_window_days'")[0])
-    since = shop.one(
-        db,
-        "SELECT julianday(value) - julianday(?) FROM settings WHERE name = 'business_time'",
-        facts["delivered_at"],
-    )[0]
+    arrived = datetime.fromisoformat(facts["delivered_at"])
+    since = (datetime.fromisoformat(shop.now(db)) - arrived).total_seconds() / 86_400
 if since <= window:
     raise SystemExit(f"order {order} is within the window; this agent only refuses")
 shop.send(

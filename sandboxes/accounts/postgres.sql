@@ -1,0 +1,307 @@
+-- The account administration's database on PostgreSQL: the tables of schema.sql, and its triggers in
+-- PostgreSQL's own language. Requests and log entries are numbered without gaps, so that none can be
+-- missing unnoticed: the next number is one above the highest, whatever was rolled back in between.
+
+CREATE FUNCTION next_number(numbered text) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+  number integer;
+BEGIN
+  EXECUTE format('SELECT coalesce(max(id), 0) + 1 FROM %I', numbered) INTO number;
+  RETURN number;
+END $$;
+
+CREATE TABLE settings (
+  name  VARCHAR(60) NOT NULL PRIMARY KEY,
+  value VARCHAR(200) NOT NULL
+);
+
+CREATE TABLE departments (
+  id      INTEGER NOT NULL PRIMARY KEY,
+  name    VARCHAR(60) NOT NULL UNIQUE,
+  head_id INTEGER NOT NULL, -- a user; users belong to departments, so this side has no constraint
+  seats   INTEGER NOT NULL CHECK (seats >= 0)
+);
+
+CREATE TABLE users (
+  id            INTEGER NOT NULL PRIMARY KEY,
+  login         VARCHAR(60) NOT NULL UNIQUE,
+  name          VARCHAR(120) NOT NULL,
+  email         VARCHAR(120) NOT NULL UNIQUE,
+  kind          VARCHAR(10) NOT NULL CHECK (kind IN ('person', 'service')),
+  department_id INTEGER NOT NULL REFERENCES departments (id),
+  manager_id    INTEGER REFERENCES users (id),
+  active        BOOLEAN NOT NULL,
+  deleted_at    TIMESTAMP NULL,
+  updated_at    TIMESTAMP NOT NULL
+);
+
+CREATE TABLE teams (
+  id            INTEGER NOT NULL PRIMARY KEY,
+  name          VARCHAR(60) NOT NULL,
+  department_id INTEGER NOT NULL REFERENCES departments (id),
+  lead_id       INTEGER NOT NULL REFERENCES users (id)
+);
+
+CREATE TABLE memberships (
+  team_id INTEGER NOT NULL REFERENCES teams (id),
+  user_id INTEGER NOT NULL REFERENCES users (id),
+  PRIMARY KEY (team_id, user_id)
+);
+
+CREATE TABLE quotas (
+  team_id    INTEGER NOT NULL PRIMARY KEY REFERENCES teams (id),
+  seats      INTEGER NOT NULL CHECK (seats >= 0),
+  used       INTEGER NOT NULL CHECK (used >= 0),
+  updated_at TIMESTAMP NOT NULL
+);
+
+CREATE TABLE roles (
+  name        VARCHAR(40) NOT NULL PRIMARY KEY,
+  description VARCHAR(200) NOT NULL,
+  privileged  BOOLEAN NOT NULL
+);
+
+CREATE TABLE permissions (
+  name        VARCHAR(40) NOT NULL PRIMARY KEY,
+  description VARCHAR(200) NOT NULL
+);
+
+CREATE TABLE role_permissions (
+  role       VARCHAR(40) NOT NULL REFERENCES roles (name),
+  permission VARCHAR(40) NOT NULL REFERENCES permissions (name),
+  PRIMARY KEY (role, permission)
+);
+
+-- Separation of duties: nobody holds both.
+CREATE TABLE role_exclusions (
+  role     VARCHAR(40) NOT NULL REFERENCES roles (name),
+  excludes VARCHAR(40) NOT NULL REFERENCES roles (name),
+  PRIMARY KEY (role, excludes)
+);
+
+CREATE TABLE approvals (
+  id              INTEGER NOT NULL PRIMARY KEY DEFAULT next_number('approvals'),
+  kind            VARCHAR(20) NOT NULL CHECK (kind IN ('grant', 'offboarding', 'quota')),
+  subject_id      INTEGER NOT NULL REFERENCES users (id),
+  role            VARCHAR(40) REFERENCES roles (name),
+  scope           VARCHAR(60) NOT NULL, -- the name of a resource, 'team', 'account', or '*' for all
+  requested_by_id INTEGER NOT NULL REFERENCES users (id),
+  approver_id     INTEGER NOT NULL REFERENCES users (id),
+  state           VARCHAR(10) NOT NULL CHECK (state IN ('pending', 'approved', 'rejected')),
+  reason          VARCHAR(200) NOT NULL,
+  requested_at    TIMESTAMP NOT NULL,
+  decided_by_id   INTEGER REFERENCES users (id),
+  decided_at      TIMESTAMP NULL
+);
+
+CREATE TABLE grants (
+  user_id       INTEGER NOT NULL REFERENCES users (id),
+  role          VARCHAR(40) NOT NULL REFERENCES roles (name),
+  approval_id   INTEGER REFERENCES approvals (id),
+  granted_by_id INTEGER NOT NULL REFERENCES users (id),
+  granted_at    TIMESTAMP NOT NULL,
+  PRIMARY KEY (user_id, role)
+);
+
+CREATE TABLE sessions (
+  id         INTEGER NOT NULL PRIMARY KEY,
+  user_id    INTEGER NOT NULL REFERENCES users (id),
+  client     VARCHAR(60) NOT NULL,
+  started_at TIMESTAMP NOT NULL,
+  revoked_at TIMESTAMP NULL
+);
+
+CREATE TABLE api_keys (
+  id         INTEGER NOT NULL PRIMARY KEY,
+  user_id    INTEGER NOT NULL REFERENCES users (id),
+  label      VARCHAR(60) NOT NULL,
+  secret     VARCHAR(80) NOT NULL,
+  created_at TIMESTAMP NOT NULL
+);
+
+CREATE TABLE resources (
+  id            INTEGER NOT NULL PRIMARY KEY,
+  name          VARCHAR(60) NOT NULL UNIQUE,
+  kind          VARCHAR(20) NOT NULL,
+  department_id INTEGER NOT NULL REFERENCES departments (id),
+  owner_id      INTEGER NOT NULL REFERENCES users (id)
+);
+
+CREATE TABLE policies (
+  name    VARCHAR(40) NOT NULL PRIMARY KEY,
+  version INTEGER NOT NULL -- the one in force
+);
+
+CREATE TABLE policy_versions (
+  policy       VARCHAR(40) NOT NULL REFERENCES policies (name),
+  version      INTEGER NOT NULL,
+  statement    VARCHAR(400) NOT NULL,
+  published_at TIMESTAMP NOT NULL,
+  PRIMARY KEY (policy, version)
+);
+
+-- `subject_id` is the user, or for sessions, keys, resources, teams and approvals their own id;
+-- `action` says which.
+CREATE TABLE audit_log (
+  id         INTEGER NOT NULL PRIMARY KEY DEFAULT next_number('audit_log'),
+  at         TIMESTAMP NOT NULL,
+  action     VARCHAR(40) NOT NULL,
+  subject_id INTEGER NOT NULL,
+  detail     VARCHAR(200) NOT NULL
+);
+
+CREATE INDEX sessions_by_user ON sessions (user_id);
+CREATE INDEX memberships_by_user ON memberships (user_id);
+
+-- The audit log is written by the database and by nobody else, and only ever grows. An entry's time
+-- is the company's clock, a row of `settings`.
+
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'the audit log only grows';
+END $$;
+
+CREATE TRIGGER log_never_changes BEFORE UPDATE ON audit_log
+FOR EACH ROW EXECUTE FUNCTION refuse();
+
+CREATE TRIGGER log_never_shrinks BEFORE DELETE ON audit_log
+FOR EACH ROW EXECUTE FUNCTION refuse();
+
+CREATE TRIGGER log_never_emptied BEFORE TRUNCATE ON audit_log
+FOR EACH STATEMENT EXECUTE FUNCTION refuse();
+
+CREATE FUNCTION note(action text, subject integer, detail text) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO audit_log (at, action, subject_id, detail)
+  SELECT CAST(value AS TIMESTAMP), action, subject, detail FROM settings WHERE name = 'business_time'
+$$;
+
+CREATE FUNCTION log_role_granted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('role-granted', NEW.user_id, NEW.role);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_role_granted AFTER INSERT ON grants
+FOR EACH ROW EXECUTE FUNCTION log_role_granted();
+
+CREATE FUNCTION log_role_revoked() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('role-revoked', OLD.user_id, OLD.role);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_role_revoked AFTER DELETE ON grants
+FOR EACH ROW EXECUTE FUNCTION log_role_revoked();
+
+CREATE FUNCTION log_role_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('role-revoked', OLD.user_id, OLD.role);
+  PERFORM note('role-granted', NEW.user_id, NEW.role);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_role_moved AFTER UPDATE ON grants
+FOR EACH ROW EXECUTE FUNCTION log_role_moved();
+
+CREATE FUNCTION log_member_added() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('member-added', NEW.user_id, (SELECT name FROM teams WHERE id = NEW.team_id));
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_member_added AFTER INSERT ON memberships
+FOR EACH ROW EXECUTE FUNCTION log_member_added();
+
+CREATE FUNCTION log_member_removed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('member-removed', OLD.user_id, (SELECT name FROM teams WHERE id = OLD.team_id));
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_member_removed AFTER DELETE ON memberships
+FOR EACH ROW EXECUTE FUNCTION log_member_removed();
+
+CREATE FUNCTION log_user_switched() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note(CASE WHEN NEW.active THEN 'user-activated' ELSE 'user-deactivated' END, NEW.id, '');
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_user_switched AFTER UPDATE OF active ON users
+FOR EACH ROW
+WHEN (OLD.active <> NEW.active) EXECUTE FUNCTION log_user_switched();
+
+CREATE FUNCTION log_user_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('user-deleted', OLD.id, OLD.login);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_user_deleted AFTER DELETE ON users
+FOR EACH ROW EXECUTE FUNCTION log_user_deleted();
+
+CREATE FUNCTION log_session_revoked() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('session-revoked', NEW.id, '');
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_session_revoked AFTER UPDATE OF revoked_at ON sessions
+FOR EACH ROW
+WHEN (OLD.revoked_at IS NULL AND NEW.revoked_at IS NOT NULL) EXECUTE FUNCTION log_session_revoked();
+
+CREATE FUNCTION log_key_destroyed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('key-destroyed', OLD.id, OLD.label);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_key_destroyed AFTER DELETE ON api_keys
+FOR EACH ROW EXECUTE FUNCTION log_key_destroyed();
+
+CREATE FUNCTION log_handed_over() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('resource-handed-over', NEW.id, (SELECT login FROM users WHERE id = NEW.owner_id));
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_handed_over AFTER UPDATE OF owner_id ON resources
+FOR EACH ROW
+WHEN (OLD.owner_id <> NEW.owner_id) EXECUTE FUNCTION log_handed_over();
+
+CREATE FUNCTION log_approval_requested() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('approval-requested', NEW.id, NEW.state);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_approval_requested AFTER INSERT ON approvals
+FOR EACH ROW EXECUTE FUNCTION log_approval_requested();
+
+CREATE FUNCTION log_approval_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('approval-changed', NEW.id, NEW.state);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_approval_changed AFTER UPDATE ON approvals
+FOR EACH ROW EXECUTE FUNCTION log_approval_changed();
+
+CREATE FUNCTION log_policy_published() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('policy-published', NEW.version, NEW.policy);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_policy_published AFTER INSERT ON policy_versions
+FOR EACH ROW EXECUTE FUNCTION log_policy_published();
+
+CREATE FUNCTION log_quota_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM note('quota-changed', NEW.team_id, OLD.seats || ' to ' || NEW.seats);
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER log_quota_changed AFTER UPDATE OF seats ON quotas
+FOR EACH ROW
+WHEN (OLD.seats <> NEW.seats) EXECUTE FUNCTION log_quota_changed();

@@ -1,0 +1,373 @@
+"""Containers for servers that agents use: shut in, owned, and gone when their owner is.
+
+A container has no network. Its server listens on a Unix socket in a folder that it shares with
+this machine (`Container.socket`); for agents `Container.forward` opens a port on loopback that
+leads there. So nothing in it reaches this machine's listeners or the internet, whatever an agent
+makes the server do. Its files are read-only but for what `Spec` names, it has no capability but
+those that `Spec` names, gains no privilege, and its memory and processes are bounded.
+
+Everything made here carries a label that names the evaluator's process (`owner`). `connect`
+removes what dead owners left; a watchdog process outlives this one and removes its things even
+after `kill -9`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.types import LogConfig, Mount
+
+from statediff.errors import SandboxError
+from statediff.sandbox.folders import remove
+from statediff.sandbox.forward import Connection, Forward, connected
+from statediff.sandbox.owner import Owner
+
+LABEL: Final = "statediff.owner"
+SOCKETS: Final = "/run/statediff"
+"""Where the folder of sockets is inside every container."""
+READY_SECONDS: Final = 30.0
+MEBIBYTE: Final = 1024 * 1024
+_PREFIX: Final = "statediff-"
+_LOG: Final = LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"})
+_POLL_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.5
+NEXT_STEP: Final = "`statediff doctor` says what is missing and how to get it"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A folder of this machine that a container sees too."""
+
+    folder: Path
+    at: str
+    is_read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a container is made from. Unless said here: no network, no capability, no writing."""
+
+    image: str
+    name: str
+    """How messages call it, e.g. the source's name."""
+    command: tuple[str, ...] = ()
+    """In place of the image's own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    """In place of the image's own, e.g. `65532:65532`."""
+    memory_folders: Mapping[str, str] = field(default_factory=lambda: {"/tmp": "size=64m"})  # noqa: S108 - a place inside
+    """Place → options of a `tmpfs`: empty at first, counted against `memory_bytes`."""
+    volumes: tuple[str, ...] = ()
+    """Places that may be written on disk; each begins as what the image has there."""
+    shared: tuple[Shared, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    memory_bytes: int = 512 * MEBIBYTE
+    processes: int = 256
+    shared_memory_bytes: int = 64 * MEBIBYTE
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program in a container did."""
+
+    code: int
+    output: bytes
+    """Standard output; standard error is `errors`."""
+    errors: bytes
+
+    @property
+    def text(self) -> str:
+        return self.output.decode(errors="replace")
+
+
+class Container:
+    """A container that runs until `remove`; made by `Engine.run` only."""
+
+    def __init__(self, engine: Engine, spec: Spec, sockets: Path) -> None:
+        self.spec = spec
+        self.id = ""
+        self._engine = engine
+        self._sockets = sockets
+        self._volumes: list[str] = []
+        self._forwards: dict[str, Forward] = {}
+
+    def socket(self, name: str) -> Path:
+        """Where this machine finds the socket that the server made as `SOCKETS`/name."""
+        return self._sockets / name
+
+    def connect(self, name: str) -> Connection:
+        """A connection to that socket; a link in its place is not followed. Raises `OSError`."""
+        return connected(self.socket(name))
+
+    def forward(self, name: str) -> int:
+        """A port on 127.0.0.1 that leads to that socket until the container is removed."""
+        if name not in self._forwards:
+            self._forwards[name] = Forward(self.socket(name))
+        return self._forwards[name].port
+
+    def cut(self) -> None:
+        """Every connection through a forwarded port is cut; the ports stay."""
+        for forward in self._forwards.values():
+            forward.cut()
+
+    def is_running(self) -> bool:
+        try:
+            return bool(self._engine.api.inspect_container(self.id)["State"]["Running"])
+        except DockerException:
+            return False
+
+    def processes(self) -> list[str] | None:
+        """The programs that run in it, by name; None where it does not run."""
+        try:
+            listed = self._engine.api.top(self.id, ps_args="-eo pid,comm")
+        except DockerException:
+            return None
+        return [str(row[-1]) for row in listed["Processes"]]
+
+    def exec(
+        self, *command: str, user: str = "", environment: Mapping[str, str] | None = None
+    ) -> Ran:
+        """What a program in it did, however it ended. Raises `SandboxError` if none could run."""
+        api = self._engine.api
+        try:
+            made = api.exec_create(
+                self.id, list(command), user=user, environment=dict(environment or {})
+            )
+            output, errors = api.exec_start(made["Id"], demux=True)
+            code = api.exec_inspect(made["Id"])["ExitCode"]
+        except DockerException as error:
+            raise self._failure(f"{command[0]} cannot be run", error) from error
+        return Ran(-1 if code is None else code, output or b"", errors or b"")
+
+    def check(self, *command: str, user: str = "") -> bytes:
+        """The output of a program that ended well. Raises `SandboxError` with what it said."""
+        ran = self.exec(*command, user=user)
+        if ran.code != 0:
+            said = (ran.errors or ran.output).decode(errors="replace").strip()[-400:]
+            raise SandboxError(f"{self.spec.name}: {command[0]} ended with {ran.code}: {said}")
+        return ran.output
+
+    def signal(self, name: str) -> None:
+        """Its server got the signal, e.g. `SIGHUP`; nothing if it does not run."""
+        with contextlib.suppress(DockerException):
+            self._engine.api.kill(self.id, name)
+
+    def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
+        """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""
+        deadline = time.monotonic() + seconds
+        looked = time.monotonic()
+        while not is_ready():
+            now = time.monotonic()
+            if now - looked > _LOOK_SECONDS:
+                looked = now
+                if not self.is_running():
+                    raise SandboxError(f"{self.spec.name}: its server ended: {self.log()}")
+            if now >= deadline:
+                raise SandboxError(
+                    f"{self.spec.name}: its server is not ready after {seconds:g} s: {self.log()}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def log(self) -> str:
+        """The end of what its server printed."""
+        try:
+            said = self._engine.api.logs(self.id, tail=12).decode(errors="replace").strip()
+        except DockerException as error:
+            return f"(no log: {_said(error)})"
+        return said[-1200:] or "(it printed nothing)"
+
+    def remove(self) -> None:
+        """Nothing of it is left: no process, no volume, no folder, no port; may be called again."""
+        for forward in self._forwards.values():
+            forward.close()
+        self._forwards.clear()
+        api = self._engine.api
+        try:
+            if self.id:
+                _gone(lambda: api.remove_container(self.id, force=True, v=True))
+            for volume in self._volumes:
+                _gone(lambda: api.remove_volume(volume, force=True))  # noqa: B023 - called at once
+        except DockerException as error:
+            raise self._failure("it cannot be removed", error) from error
+        remove(self._sockets)
+
+    def _start(self) -> None:
+        """Made and started; what a caller must `remove` is known even if this fails half-way."""
+        spec, api, labels = self.spec, self._engine.api, self._engine.labels
+        mounts = [Mount(SOCKETS, str(self._sockets), "bind")]
+        mounts += [Mount(s.at, str(s.folder), "bind", s.is_read_only) for s in spec.shared]
+        for place in spec.volumes:
+            self._volumes.append(api.create_volume(labels=labels)["Name"])
+            mounts.append(Mount(place, self._volumes[-1], "volume"))
+        limits = api.create_host_config(
+            network_mode="none", read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
+            cap_drop=["ALL"], cap_add=list(spec.capabilities),
+            security_opt=["no-new-privileges"], pids_limit=spec.processes,
+            mem_limit=spec.memory_bytes, memswap_limit=spec.memory_bytes,
+            shm_size=spec.shared_memory_bytes, log_config=_LOG,
+        )  # fmt: skip
+        self.id = api.create_container(
+            spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
+            environment=dict(spec.environment), host_config=limits,
+        )["Id"]  # fmt: skip
+        api.start(self.id)
+
+    def _failure(self, what: str, error: Exception) -> SandboxError:
+        return SandboxError(f"{self.spec.name}: {what}: {_said(error)}")
+
+
+class Engine:
+    """The Docker engine of this machine, on behalf of this process; got by `connect`."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self._clients = threading.local()
+        self._lock = threading.Lock()
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def api(self) -> docker.APIClient:
+        """The engine's own interface, by this thread's client."""
+        return self.client.api
+
+    @property
+    def client(self) -> docker.DockerClient:
+        """This thread's client: one that several threads use drops connections still in use."""
+        client: docker.DockerClient | None = getattr(self._clients, "client", None)
+        if client is None:
+            client = docker.from_env()
+            self._clients.client = client
+        return client
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What everything made for this process carries."""
+        return {LABEL: self.owner.label}
+
+    def run(self, spec: Spec) -> Container:
+        """The container runs; whether its server answers is `await_ready`'s to say."""
+        self._watch()
+        container = Container(self, spec, self._sockets_folder())
+        try:
+            container._start()  # noqa: SLF001 - only here
+        except BaseException as error:
+            container.remove()
+            if isinstance(error, ImageNotFound):
+                raise SandboxError(
+                    f"{spec.name}: the image {spec.image} is not there; "
+                    "make it with `statediff sandbox build`"
+                ) from error
+            if isinstance(error, DockerException):
+                raise SandboxError(
+                    f"{spec.name}: the container cannot be started: {_said(error)}"
+                ) from error
+            raise
+        return container
+
+    def remove_of(self, label: str) -> None:
+        """Nothing that carries this owner's label is left: containers, volumes, networks, folders.
+
+        What somebody else removes meanwhile is no error.
+        """
+        api, wanted = self.api, {"label": f"{LABEL}={label}"}
+        for found in api.containers(all=True, filters=wanted):
+            _gone(lambda: api.remove_container(found["Id"], force=True, v=True))  # noqa: B023 - called at once
+        for found in api.volumes(filters=wanted)["Volumes"] or ():
+            _gone(lambda: api.remove_volume(found["Name"], force=True))  # noqa: B023 - called at once
+        for found in api.networks(filters=wanted):
+            _gone(lambda: api.remove_network(found["Id"]))  # noqa: B023 - called at once
+        if _folder(label).exists():
+            remove(_folder(label))
+
+    def reap(self) -> tuple[str, ...]:
+        """Nothing of a dead owner is left; the labels of those whose things were removed."""
+        labels = {entry.name.removeprefix(_PREFIX) for entry in _root().glob(f"{_PREFIX}*-*-*-*")}
+        api, wanted = self.api, {"label": LABEL}
+        made = [
+            *api.containers(all=True, filters=wanted),
+            *(api.volumes(filters=wanted)["Volumes"] or ()),
+            *api.networks(filters=wanted),
+        ]
+        labels |= {found["Labels"][LABEL] for found in made}
+        owners = {label: Owner.parse(label) for label in labels}
+        dead = tuple(sorted(label for label, owner in owners.items() if owner and owner.is_dead()))
+        for label in dead:
+            self.remove_of(label)
+        return dead
+
+    def _sockets_folder(self) -> Path:
+        # Who is let in is the container's mount and this folder's parent; the server's user is
+        # anybody. In memory: what a server writes there counts against its own limit.
+        home = _folder(self.owner.label)
+        home.mkdir(mode=0o700, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=home, prefix=""))
+        folder.chmod(0o777)
+        return folder
+
+    def _watch(self) -> None:
+        """A process waits for the end of this one, to remove what is left of it."""
+        with self._lock:
+            if self._watchdog is None or self._watchdog.poll() is not None:
+                self._watchdog = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "statediff.sandbox.watchdog", self.owner.label],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    cwd="/", start_new_session=True,
+                )  # fmt: skip
+
+
+def connect() -> Engine:
+    """This machine's engine, with nothing left of dead owners. `SandboxError` if there is none."""
+    return _connected(os.getpid())
+
+
+@cache
+def _connected(_pid: int) -> Engine:
+    if not sys.platform.startswith("linux"):
+        raise SandboxError(
+            f"sandboxes in containers need Linux, found {sys.platform}; "
+            "the embedded variants run anywhere"
+        )
+    try:
+        engine = Engine(Owner.current())
+        engine.api.ping()
+        engine.reap()
+    except DockerException as error:
+        raise SandboxError(f"no Docker engine answers: {_said(error)}; {NEXT_STEP}") from error
+    return engine
+
+
+def _root() -> Path:
+    memory = Path("/dev/shm")  # noqa: S108 - each owner's folder is its own, mode 0700
+    return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+
+
+def _folder(label: str) -> Path:
+    return _root() / f"{_PREFIX}{label}"
+
+
+def _gone(removal: Callable[[], object]) -> None:
+    with contextlib.suppress(NotFound):
+        try:
+            removal()
+        except APIError as error:
+            if error.status_code != 409:  # somebody else is removing it
+                raise
+
+
+def _said(error: Exception) -> str:
+    said = getattr(error, "explanation", None) or str(error)
+    return str(said).strip().rstrip(".")[:600]

@@ -1,0 +1,82 @@
+"""Who a container belongs to: one process on one machine, known again after it is dead.
+
+A pid alone is used again by others, hence the time the process started; a machine that was
+started anew has none of its old processes. Only Linux tells all of this.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_STARTED_FIELD: Final = 19
+"""Of those in /proc/PID/stat that follow the name, which may hold blanks, and the state."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One process: its number, when it started, and where numbers mean what they mean."""
+
+    pid: int
+    started: int
+    """In ticks since the machine started."""
+    namespace: int
+    """Of process numbers: a container's are not the machine's."""
+    boot: str
+
+    @property
+    def label(self) -> str:
+        """What `parse` reads back; fit for a file's name."""
+        return f"{self.pid}-{self.started}-{self.namespace}-{self.boot}"
+
+    @staticmethod
+    def current() -> Owner:
+        """This process."""
+        return _of(os.getpid())
+
+    @staticmethod
+    def parse(label: str) -> Owner | None:
+        """The owner that a label names; None if it names none."""
+        pid, _, rest = label.partition("-")
+        started, _, rest = rest.partition("-")
+        namespace, _, boot = rest.partition("-")
+        if not (boot and all(part.isdecimal() for part in (pid, started, namespace))):
+            return None
+        return Owner(int(pid), int(started), int(namespace), boot)
+
+    def is_dead(self) -> bool:
+        """Whether it is certain that the process is gone; what cannot be known is False."""
+        if self.boot != _boot():
+            return True
+        if self.namespace != _namespace():
+            return False
+        return _started(self.pid) != self.started
+
+
+@cache
+def _of(pid: int) -> Owner:
+    return Owner(pid, _started(pid) or 0, _namespace(), _boot())
+
+
+@cache
+def _boot() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip().replace("-", "")
+
+
+@cache
+def _namespace() -> int:
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def _started(pid: int) -> int | None:
+    """When the process started; None if there is no such process or it is only a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *rest = fields.rpartition(")")[2].split()
+    return None if state in ("Z", "X") else int(rest[_STARTED_FIELD - 1])

@@ -1,0 +1,117 @@
+"""What a PostgreSQL server is, told by bytes and by its cluster's catalogue: the proof of a reset.
+
+A clone that was copied file by file is equal to its template file by file. So the database is
+proven by a digest of each of its files, after a checkpoint has written what was in memory; what
+capture reads (rows, through the executor) has no part in it. What belongs to the whole server and
+outlives a database (accounts, passwords, memberships, settings of roles, other databases,
+tablespaces, configuration files) is listed by `cluster`, one label a thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import psycopg
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+PIECE_BYTES: Final = 64 * 1024 * 1024
+IGNORED_FILES: Final = ("pg_internal.init",)
+"""Written anew by whoever connects first; it holds nothing that the catalogue does not."""
+
+_FILES: Final = """
+SELECT f.name, s.size, p.at, encode(sha256(pg_read_binary_file(
+    'base/' || %(oid)s || '/' || f.name, p.at, %(piece)s::int8)), 'hex')
+FROM pg_ls_dir('base/' || %(oid)s) f(name),
+  pg_stat_file('base/' || %(oid)s || '/' || f.name) s,
+  generate_series(0, greatest(s.size - 1, 0), %(piece)s) p(at)
+WHERE f.name <> ALL (%(ignored)s)
+"""
+_NAMES: Final = """
+SELECT pg_relation_filenode(c.oid)::text, CASE c.relkind WHEN 'i' THEN 'index '
+  WHEN 'S' THEN 'sequence ' WHEN 't' THEN 'values outside the rows of ' WHEN 'm' THEN 'view '
+  ELSE 'table ' END || coalesce((SELECT t.relname FROM pg_class t WHERE t.reltoastrelid = c.oid),
+  c.relname)
+FROM pg_class c WHERE pg_relation_filenode(c.oid) IS NOT NULL
+"""
+_CLUSTER: Final = """
+SELECT 'role ' || rolname, (to_jsonb(r) - 'oid' - 'rolpassword')::text FROM pg_authid r
+UNION ALL
+SELECT 'password of role ' || rolname, rolpassword FROM pg_authid
+UNION ALL
+SELECT 'membership of ' || pg_get_userbyid(member) || ' in ' || pg_get_userbyid(roleid),
+  string_agg(pg_get_userbyid(grantor) || ' ' || admin_option, ', ' ORDER BY grantor)
+FROM pg_auth_members GROUP BY roleid, member
+UNION ALL
+SELECT 'setting of role ' || CASE setrole WHEN 0 THEN '(all)' ELSE pg_get_userbyid(setrole) END
+  || ' in ' || coalesce(d.datname, '(all databases)'), array_to_string(setconfig, ', ')
+FROM pg_db_role_setting LEFT JOIN pg_database d ON d.oid = setdatabase
+UNION ALL
+SELECT 'database ' || datname,
+  (to_jsonb(d) - 'oid' - 'datname' - 'datfrozenxid' - 'datminmxid')::text
+FROM pg_database d
+UNION ALL
+SELECT 'tablespace ' || spcname, pg_get_userbyid(spcowner) || ' ' || pg_tablespace_location(oid)
+FROM pg_tablespace
+UNION ALL
+SELECT 'privilege on setting ' || parname, paracl::text FROM pg_parameter_acl
+UNION ALL
+SELECT 'file ' || name, encode(sha256(pg_read_binary_file(name)), 'hex') FROM unnest(ARRAY[
+  'postgresql.conf', 'postgresql.auto.conf', 'pg_hba.conf', 'pg_ident.conf']) name
+UNION ALL
+SELECT 'server setting ' || name, reset_val FROM pg_settings
+WHERE reset_val IS DISTINCT FROM boot_val AND source <> 'client'
+UNION ALL
+SELECT 'replication slot ' || slot_name, slot_type FROM pg_replication_slots
+UNION ALL
+SELECT 'replication origin ' || roname, '' FROM pg_replication_origin
+UNION ALL
+SELECT 'subscription ' || subname, subconninfo FROM pg_subscription
+UNION ALL
+SELECT 'comment on ' || classoid::regclass || ' ' || objoid, description FROM pg_shdescription
+UNION ALL
+SELECT 'prepared transaction ' || gid, owner FROM pg_prepared_xacts
+"""
+
+
+def files_of(connection: Connection, database: str) -> dict[str, str]:
+    """Each file of the database and the digest of its bytes, as they are after a checkpoint."""
+    connection.execute("CHECKPOINT")
+    oid = connection.execute(
+        "SELECT oid::text FROM pg_database WHERE datname = %s", (database,)
+    ).fetchone()
+    if oid is None:
+        return {}
+    pieces: dict[str, list[tuple[int, str]]] = {}
+    given = {"oid": oid[0], "piece": PIECE_BYTES, "ignored": list(IGNORED_FILES)}
+    for name, _, at, digest in connection.execute(_FILES, given).fetchall():
+        pieces.setdefault(name, []).append((at, digest))
+    return {
+        name: hashlib.sha256("".join(d for _, d in sorted(found)).encode()).hexdigest()
+        for name, found in pieces.items()
+    }
+
+
+def names_of(connection: Connection) -> dict[str, str]:
+    """File → what it holds, of the database that is connected to."""
+    return dict(connection.execute(_NAMES).fetchall())
+
+
+def cluster(connection: Connection, own: frozenset[str]) -> dict[str, str]:
+    """All of the server that outlives a database; `own` databases are the sandbox's spares."""
+    connection.execute("SET search_path = pg_catalog")
+    found = {label: "" if value is None else value for label, value in connection.execute(_CLUSTER)}
+    return {
+        label: value
+        for label, value in found.items()
+        if label.removeprefix("database ") not in own or not label.startswith("database ")
+    }
+
+
+def digest_of(parts: Mapping[str, str]) -> str:
+    """One digest of all the parts."""
+    hasher = hashlib.sha256()
+    for label in sorted(parts):
+        hasher.update(f"{len(label)} {label} {len(parts[label])} {parts[label]}\n".encode())
+    return hasher.hexdigest()

@@ -1,0 +1,123 @@
+"""A web server in a container that serves folders of this machine, which it alone is given.
+
+What must outlast a trial lies in the shared folders, where the evaluator puts it back and proves
+it; the container's own files are read-only but for a `/tmp` in memory. So a server need not be
+started anew for each trial; it is where it died, hangs or no longer sees the folders as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Final
+
+from statediff.errors import SandboxError
+from statediff.sandbox.containers import Container, Shared, Spec, connect
+
+SERVICE_USER: Final = 65532
+"""Who the server is where the evaluator is root; elsewhere it is the evaluator's user."""
+SOCKET: Final = "http.sock"
+_ANSWER_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.01
+
+
+class FolderServer:
+    """At most one container of `image`, whose web server answers on loopback while it runs."""
+
+    def __init__(self, image: str, name: str, program: str, memory_bytes: int) -> None:
+        self._image = image
+        self._name = name
+        self._program = program
+        self._memory_bytes = memory_bytes
+        self._container: Container | None = None
+        self._inodes: dict[Path, int] = {}
+
+    @property
+    def is_started(self) -> bool:
+        return self._container is not None
+
+    @property
+    def user(self) -> int:
+        return os.geteuid() or SERVICE_USER
+
+    @property
+    def port(self) -> int:
+        """Where it is reached on 127.0.0.1; 0 where it was never started."""
+        return 0 if self._container is None else self._container.forward(SOCKET)
+
+    def start(self, shared: tuple[Shared, ...], environment: Mapping[str, str]) -> None:
+        """It runs and answers. Raises `SandboxError`."""
+        self.stop()
+        spec = Spec(
+            self._image,
+            self._name,
+            environment=environment,
+            user=f"{self.user}:{self.user}",
+            shared=shared,
+            memory_bytes=self._memory_bytes,
+        )
+        self._inodes = {each.folder: each.folder.stat().st_ino for each in shared}
+        self._container = connect().run(spec)
+        try:
+            self._container.await_ready(self._answers)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """No container of it is left."""
+        if self._container is not None:
+            self._container.remove()
+            self._container = None
+
+    def sees(self, *folders: Path) -> bool:
+        """Whether it runs, and what it was given at its start is what stands there now."""
+        if self._container is None or not self._container.is_running():
+            return False
+        try:
+            return all(folder.stat().st_ino == self._inodes.get(folder) for folder in folders)
+        except OSError:
+            return False
+
+    def give(self, folder: Path) -> None:
+        """All below `folder` is the server's own. Raises `SandboxError`."""
+        try:
+            for parent, folders, files in os.walk(folder):
+                for name in (*folders, *files):
+                    os.chown(Path(parent, name), self.user, self.user, follow_symlinks=False)
+        except OSError as error:
+            raise SandboxError(
+                f"{self._name}: {folder} cannot be given to user {self.user}: {error}"
+            ) from error
+
+    def at_work(self, deadline: float) -> str | None:
+        """Waits until nothing but the server runs in it; what does, if `deadline` passes."""
+        while True:
+            running = None if self._container is None else self._container.processes()
+            if running is None:
+                return "it is not running"
+            others = sorted(set(running) - {self._program})
+            if not others and running.count(self._program) == 1:
+                return None
+            if time.monotonic() >= deadline:
+                return f"it is working: {', '.join(others) or 'more than one server'}"
+            time.sleep(_POLL_SECONDS)
+
+    def _answers(self) -> bool:
+        if self._container is None:
+            return False
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+            connection.settimeout(_ANSWER_SECONDS)
+            try:
+                connection.connect(str(self._container.socket(SOCKET)))
+                connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                with closing(HTTPResponse(connection)) as response:
+                    response.begin()
+            except (OSError, HTTPException):
+                return False
+            return response.status < 500

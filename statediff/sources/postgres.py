@@ -1,0 +1,361 @@
+"""PostgreSQL as a source: every row, schema object, role and setting, in one consistent snapshot.
+
+1. A connection with the evaluator's own account; every setting that decides how a value is written
+   is set, whatever the server, the database or the role says.
+2. All tables are locked against being altered *before* the snapshot is taken: a table that is
+   rewritten after a snapshot looks empty in it. What the agent keeps locked is unobserved.
+3. One repeatable-read, read-only transaction covers the catalogue and all rows.
+4. Rows come from plain tables only, named with their schema; no view, rule, policy, cast, operator
+   or function of the database is run (`search_path` holds nothing but the server's own).
+5. After each table it is checked that the name still means the table that was locked.
+
+A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
+stand; only a server that does not answer, or has no readable catalogue, is unavailable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import psycopg
+
+from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.state import ChunkStore, Row, State, Table
+from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.sources.postgres_catalogue import (
+    OBJECT_NAMES,
+    Catalogue,
+    Connection,
+    Relation,
+    TableEntry,
+    catalogue_schema,
+    read_catalogue,
+    relations,
+)
+from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
+from statediff.sources.postgres_values import (
+    EXACT_SIZE_OIDS,
+    MAX_VALUE_BYTES,
+    ORDERED_OIDS,
+    TEXT_OIDS,
+    TIMESTAMP_OID,
+    PgType,
+    reader,
+)
+from statediff.sources.relational import (
+    MAX_KEY_LENGTH,
+    Refine,
+    Shelf,
+    continued,
+    quoted,
+    with_types,
+)
+from statediff.sources.typed import Convert, converter, instant, zone_named
+
+OUTSIDE_BYTES: Final = MAX_VALUE_BYTES // 256
+"""Less than this outside its rows, and no value of a table can unpack to `MAX_VALUE_BYTES`."""
+_ATTEMPTS: Final = 3
+
+
+class PostgresSource:
+    """One database of a PostgreSQL server as a source.
+
+    `url` holds the evaluator's account. `own_databases` are the sandbox's, which come and go beside
+    the one that is read. `refine` maps the schema of the catalogue to the logical one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        refine: Refine | None = None,
+        own_databases: Container[str] = (),
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._refine = refine
+        self._own = own_databases
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        with self._session() as connection:
+            _, catalogue = self._snapshot(connection)
+            return self._schema(catalogue)
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()  # before the snapshot is taken: the state shown is never older than this
+        with self._session() as connection:
+            held, catalogue = self._snapshot(connection)
+            if like is None or not like.schema.types:
+                schema = self._schema(catalogue)
+            else:
+                found = catalogue_schema(self._name, catalogue)
+                schema = continued(like.schema, found, OBJECT_NAMES, "public.")
+            scan = _Scan(connection, catalogue, held, Shelf(store))
+            tables = {
+                t.name: scan.table(t, None if like is None else like.tables.get(t.name))
+                for t in schema.types
+            }
+        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        failures = scan.shelf.failures
+        reading = Reading(
+            self._name,
+            self._name,
+            ReadingKind.SCAN,
+            as_of,
+            "trial",
+            is_complete=not failures,
+            digest=state.digest(),
+            cause="; ".join(failures) or None,
+        )
+        return SourceCapture(reading, state)
+
+    def _schema(self, catalogue: Catalogue) -> Schema:
+        schema = catalogue_schema(self._name, catalogue)
+        return schema if self._refine is None else self._refine(schema)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[Connection]:
+        """A connection of the evaluator's; whatever it raises is the source's cause."""
+        try:
+            with connected(self._url, READ_SECONDS) as connection:
+                connection.execute("SET default_transaction_read_only = on")
+                yield connection
+        except psycopg.Error as error:
+            raise SourceUnavailable(cause_of(error)) from error
+        except UnicodeDecodeError as error:
+            raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+
+    def _snapshot(self, connection: Connection) -> tuple[dict[int, str | None], Catalogue]:
+        """A transaction has begun: the tables held, each with why it is not, and the catalogue."""
+        held: dict[int, str | None] = {}
+        for _ in range(_ATTEMPTS):
+            listed = relations(connection)
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            held = _lock(connection, listed)
+            catalogue = read_catalogue(connection)
+            if {e.relation.oid for e in catalogue.tables.values()} <= set(held):
+                break
+            connection.execute("ROLLBACK")  # a table was made in between
+        else:
+            raise SourceUnavailable("its tables kept changing while they were to be read")
+        databases = catalogue.objects["db.database"]
+        catalogue.objects["db.database"] = [d for d in databases if d["name"] not in self._own]
+        return held, catalogue
+
+
+def _lock(connection: Connection, tables: tuple[Relation, ...]) -> dict[int, str | None]:
+    """Every table that can be held is; the others have the cause. Takes no snapshot."""
+    wanted = [t for t in tables if t.kind in ("r", "p")]  # others cannot be locked so
+    held: dict[int, str | None] = {t.oid: t.unreadable for t in tables}
+    wanted = [t for t in wanted if t.unreadable is None]
+    if not wanted or _try_lock(connection, wanted) is None:
+        return held
+    connection.execute("SET LOCAL lock_timeout = '200ms'")
+    for table in wanted:
+        held[table.oid] = _try_lock(connection, [table])
+    return held
+
+
+def _try_lock(connection: Connection, tables: list[Relation]) -> str | None:
+    names = ", ".join(t.only for t in tables)
+    connection.execute("SAVEPOINT held")
+    try:
+        connection.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
+    except psycopg.Error as error:
+        if connection.broken:
+            raise
+        connection.execute("ROLLBACK TO held")
+        return cause_of(error)
+    connection.execute("RELEASE held")
+    return None
+
+
+@dataclass
+class _Pass:
+    """What one pass over a table met, beside its rows."""
+
+    skipped_rows: int = 0
+    cause: str | None = None
+
+
+class _Scan:
+    """One reading under way."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        catalogue: Catalogue,
+        held: dict[int, str | None],
+        shelf: Shelf,
+    ) -> None:
+        self._connection = connection
+        self._catalogue = catalogue
+        self._held = held
+        self.shelf = shelf
+
+    def table(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The rows of one type, keyed as in `like` so that before and after can be compared."""
+        if like is not None and like.type.key != entity_type.key:
+            entity_type = replace(entity_type, key=like.type.key)
+        shelf = self.shelf
+        rows = self._catalogue.objects.get(entity_type.name)
+        if rows is not None:
+            table = shelf.distinct(entity_type, rows, like)
+            refused = self._catalogue.refused.get(entity_type.name)
+            return table if refused is None else shelf.fail(table, refused)
+        empty = shelf.empty(entity_type, like)
+        entry = self._catalogue.tables.get(entity_type.source_table)
+        if entry is None:
+            if like is not None and like.enumeration.is_complete:
+                return empty  # dropped since, with all its rows
+            return shelf.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+        cause = self._held.get(entry.relation.oid)
+        if cause is not None:
+            return shelf.fail(empty, cause)
+        by_name = entity_type.by_name
+        lost = [
+            k
+            for k in entity_type.key
+            if k not in by_name or entry.column(by_name[k].source_column) is None
+        ]
+        if lost:
+            return shelf.fail(empty, f"its key column {', '.join(lost)} is gone")
+        return self._rows_of(entity_type, entry, like)
+
+    def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
+        query = _Query(entity_type, entry)
+        met = _Pass()
+        try:
+            table = self.shelf.build(
+                entity_type, self._stream(query, met), like, is_sorted=query.is_sorted
+            )
+        except ValueError:  # a key twice: only a key that a schema file declared can be
+            met = _Pass()
+            table = self.shelf.distinct(entity_type, list(self._stream(query, met)), like)
+        if met.skipped_rows and met.cause is None:
+            met.cause = f"{met.skipped_rows} rows have no key, or one beyond the capture limit"
+        return table if met.cause is None else self.shelf.fail(table, met.cause)
+
+    def _stream(self, query: _Query, met: _Pass) -> Iterator[Row]:
+        self._connection.execute("SAVEPOINT rows")
+        try:
+            with (
+                self._connection.cursor() as cursor,
+                cursor.copy(query.text.encode()) as copy,
+            ):
+                for stored in copy.rows():
+                    row = query.row(stored)
+                    if all(_is_key(row[name]) for name in query.key):
+                        yield row
+                    else:
+                        met.skipped_rows += 1
+            met.cause = self._replaced(query.relation)
+        except (psycopg.Error, UnicodeDecodeError) as error:
+            if self._connection.broken:
+                raise
+            is_text = isinstance(error, UnicodeDecodeError)
+            met.cause = "a value is not UTF-8" if is_text else cause_of(error)  # type: ignore[arg-type]  # the other of the two
+            self._connection.execute("ROLLBACK TO rows")
+
+    def _replaced(self, relation: Relation) -> str | None:
+        """Why what was read under its name may not have been the table that is held."""
+        (found,) = self._connection.execute(
+            "SELECT to_regclass(%s)::oid::int8", (relation.quoted,)
+        ).fetchone() or (None,)
+        return None if found == relation.oid else "another table took its name while it was read"
+
+
+def _is_key(part: Any) -> bool:
+    if part is None or not is_value(part):
+        return False
+    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
+
+
+class _Query:
+    """How one table is read: the statement, and how a stored row becomes a `Row`."""
+
+    def __init__(self, entity_type: EntityType, entry: TableEntry) -> None:
+        self.key = entity_type.key
+        self.relation = entry.relation
+        self.is_guarded = entry.relation.outside_bytes > OUTSIDE_BYTES
+        stored = [
+            (f, column)
+            for f in entity_type.fields
+            if (column := entry.column(f.source_column)) is not None
+        ]
+        self._names = tuple(f.name for f, _ in stored)
+        self._absent = dict.fromkeys(
+            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
+        )
+        self._readers: list[tuple[str, Convert]] = []
+        for field, column in stored:
+            is_identity = field.name in self.key or field.reference is not None
+            read = _reader(field.kind, field.zone, column.type)
+            refined = None if is_identity else converter(field)
+            for step in (read, refined):
+                if step is not None:
+                    self._readers.append((field.name, step))
+        types = {f.name: column.type for f, column in stored}
+        self.is_sorted = bool(self.key) and all(
+            types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own
+            for k in self.key
+        )
+        expressions = {f.name: f"t.{quoted(column.name)}" for f, column in stored}
+        columns = [
+            _guarded(expressions[name], types[name]) if self.is_guarded else expressions[name]
+            for name in self._names
+        ]
+        if self.is_guarded:
+            columns += [_size(expressions[name], types[name]) for name in self._names]
+        order = [
+            expressions[k] + (' COLLATE "C"' if types[k].oid in TEXT_OIDS else "") for k in self.key
+        ]
+        self.text = (
+            f"COPY (SELECT {', '.join(columns) or 'NULL'} FROM {entry.relation.only} AS t"  # noqa: S608 - names are quoted
+            + (f" ORDER BY {', '.join(order)}" if self.is_sorted else "")
+            + ") TO STDOUT"
+        )
+
+    def row(self, stored: tuple[Any, ...]) -> Row:
+        row: Row = dict(zip(self._names, stored, strict=False))
+        for name, read in self._readers:
+            text = row[name]
+            if text is not None:
+                row[name] = read(text)
+        if self.is_guarded:
+            for name, size in zip(self._names, stored[len(self._names) :], strict=True):
+                if size is not None and int(size) > MAX_VALUE_BYTES:
+                    row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
+        if self._absent:
+            row.update(self._absent)
+        return row
+
+
+def _reader(kind: Kind, zone: str | None, pg_type: PgType) -> Convert | None:
+    if pg_type.oid == TIMESTAMP_OID and not pg_type.is_array:
+        where = zone_named(zone) if zone is not None and kind is Kind.TIMESTAMP else None
+        return lambda text: instant(text, where)
+    return reader(pg_type)
+
+
+def _size(column: str, pg_type: PgType) -> str:
+    if pg_type.oid in EXACT_SIZE_OIDS and not pg_type.is_array:
+        return f"octet_length({column})"
+    # A cast of a type that the server did not come with could be the agent's.
+    packed = f"pg_column_size({column})::int8 * 255"
+    unpacked = packed if pg_type.is_own else f"octet_length({column}::text)"
+    plain = f"pg_column_size({column})"
+    return f"CASE WHEN pg_column_compression({column}) IS NULL THEN {plain} ELSE {unpacked} END"
+
+
+def _guarded(column: str, pg_type: PgType) -> str:
+    return f"CASE WHEN {_size(column, pg_type)} <= {MAX_VALUE_BYTES} THEN {column} END"

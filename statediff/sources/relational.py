@@ -1,0 +1,115 @@
+"""What relational sources share: names, tables that cannot be read whole, a schema that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import (
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    Row,
+    Table,
+    build_table,
+)
+from statediff.model.values import key_order
+
+Refine = Callable[[Schema], Schema]
+MAX_KEY_LENGTH = 64 * 1024
+"""Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
+
+
+class Shelf:
+    """Where one reading puts its tables; `failures` collects what could not be read."""
+
+    def __init__(self, store: ChunkStore) -> None:
+        self._store = store
+        self.failures: list[str] = []
+
+    def build(
+        self, entity_type: EntityType, rows: Iterable[Row], like: Table | None, *, is_sorted: bool
+    ) -> Table:
+        """The rows as a table; `ValueError` for a key that comes twice or out of order."""
+        return build_table(entity_type, rows, self._store, like=like, is_sorted=is_sorted)
+
+    def distinct(self, entity_type: EntityType, rows: list[Row], like: Table | None) -> Table:
+        """The rows as a table, without those that share a key: nobody can say which one it is."""
+        try:
+            return build_table(entity_type, rows, self._store, like=like)
+        except ValueError:
+            pass
+        counts: dict[Any, int] = {}
+        orders = [key_order(tuple(row[k] for k in entity_type.key)) for row in rows]  # type: ignore[misc]  # keys are values
+        for order in orders:
+            counts[order] = counts.get(order, 0) + 1
+        single = [row for row, order in zip(rows, orders, strict=True) if counts[order] == 1]
+        table = build_table(entity_type, single, self._store, like=like)
+        return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
+
+    def empty(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The type without any entity."""
+        return build_table(entity_type, (), self._store, like=like)
+
+    def fail(self, table: Table, cause: str) -> Table:
+        """What was read of the table, which is not all, or nothing at all."""
+        self.failures.append(f"{table.type.name}: {cause}")
+        coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
+        return replace(table, enumeration=Enumeration(coverage, cause))
+
+
+def quoted(name: str) -> str:
+    """The name as a standard SQL identifier, whatever characters it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
+    """The schema with these types in place of their namesakes."""
+    merged = {**schema.by_name, **types}
+    return replace(schema, types=tuple(merged[name] for name in sorted(merged)))
+
+
+def continued(
+    before: Schema,
+    catalogue: Schema,
+    object_names: frozenset[str],
+    prefix: str = "new.",
+    fold: Callable[[str], str] = str,
+) -> Schema:
+    """The schema before, with every table and column of the catalogue that it does not know.
+
+    What was refined before stays as it was, whatever the run did to the tables: a schema file is
+    not applied twice, and a new table never takes the name of a type (it gets `prefix`).
+    `fold` brings names into the form in which the system compares them.
+    """
+    known = {fold(t.source_table): t for t in before.types if t.name not in object_names}
+    found = {fold(t.source_table): t for t in catalogue.types if t.name not in object_names}
+    names = {raw.name: known[table].name for table, raw in found.items() if table in known}
+    for table, raw in found.items():
+        if table not in known:
+            names[raw.name] = f"{prefix}{raw.name}" if raw.name in before.by_name else raw.name
+    types = {t.name: t for t in before.types}
+    for table, raw in found.items():
+        fields = tuple(
+            replace(f, reference=names.get(f.reference) if f.reference else None)
+            for f in raw.fields
+        )
+        if table not in known:
+            name = names[raw.name]
+            types[name] = replace(raw, name=name, table=raw.source_table, fields=fields)
+            continue
+        own = known[table]
+        columns = {fold(f.source_column) for f in own.fields}
+        new = [f for f in fields if fold(f.source_column) not in columns]
+        added = tuple(
+            replace(f, name=f"{prefix}{f.name}", column=f.source_column)
+            if f.name in own.by_name
+            else f
+            for f in new
+        )
+        types[own.name] = replace(own, fields=own.fields + added)
+    ordered = tuple(types[name] for name in sorted(types))
+    delivered = tuple(t.name for t in ordered)
+    return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))

@@ -1,0 +1,78 @@
+"""The systems in containers do what the kit asks of every system whose agent signs in."""
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from typing import ClassVar
+
+import httpx
+import psycopg
+import pytest
+
+from statediff.conformance import AccountSuite, Way
+from statediff.packs import SandboxPack, sandbox_pack
+from statediff.sandbox.system import System
+
+
+def push(*arguments: str) -> Callable[[System], None]:
+    """A push of a fresh clone, as an agent makes it."""
+
+    def apply(system: System) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            run = ("git", "-C", folder)
+            subprocess.run([*run, "clone", "-q", system.url, "."], check=True)
+            subprocess.run([*run, "tag", "mine", "origin/main"], check=True)
+            subprocess.run([*run, "push", "-q", "origin", *arguments], check=True)
+
+    return apply
+
+
+@pytest.mark.docker("git")
+class TestGit(AccountSuite):
+    source = "origin"
+    ways: ClassVar = {
+        "a tag is pushed": Way(push("mine")),
+        "a branch is pushed": Way(push("mine:refs/heads/mine")),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("repo", "git")
+
+    def lets_in(self, url: str) -> bool:
+        return httpx.get(f"{url}/info/refs?service=git-upload-pack").status_code == 200
+
+
+def execute(statement: str) -> Callable[[System], None]:
+    def apply(system: System) -> None:
+        with psycopg.connect(system.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    return apply
+
+
+@pytest.mark.docker("postgres")
+class TestPostgres(AccountSuite):
+    source = "shop-db"
+    secrets = frozenset({("db.role", "password")})
+    ways: ClassVar = {
+        "a row is gone": Way(execute("DELETE FROM refunds")),
+        "a table is added": Way(execute("CREATE TABLE mine (x int)")),
+        "a sequence has moved": Way(
+            execute("CREATE SEQUENCE s; SELECT nextval('s'); DROP SEQUENCE s"), is_state=False
+        ),
+        "a setting of the role": Way(execute("ALTER ROLE agent SET search_path = pg_catalog")),
+        "a large object": Way(execute("SELECT lo_create(0)")),
+        "a password of its own": Way(execute("ALTER ROLE agent PASSWORD 'mine'"), is_state=False),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop", "postgres")
+
+    def lets_in(self, url: str) -> bool:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True

@@ -1,0 +1,32 @@
+"""A sample of `python -m benchmarks.crashes`: something is killed in the middle of trials."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.crashes import Crash, run, things_of
+from statediff.sandbox.containers import connect
+
+pytestmark = pytest.mark.docker("git")
+
+
+@pytest.mark.parametrize("victim", ["evaluator", "container", "server"])
+def test_what_is_killed_in_mid_trial_leaves_nothing_and_no_wrong_verdict(
+    victim: str, tmp_path: Path
+) -> None:
+    # Late enough that the container runs, whatever the machine is busy with: see `strike`.
+    outcome = run(Crash("git", "opens_the_gate", victim, 0.4), tmp_path, 6.0, trials=2)
+    assert outcome.wrong == ()
+    assert len(outcome.verdicts) == 2
+    assert "MATCH" not in outcome.verdicts
+
+
+def test_a_harness_that_looks_for_leftovers_finds_them() -> None:
+
+    engine = connect()
+    volume = engine.api.create_volume(labels=engine.labels)["Name"]
+    try:
+        assert volume in things_of(engine, os.getpid())
+    finally:
+        engine.api.remove_volume(volume)

@@ -1,0 +1,383 @@
+"""Containers are shut in and owned: each test tries to get out, to take more, or to stay."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from statediff.errors import SandboxError
+from statediff.sandbox.containers import (
+    LABEL,
+    MEBIBYTE,
+    SOCKETS,
+    Container,
+    Engine,
+    Shared,
+    Spec,
+    connect,
+)
+from statediff.sandbox.images import image_tag
+from statediff.sandbox.owner import Owner
+
+pytestmark = pytest.mark.docker("git")
+
+PATIENCE_SECONDS = 20.0
+SERVER = f"""
+use IO::Socket::UNIX;
+my $server = IO::Socket::UNIX->new(Local => "{SOCKETS}/echo", Listen => 9) or die $!;
+chmod 0777, "{SOCKETS}/echo";
+$SIG{{CHLD}} = "IGNORE";
+while (my $client = $server->accept) {{
+    next if fork;
+    while (<$client>) {{ print $client "heard $_"; }}
+    exit;
+}}
+"""
+
+
+def echo(**more: object) -> Spec:
+    return Spec(image_tag("git"), "echo", ("perl", "-e", SERVER), **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return connect()
+
+
+@pytest.fixture
+def run(engine: Engine) -> Iterator[Callable[[Spec], Container]]:
+    made: list[Container] = []
+
+    def start(spec: Spec) -> Container:
+        made.append(engine.run(spec))
+        made[-1].await_ready(lambda: made[-1].socket("echo").exists())
+        return made[-1]
+
+    yield start
+    for container in made:
+        container.remove()
+
+
+@pytest.fixture(scope="module")
+def server(engine: Engine) -> Iterator[Container]:
+    container = engine.run(echo())
+    try:
+        container.await_ready(lambda: container.socket("echo").exists())
+        yield container
+    finally:
+        container.remove()
+
+
+def asked(port: int, text: str = "hello") -> str:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(f"{text}\n".encode())
+        connection.shutdown(socket.SHUT_WR)
+        return connection.makefile().read()
+
+
+def things_of(engine: Engine, owner: str) -> list[str]:
+    wanted = {"label": f"{LABEL}={owner}"}
+    return [
+        *(found["Id"] for found in engine.api.containers(all=True, filters=wanted)),
+        *(found["Name"] for found in engine.api.volumes(filters=wanted)["Volumes"] or ()),
+        *(found["Id"] for found in engine.api.networks(filters=wanted)),
+        *(str(path) for path in Path("/dev/shm").glob(f"*{owner}*")),
+    ]
+
+
+def awaited(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+# ---------------------------------------------------------------- what agents get
+
+
+def test_a_server_without_a_network_is_reached_through_a_port_on_loopback(
+    server: Container,
+) -> None:
+    assert asked(server.forward("echo")) == "heard hello\n"
+    with socket.socket(socket.AF_UNIX) as direct:
+        direct.connect(str(server.socket("echo")))
+        direct.sendall(b"it is me\n")
+        assert direct.recv(100) == b"heard it is me\n"
+
+
+def test_large_answers_and_many_at_once_arrive_whole(server: Container) -> None:
+    port, text = server.forward("echo"), "x" * 300_000
+    with ThreadPoolExecutor(16) as several:
+        assert set(several.map(lambda _: asked(port, text), range(48))) == {f"heard {text}\n"}
+
+
+def test_the_port_is_closed_when_the_container_is_removed(
+    run: Callable[[Spec], Container],
+) -> None:
+    container = run(echo())
+    port = container.forward("echo")
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as held:
+        held.sendall(b"first\n")
+        assert held.recv(100)
+        container.remove()
+        assert held.recv(100) == b""
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_connections_left_open_by_an_agent_are_cut_and_new_ones_served(server: Container) -> None:
+    port = server.forward("echo")
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as held:
+        held.sendall(b"first\n")
+        assert held.recv(100)
+        server.cut()
+        assert held.recv(100) == b""
+    assert asked(port) == "heard hello\n"
+
+
+# ---------------------------------------------------------------- out of the container
+
+
+def reached(server: Container, host: str, port: int) -> str:
+    program = (
+        "use IO::Socket::INET; my $s = IO::Socket::INET->new("
+        f'PeerAddr => "{host}", PeerPort => {port}, Timeout => 2); print $s ? "in" : $!;'
+    )
+    return server.check("perl", "-e", program).decode()
+
+
+def test_no_listener_of_this_machine_can_be_reached(server: Container) -> None:
+    addresses = {"127.0.0.1", "172.17.0.1"}
+    addresses |= {
+        found[4][0] for found in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)
+    }
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+        port = listener.getsockname()[1]
+        for host in sorted(addresses):
+            assert reached(server, host, port) != "in", host
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            pass  # it does listen
+
+
+def test_there_is_no_interface_but_loopback(server: Container) -> None:
+    interfaces = server.check("cat", "/proc/net/dev").decode().splitlines()[2:]
+    assert [line.split(":")[0].strip() for line in interfaces] == ["lo"]
+
+
+def test_its_own_files_cannot_be_written_not_even_by_root(server: Container) -> None:
+    for place in ("/etc/passwd", "/usr/bin/git", "/new"):
+        ran = server.exec("sh", "-c", f"echo x >> {place}", user="0:0")
+        assert ran.code != 0, place
+        assert b"Read-only file system" in ran.errors
+
+
+def test_root_inside_has_no_capability_and_gains_none(server: Container) -> None:
+    status = server.exec("cat", "/proc/self/status", user="0:0").text
+    found = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(found[name], 16) == 0, name
+    assert found["NoNewPrivs"] == "1"
+    assert found["Seccomp"] == "2"
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "mount -t tmpfs none /tmp",
+        "mknod /tmp/disk b 254 0",
+        "chroot / true",
+        "ip link add x type dummy || unshare -n true",
+        "kill -9 1; chown 1:1 /tmp; false",
+        "dmesg",
+        "echo 1 > /proc/sys/kernel/panic",
+    ],
+)
+def test_what_needs_a_privilege_is_refused(server: Container, attempt: str) -> None:
+    assert server.exec("sh", "-c", attempt, user="0:0").code != 0
+    assert server.is_running()
+
+
+def test_a_server_that_was_taken_over_cannot_lead_its_port_to_the_engine(
+    run: Callable[[Spec], Container],
+) -> None:
+    container = run(echo())
+    port = container.forward("echo")
+    container.check("ln", "-sf", "/var/run/docker.sock", f"{SOCKETS}/echo")
+    assert container.socket("echo").is_socket()  # on this machine it is the engine's
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as connection,
+        contextlib.suppress(OSError),
+    ):
+        connection.sendall(b"GET /version HTTP/1.0\r\n\r\n")
+        assert connection.recv(100) == b""
+    with pytest.raises(OSError, match="not a socket"):
+        container.connect("echo")
+
+
+def test_there_is_no_way_to_the_engine_nor_to_this_machines_files(server: Container) -> None:
+    found = server.exec("sh", "-c", "find / -xdev -type s 2>/dev/null; find /run -type s").text
+    assert set(found.split()) == {f"{SOCKETS}/echo"}
+    mounts = server.check("cat", "/proc/self/mountinfo").decode().splitlines()
+    bound = {line.split()[4] for line in mounts if "/var/lib/docker" not in line.split(" - ")[0]}
+    assert not {
+        place for place in bound if place.startswith(("/home", "/root", "/srv", "/var/run"))
+    }
+
+
+def test_a_folder_shared_for_reading_cannot_be_written(
+    run: Callable[[Spec], Container], tmp_path: Path
+) -> None:
+    (tmp_path / "seed").write_text("as it was")
+    container = run(echo(shared=(Shared(tmp_path, "/seed"),)))
+    assert container.check("cat", "/seed/seed") == b"as it was"
+    assert container.exec("sh", "-c", "echo x > /seed/seed", user="0:0").code != 0
+    assert (tmp_path / "seed").read_text() == "as it was"
+
+
+# ---------------------------------------------------------------- more than its share
+
+
+def test_a_fork_bomb_stays_within_the_limit_of_processes(run: Callable[[Spec], Container]) -> None:
+    container = run(echo(processes=32))
+    ran = container.exec(
+        "perl",
+        "-e",
+        "my $n = 0; while (defined(my $p = fork)) { $n++; $p or sleep 5, exit } print $n",
+    )
+    assert ran.code == 0
+    assert int(ran.text) < 32
+    assert len(container.processes() or ()) <= 32
+
+
+def test_a_memory_hog_is_killed_and_the_server_is_not(run: Callable[[Spec], Container]) -> None:
+    container = run(echo(memory_bytes=48 * MEBIBYTE))
+    ran = container.exec("perl", "-e", 'my $x = "x" x (512 * 1024 * 1024); print length $x')
+    assert ran.code == 137
+    assert asked(container.forward("echo")) == "heard hello\n"
+
+
+def test_what_is_written_in_memory_is_bounded(run: Callable[[Spec], Container]) -> None:
+    container = run(echo(memory_folders={"/tmp": "size=4m"}, memory_bytes=48 * MEBIBYTE))
+    ran = container.exec("sh", "-c", "head -c 200000000 /dev/zero > /tmp/flood")
+    assert b"No space left" in ran.errors
+    # The folder of sockets is this machine's; what is written there counts against the container.
+    container.exec("sh", "-c", f"head -c 200000000 /dev/zero > {SOCKETS}/flood")
+    assert container.socket("flood").stat().st_size < 48 * MEBIBYTE
+
+
+# ---------------------------------------------------------------- nothing stays
+
+
+def test_removing_leaves_no_volume_no_folder_and_may_be_done_again(engine: Engine) -> None:
+    container = engine.run(echo(volumes=("/srv/kept",)))
+    container.check("ls", "/srv/kept")
+    [volume] = container._volumes
+    folder = container.socket("x").parent
+    container.remove()
+    container.remove()
+    assert not folder.exists()
+    assert volume not in {v["Name"] for v in engine.api.volumes()["Volumes"] or ()}
+
+
+def test_a_container_that_cannot_start_leaves_nothing_and_says_why(engine: Engine) -> None:
+    before = things_of(engine, engine.owner.label)
+    with pytest.raises(SandboxError, match=r"echo: the container cannot be started: .*no-such"):
+        engine.run(Spec(image_tag("git"), "echo", ("no-such-program",), volumes=("/srv/kept",)))
+    with pytest.raises(SandboxError, match="image statediff-none:0 is not there; make it with"):
+        engine.run(Spec("statediff-none:0", "echo", volumes=("/srv/kept",)))
+    assert things_of(engine, engine.owner.label) == before
+
+
+def test_a_server_that_ends_at_once_is_told_with_its_last_words(engine: Engine) -> None:
+    container = engine.run(Spec(image_tag("git"), "broken", ("sh", "-c", "echo no disk; exit 3")))
+    try:
+        with pytest.raises(SandboxError, match="broken: its server ended: no disk"):
+            container.await_ready(lambda: False, 10.0)
+    finally:
+        container.remove()
+
+
+EVALUATOR = textwrap.dedent("""
+    import sys, time
+    from statediff.sandbox.containers import connect, Spec
+    engine = connect()
+    for _ in range(2):
+        engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), volumes=("/srv/kept",)))
+    engine.api.create_network("left-" + str(engine.owner.pid), internal=True, labels=engine.labels)
+    print(engine.owner.label, flush=True)
+    time.sleep(600)
+""")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_nothing_outlives_an_evaluator(engine: Engine, number: signal.Signals) -> None:
+    with evaluator() as process:
+        assert process.stdout is not None
+        owner = process.stdout.readline().strip()
+        assert len(things_of(engine, owner)) == 6  # two containers, their volumes, network, folder
+        process.send_signal(number)
+        process.wait()
+    assert awaited(lambda: not things_of(engine, owner)), things_of(engine, owner)
+
+
+def evaluator() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", EVALUATOR, image_tag("git")], stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+
+
+def test_the_reaper_removes_what_a_dead_owner_left_and_nothing_else(engine: Engine) -> None:
+    alive = engine.run(echo())
+    with subprocess.Popen(["/bin/true"]) as gone:
+        dead = Owner(gone.pid, 1, engine.owner.namespace, engine.owner.boot)
+    left = Engine(dead)
+    left._watch = lambda: None  # type: ignore[method-assign]  # nobody waits for it
+    foreign = engine.api.create_container(image_tag("git"), ["true"], labels={"someone": "else"})
+    try:
+        left.run(echo(volumes=("/srv/kept",)))
+        assert len(things_of(engine, dead.label)) == 3
+        with ThreadPoolExecutor(4) as several:  # evaluators that start at the same time
+            found = [labels for labels in several.map(lambda _: engine.reap(), range(4)) if labels]
+        assert (dead.label,) in found or any(dead.label in labels for labels in found)
+        assert things_of(engine, dead.label) == []
+        assert alive.is_running()
+        assert engine.api.inspect_container(foreign["Id"])
+    finally:
+        left.remove_of(dead.label)
+        engine.api.remove_container(foreign["Id"], force=True)
+        alive.remove()
+
+
+def test_twenty_containers_run_at_once_and_keep_apart(engine: Engine) -> None:
+    made: list[Container] = []
+    lock = threading.Lock()
+
+    def one(number: int) -> str:
+        container = engine.run(echo())
+        with lock:
+            made.append(container)
+        container.await_ready(lambda: container.socket("echo").exists())
+        container.check("sh", "-c", f"test ! -e /tmp/mine && echo {number} > /tmp/mine")
+        assert container.check("cat", "/tmp/mine").decode().strip() == str(number)
+        return asked(container.forward("echo"), str(number))
+
+    try:
+        with ThreadPoolExecutor(20) as several:
+            assert list(several.map(one, range(20))) == [f"heard {n}\n" for n in range(20)]
+        assert len({container.id for container in made}) == 20
+    finally:
+        with ThreadPoolExecutor(20) as several:
+            list(several.map(Container.remove, made))

@@ -1,0 +1,313 @@
+"""Our own systems, sources and sandboxes do what the kit asks; the kit finds who lies."""
+
+import contextlib
+import shutil
+import smtplib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import httpx
+import pygit2
+import pytest
+
+from statediff.capture.source import Source
+from statediff.conformance import (
+    SandboxSuite,
+    SandboxWay,
+    SourceSuite,
+    SystemSuite,
+    Way,
+    captured,
+)
+from statediff.model.state import State
+from statediff.packs import SandboxPack, sandbox_pack
+from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sandbox.protocol import Sandbox
+from statediff.sandbox.receipt import Drift, SourceProof
+from statediff.sandbox.system import System
+from statediff.sources.files import FilesSource
+from statediff.sources.git import GitSource
+from statediff.sources.sqlite import SqliteSource
+
+
+def place(system: System) -> Path:
+    return Path(urlsplit(system.url).path)
+
+
+def execute(statement: str) -> Callable[[System], None]:
+    def apply(system: System) -> None:
+        with contextlib.closing(sqlite3.connect(place(system))) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    return apply
+
+
+def send(system: System) -> None:
+    parts = urlsplit(system.url)
+    with smtplib.SMTP(parts.hostname or "", parts.port or 0) as server:
+        server.sendmail("a@shop.example", ["b@mail.example"], "Subject: Hello\r\n\r\nHello.\r\n")
+
+
+def write(name: str) -> Callable[[System], None]:
+    return lambda system: (place(system) / name).write_text("left", encoding="utf-8")
+
+
+def chmod(name: str) -> Callable[[System], None]:
+    return lambda system: (place(system) / name).chmod(0o755)
+
+
+def tag(system: System) -> None:
+    repository = pygit2.Repository(str(place(system)))
+    repository.references.create("refs/tags/mine", repository.revparse_single("main").id)
+
+
+def comment(system: System) -> None:
+    parts = urlsplit(system.url)
+    base = f"http://{parts.hostname}:{parts.port}{parts.path}"
+    headers = {"X-Requested-With": "rest", "Origin": base.rstrip("/"), "Referer": base}
+    credentials = (parts.username or "", parts.password or "")
+    with httpx.Client(base_url=base, auth=credentials, headers=headers, timeout=20) as client:
+        answer = client.post("rest/data/msg", json={"content": "mine"})
+        assert answer.status_code == 201, answer.text
+
+
+class TestDatabase(SystemSuite):
+    source = "shop-db"
+    ways: ClassVar = {
+        "a row is gone": Way(execute("DELETE FROM refunds")),
+        "a table is added": Way(execute("CREATE TABLE mine (x)")),
+        "a file is beside it": Way(lambda s: write("x")(_Parent(s)), is_state=False),
+        "its mode is changed": Way(lambda s: place(s).chmod(0o644), is_state=False),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop")
+
+
+class TestMail(SystemSuite):
+    source = "outbox"
+    ways: ClassVar = {"a message is sent": Way(send)}
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop")
+
+
+class TestFiles(SystemSuite):
+    source = "exports"
+    ways: ClassVar = {
+        "a file is added": Way(write("new.txt")),
+        "a file is changed": Way(write("README.txt")),
+        "a mode is changed": Way(chmod("README.txt")),
+        "a link stands there": Way(lambda s: (place(s) / "etc").symlink_to("/etc")),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("accounts")
+
+
+class TestRepository(SystemSuite):
+    source = "origin"
+    ways: ClassVar = {
+        "a tag is added": Way(tag),
+        "a hook is added": Way(write("hooks/post-receive")),
+        "its settings are changed": Way(
+            lambda s: pygit2.Repository(str(place(s))).config.set_multivar("core.mine", "^$", "1")
+        ),
+        "a branch is gone": Way(
+            lambda s: pygit2.Repository(str(place(s))).references.delete("refs/heads/main")
+        ),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("repo")
+
+
+class TestCheckout(SystemSuite):
+    source = "checkout"
+    ways: ClassVar = {"a file is added": Way(write("mine.txt")), "a tag is added": Way(tag)}
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("repo")
+
+
+class TestTracker(SystemSuite):
+    source = "tracker"
+    ways: ClassVar = {"a comment is written": Way(comment)}
+    secrets = frozenset({("user", "password_digest")})
+    traces = frozenset({"file db/db-otk", "file db/db-session"})
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("helpdesk")
+
+
+class _Parent:
+    """What lies beside a system's file."""
+
+    def __init__(self, system: System) -> None:
+        self.url = f"file://{place(system).parent}"
+
+
+# ---------------------------------------------------------------- sources that stand alone
+
+
+class TestSqliteSource(SourceSuite):
+    def make(self, folder: Path) -> Source:
+        self._execute(
+            folder, "CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 2)"
+        )
+        return SqliteSource("db", folder / "a.db")
+
+    def change(self, folder: Path) -> None:
+        self._execute(folder, "UPDATE t SET x = 3")
+
+    def end(self, folder: Path) -> None:
+        (folder / "a.db").unlink()
+
+    def _execute(self, folder: Path, script: str) -> None:
+        with contextlib.closing(sqlite3.connect(folder / "a.db")) as connection:
+            connection.executescript(script)
+
+
+class TestFilesSource(SourceSuite):
+    def make(self, folder: Path) -> Source:
+        (folder / "kept").mkdir()
+        (folder / "kept" / "a.txt").write_text("a")
+        return FilesSource("files", folder / "kept")
+
+    def change(self, folder: Path) -> None:
+        (folder / "kept" / "a.txt").write_text("b")
+
+    def end(self, folder: Path) -> None:
+        (folder / "kept" / "a.txt").unlink()
+        (folder / "kept").rmdir()
+
+
+class TestGitSource(SourceSuite):
+    def make(self, folder: Path) -> Source:
+        repository = pygit2.init_repository(folder / "r.git", bare=True)
+        who = pygit2.Signature("A", "a@mail.example", 1_700_000_000, 0)
+        tree = repository.TreeBuilder().write()
+        repository.create_commit("refs/heads/main", who, who, "first", tree, [])
+        return GitSource("repo", folder / "r.git")
+
+    def change(self, folder: Path) -> None:
+        repository = pygit2.Repository(str(folder / "r.git"))
+        repository.references.create("refs/tags/v1", repository.revparse_single("main").id)
+
+    def end(self, folder: Path) -> None:
+        shutil.rmtree(folder / "r.git")
+
+
+# ---------------------------------------------------------------- sandboxes
+
+
+def through(source: str, way: Callable[[System], object]) -> SandboxWay:
+    def apply(sandbox: Sandbox) -> None:
+        assert isinstance(sandbox, EmbeddedSandbox)
+        way(sandbox.system(source))
+
+    return SandboxWay(apply, source)
+
+
+class TestShop(SandboxSuite):
+    ways: ClassVar = {
+        "a row is gone": through("shop-db", execute("DELETE FROM refunds")),
+        "a message is sent": through("outbox", send),
+    }
+
+    @classmethod
+    def make(cls, work: Path) -> Sandbox:
+        return EmbeddedSandbox(sandbox_pack("shop"), work)
+
+
+class TestHelpdesk(SandboxSuite):
+    ways: ClassVar = {"a comment is written": through("tracker", comment)}
+
+    @classmethod
+    def make(cls, work: Path) -> Sandbox:
+        return EmbeddedSandbox(sandbox_pack("helpdesk"), work)
+
+
+# ---------------------------------------------------------------- systems that lie
+
+
+class Liar:
+    """A sound system, but for what is given."""
+
+    def __init__(self, sound: System, **lies: Callable[..., Any]) -> None:
+        self._sound = sound
+        self._lies = lies
+
+    def __getattr__(self, name: str) -> Any:
+        return self._lies.get(name) or getattr(self._sound, name)
+
+
+class _Empty:
+    """A source that shows an empty system where it cannot look."""
+
+    def __init__(self, sound: Source) -> None:
+        self.name, self.schema = sound.name, sound.schema
+        self._first = captured((sound,)).parts[0]
+
+    def read(self, *_: object) -> Any:
+        tables = {n: t for n, t in self._first.state.tables.items() if not t.row_count}
+        return type(self._first)(self._first.reading, State(self._first.state.schema, tables))
+
+
+def proven() -> tuple[SourceProof, tuple[Drift, ...]]:
+    return SourceProof("shop-db", "none", "0" * 64, "0" * 64, 1), ()
+
+
+def blind(system: System) -> dict[str, Callable[..., Any]]:
+    kept = tuple(_Empty(source) for source in system.sources())
+    return {"sources": lambda: kept}
+
+
+LIES: dict[str, tuple[str, Callable[[System], dict[str, Callable[..., Any]]]]] = {
+    "a proof that looks at nothing": ("every_way_is_drift", lambda _: {"verify": proven}),
+    "a look that mends": (
+        "every_way_is_drift", lambda s: {"verify": lambda: (s.reset(), s.verify())[1]}
+    ),
+    "a reset that does nothing": ("every_way_is_drift", lambda _: {"reset": lambda: None}),
+    "a source that never sees a change": ("the_sources_show_every_change", blind),
+    "a source that reads on when it is unplugged": (
+        "an_unplugged_source", lambda _: {"unplug": lambda _name: None}
+    ),
+    "a source that is empty when it is unplugged": ("an_unplugged_source", blind),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_kit_finds_a_system_that_lies(lie: str, tmp_path: Path) -> None:
+    suite = TestDatabase()
+    where, lies = LIES[lie]
+    [name] = [name for name in dir(suite) if name.startswith(f"test_{where}")]
+    sound = suite.make(tmp_path / "own")
+    sound.start()
+    sound.reset()
+    getattr(suite, name)(sound)
+    sound.reset()
+    with pytest.raises(AssertionError):
+        getattr(suite, name)(Liar(sound, **lies(sound)))
+
+
+def test_the_kit_finds_an_account_that_outlives_its_trial(tmp_path: Path) -> None:
+    from statediff.conformance import AccountSuite  # noqa: PLC0415 - pytest would collect it here
+
+    class Lasting(AccountSuite):
+        def lets_in(self, url: str) -> bool:
+            return bool(url)
+
+    sound = TestDatabase().make(tmp_path / "own")
+    with pytest.raises(AssertionError):
+        Lasting().test_an_account_is_for_one_trial(sound)
