@@ -3,10 +3,12 @@
 import itertools
 import sqlite3
 from contextlib import closing, suppress
+from unittest.mock import patch
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from statediff.model import state
 from statediff.model.state import MemoryChunks
 from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_feed import SqliteFeed
@@ -35,6 +37,12 @@ STATEMENTS = (
     "UPDATE a SET y = y || y WHERE id = {at} AND length(y) < 9000",
     "UPDATE a SET id = -id WHERE id = {at}",
     "UPDATE b SET v = zeroblob({size}) WHERE k >= 'k{at}'",
+    "UPDATE a SET y = substr(y, 1, length(y) - 9) || 'differently' WHERE length(y) > 900",
+    "UPDATE a SET y = substr(y, 1, length(y) - 1) || '?' WHERE length(y) > 900 AND id < {at}",
+    "UPDATE a SET x = {at} WHERE id = (SELECT max(id) FROM a)",
+    "DELETE FROM a WHERE id % 3 = 0",
+    "INSERT INTO a (x) VALUES ({at})",
+    "INSERT OR IGNORE INTO a (id) VALUES (-9223372036854775808 + {at}), (9223372036854775000)",
     "UPDATE c SET y = zeroblob(length(y) - 4) || x'01020304' WHERE length(y) > 4",
     "DELETE FROM a WHERE id BETWEEN {at} AND {at} + {count}",
     "DELETE FROM b WHERE k > 'k{at}'",
@@ -88,10 +96,16 @@ def execute(connection, statement, at, count, size):
     st.lists(STEPS, max_size=25),
     st.sampled_from((512, 4096)),
     st.sampled_from((0, 1, 2)),
+    st.sampled_from((8, state.CHUNK_KEYS)),
 )
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
-    tmp_path_factory, steps, page_size, auto_vacuum
+    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys
 ):
+    with patch.object(state, "CHUNK_KEYS", chunk_keys):
+        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum)
+
+
+def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum):
     path = database(tmp_path_factory.mktemp("db") / "a.db", BASE, page_size, auto_vacuum)
     source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
     feed.attach()
