@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing, suppress
 from unittest.mock import patch
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from statediff.model import state
 from statediff.model.state import MemoryChunks
 from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_feed import SqliteFeed
+from statediff.sources.sqlite_scan import Scan
 from tests.sources.sqlite_databases import clock, database
 
 BASE = """
@@ -133,3 +135,48 @@ def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum):
     assert [s.digest() for s in changed] == [s.digest() for s in scans[1:]]
     assert changed == scans[1:]
     event(f"{len(changed)} changes")
+
+
+LEAVES = """
+CREATE TABLE a (id INTEGER PRIMARY KEY, x, y TEXT);
+WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < 400)
+INSERT INTO a SELECT n, n, printf('row %d', n) FROM s;
+INSERT INTO a VALUES (1000, 1, printf('%.5000c', 'z'));
+"""
+REWRITINGS = (
+    "DELETE FROM a WHERE id BETWEEN 100 AND 300",  # whole leaves are freed, and not written
+    "DELETE FROM a WHERE id < 400 AND id % 2",
+    "DELETE FROM a WHERE id > 17",
+    "DELETE FROM a",
+    "UPDATE a SET y = substr(y, 1, 4999) || '!' WHERE id = 1000",  # in place, its leaf is not
+    "UPDATE a SET id = id + 2000 WHERE id < 50",
+    "UPDATE a SET id = -id",
+    "UPDATE a SET y = y || printf('%.300c', 'x') WHERE id IN (7, 8, 9, 10)",
+    "INSERT INTO a SELECT id + 1500, x, y FROM a",
+    "INSERT INTO a SELECT -id, x, printf('%.2000c', 'v') FROM a WHERE id < 20",
+    "INSERT OR REPLACE INTO a SELECT id, 0, 'short' FROM a WHERE id % 10 = 0",
+)
+
+
+@pytest.mark.parametrize("auto_vacuum", [0, 1])
+@pytest.mark.parametrize("statement", REWRITINGS)
+def test_only_the_chunks_a_commit_wrote_are_read_and_these_all(
+    tmp_path, monkeypatch, statement, auto_vacuum
+):
+    monkeypatch.setattr(state, "CHUNK_KEYS", 8)
+    path = database(tmp_path / "a.db", LEAVES, 512, auto_vacuum)
+    source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
+    feed.attach()
+    before = source.read(store, clock, None).state
+    read = []
+    between = Scan.between
+    monkeypatch.setattr(Scan, "between", lambda *a: (read.append(a[2]), between(*a))[1])
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        for sql in ("UPDATE a SET x = 0 WHERE id = 350", statement):
+            writer.execute(sql)
+    seen = feed.finish(store, clock, before)
+    feed.detach()
+    assert seen.gap is None
+    assert len(seen.transactions) == 2
+    assert seen.transactions[1].state == source.read(store, clock, before).state
+    assert read
