@@ -15,8 +15,8 @@ may write the log may also forge it: commits that were cut off its end *and* out
 by byte and consistently, are gone. That takes the rights of the evaluator's own user, and such
 trials are labelled `isolation: none`.
 
-What watching changes: a checkpoint reports that it is busy, and the journal mode and exclusive
-locking cannot be changed while the feed is attached.
+What watching changes: a checkpoint reports that it is busy, so that the log grows with the run, and
+neither the journal mode nor exclusive locking can be chosen while the feed is attached.
 """
 
 from __future__ import annotations

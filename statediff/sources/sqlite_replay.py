@@ -68,6 +68,8 @@ class Replay:
 
     def apply(self, commit: Commit) -> State:
         """The state after the commit. Raises `SourceUnavailable` if it cannot be told."""
+        if not self._before.schema.types:  # even an empty database has those of schema objects
+            raise SourceUnavailable(_MOVED)
         if self._layout is None:
             with closing(self._copy.connect()) as connection:
                 self._layout = self._layout_of(connection, self._copy.begin(connection))
