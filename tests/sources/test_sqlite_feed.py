@@ -78,7 +78,8 @@ def keys(state: State, name: str):
 
 def agent(path: Path, code: str) -> None:
     """Another process that does this to the database and ends as it says."""
-    program = f"import os, sqlite3\ndb = sqlite3.connect({str(path)!r}, isolation_level=None)\n"
+    opened = f"db = sqlite3.connect({str(path)!r}, isolation_level=None, timeout=0)"
+    program = f"import os, sqlite3\n{opened}\n"
     subprocess.run([sys.executable, "-c", program + code], check=False)
 
 
@@ -206,7 +207,7 @@ def test_nothing_this_process_closes_gives_the_locks_up(run):
     agent(run.path, f"db.execute('DELETE FROM note'); db.execute('{fold}')")
     agent(
         run.path,
-        "db.execute('PRAGMA busy_timeout = 0'); db.execute('PRAGMA journal_mode = DELETE')",
+        "db.execute('PRAGMA journal_mode = DELETE')",
     )
     seen = run.seen()
     assert (len(seen.transactions), seen.gap) == (1, None)
