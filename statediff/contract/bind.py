@@ -216,6 +216,8 @@ class _Binder(PatternBinder):
             sentence = f"The answer is true: {sentence}"
         else:
             sentence = sentence[:1].upper() + sentence[1:]
+        if during_run:
+            sentence += ", at any moment of the run"
         return Condition(name, stage, node, text, sentence + ".", footprint(node), during_run)
 
     def claim(self, index: int, claim: str | Claim) -> Condition | None:

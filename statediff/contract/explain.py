@@ -177,7 +177,11 @@ def _sentence(clause: Any) -> str:
 
 def _frame(contract: Contract) -> Line:
     if not contract.frame_is_open:
-        return Line("frame", "Nothing changes but what is required or allowed here.")
+        text = "Nothing changes but what is required or allowed here"
+        watched = [rule.source for rule in contract.evidence if rule.needs_history]
+        if watched:
+            text += f", not for a moment in {' and '.join(watched)} either"
+        return Line("frame", f"{text}.")
     frame = contract.document.frame
     because = frame if isinstance(frame, str) else frame.open
     return Line("frame", "Changes that no clause names are shown and not judged.", because)

@@ -212,6 +212,10 @@ class PatternBinder:
                 cascade,
             )
         )
+        if clause.during == "run":
+            is_required = stage is Stage.REQUIRE
+            more = "and never more than that" if is_required else "at any moment of the run"
+            sentence = f"{sentence.removesuffix('.')}, {more}."
         return Pattern(
             name,
             stage,

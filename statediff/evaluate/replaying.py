@@ -16,7 +16,6 @@ from statediff.evidence.pack import Touched, changed, check_refusals, index, tou
 from statediff.evidence.package import Bundle
 from statediff.evidence.traces import trace_from
 from statediff.model.course import Course
-from statediff.model.readings import History
 from statediff.model.verdict import Judgement
 from statediff.model.view import Ledger, RecordingView
 from statediff.policy.admission import Refusal, admit
@@ -85,7 +84,7 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     check_refusals(triples(refusals), captures, recorded_schema, must)
     answer = doc.answer_map(doc.answer_from(bundle.document("answer.json")))
     course = doc.course_from(captures["history"])
-    check_course(course, doc.history_from(captures["history"]), refusals)
+    check_course(course, captures, refusals)
     rest = Rest(refusals, answer, trace_from(bundle.document("trace.json")))
     resolution = bundle.document("resolution.json")
     doubts = tuple(doc.doubt_from(entry) for entry in resolution["doubts"])
@@ -135,12 +134,24 @@ def _touched(moments: Moments) -> Touched:
     return {place: entities for place, entities in found.items() if entities}
 
 
-def check_course(course: Course, history: History, refusals: Iterable[Refusal]) -> None:
-    """`BundleError` unless every line that is said to have no gap can have none."""
+def check_course(course: Course, captures: Any, refusals: Iterable[Refusal]) -> None:
+    """`BundleError` unless each line is as complete as its reading, and ends in the state after."""
+    history = doc.history_from(captures["history"])
     refused = {refusal.source: refusal.cause for refusal in refusals}
     for line in course.lines:
         gap = refused.get(line.source, history.gap(line.source))
         if (gap is None) != (line.gap is None):
             raise BundleError(
                 f"captures.json: the history of {line.source} is not as complete as its reading"
+            )
+        digests = [
+            entry["state"]
+            for side in ("before", "after") for entry in captures[side]
+            if entry["reading"]["source"] == line.source
+        ]  # fmt: skip
+        steps = captures["history"]["transactions"]
+        within = [entry["state"] for entry in steps if entry["source"] == line.source]
+        if gap is None and (len(digests) != 2 or [digests[0], *within][-1] != digests[1]):
+            raise BundleError(
+                f"captures.json: the history of {line.source} does not end in the state after"
             )

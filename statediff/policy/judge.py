@@ -249,6 +249,9 @@ def _moved(
 def _frame_sentence(contract: Contract) -> str:
     if contract.frame_is_open:
         return "Every source that must report has reported."
+    watched = [rule.source for rule in contract.evidence if rule.needs_history]
+    if watched:
+        return f"Nothing else changes, not for a moment in {' and '.join(watched)} either."
     return "Nothing else changes."
 
 

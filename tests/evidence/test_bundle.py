@@ -18,6 +18,7 @@ from statediff.evaluate import KERNEL, Evaluated, replay
 from statediff.evidence.canonical import MAX_DEPTH, read, write
 from statediff.evidence.package import FILES, Bundle, load, save
 from statediff.model.values import Map, Value
+from tests.histories import course
 from tests.judging import (
     CUT,
     DIVERGE,
@@ -90,8 +91,39 @@ def trial(kind: str) -> Evaluated:
     return run(BODY, BEFORE, after, answer={"n": 2}, timeline=TIMELINE)
 
 
+ALONG = """\
+canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]
+forbid:
+  - {id: no-grant, link: grant, during: run}
+  - {id: few, create: item, count: {min: 3}, during: run}
+  - {id: no-admin, that: 'any(u.role == "admin" for u in after.user)', during: run}
+require:
+  - {id: made, create: item, where: 'it.owner.role == "user"', during: run}
+allow:
+  - {id: moved, update: item, fields: [n]}
+evidence: {db: {history: required}}
+steps:
+  - {id: positive, always: 'all(i.n > 0 for i in now.item)'}
+  - {id: first, effect: create item, before: update item}
+"""
+
+
+def along(kind: str) -> Evaluated:
+    """A trial with a history that every kind of clause reads."""
+    half = {**BEFORE, "item": [*BEFORE["item"], item(2, 3, owner=1)]}
+    after = {**BEFORE, "item": [item(1, 2, t="A"), item(2, 3, owner=1)]}
+    passing = {**half, "grant": [{"user": 1, "item": 1}]}
+    between = [half, passing, half] if kind == "DIVERGE" else [half]
+    gap = "the feed broke off" if kind == "INCONCLUSIVE" else None
+    return course(ALONG, BEFORE, between, after, gap=gap, timeline=TIMELINE)
+
+
 VERDICTS = ("MATCH", "DIVERGE", "INCONCLUSIVE")
-TRIALS = {kind: trial(kind) for kind in VERDICTS} | {f"{k}, wide": wide(k) for k in VERDICTS}
+TRIALS = {
+    **{kind: trial(kind) for kind in VERDICTS},
+    **{f"{kind}, wide": wide(kind) for kind in VERDICTS},
+    **{f"{kind}, along": along(kind) for kind in VERDICTS},
+}
 
 
 def resealed(bundle: Bundle, files: dict[str, bytes], **facts: Any) -> Bundle:
@@ -216,6 +248,30 @@ def test_evidence_that_tells_another_story_is_refused(name: str, change: Any) ->
     change(told)
     with pytest.raises(BundleError):
         replay(resealed(bundle, {**bundle.files, name: write(told)}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h["transactions"].pop(),
+        lambda h: (h["transactions"].pop(), h["lines"][0]["touched"].pop()),
+        lambda h: (h["transactions"].clear(), h["lines"][0]["touched"].clear()),
+        lambda h: h["lines"][0].update(gap="it broke off"),
+        lambda h: h["readings"][0].update(is_complete=False, cause="it broke off"),
+        lambda h: h["readings"][0].update(is_agent_influenced=True),
+        lambda h: h["readings"].clear(),
+        lambda h: h["lines"].clear(),
+        lambda h: h["lines"][0]["touched"][0].clear(),
+        lambda h: h["lines"][0]["touched"][0].append("user"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["MATCH", "DIVERGE"])
+def test_a_history_that_tells_another_story_is_refused(kind: str, change: Any) -> None:
+    bundle = TRIALS[f"{kind}, along"].bundle
+    told = bundle.document("captures.json")
+    change(told["history"])
+    with pytest.raises(BundleError):
+        replay(resealed(bundle, {**bundle.files, "captures.json": write(told)}))
 
 
 def test_what_was_not_enumerated_cannot_be_said_to_be_absent() -> None:
