@@ -12,7 +12,9 @@ import pytest
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
 from statediff.importers.agentdiff import Cases, open_cases
+from statediff.importers.agentdiff_contract import contract_for
 from statediff.importers.lines import Line
+from statediff.importers.pack import DomainPack
 from statediff.importers.recorded import Change, Half, NotARun, TaskId
 from statediff.importers.rejudge import Chunk, Judged, Mode, Wanted, judged_chunk
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -218,6 +220,17 @@ def test_fields_that_the_suite_ignores_are_ignored_beside_a_change_and_nowhere_e
     assert both(cases, updates=[update(0, **right)])[1].verdict is Verdict.MATCH
     found = both(cases, updates=[update(0, **right), update(1, copies=7)])[1]
     assert unexplained(found) == {"books[b2].copies"}
+
+
+def test_a_pack_may_say_what_is_ignored_in_place_of_the_suite(library: Made) -> None:
+    cases = library({**LENT, "ignore": ["price"]})
+    ground = cases._domain("library").ground("s")
+    strict = DomainPack("library", settings={"ignored": []})
+    contract = contract_for(ground.domain, cases._tests[TASK], strict)
+    run, _ = cases.run("library", line(updates=[update(0, lent=True, note="Ada", price=3)]))
+    trial = cases.prepare(run)
+    found = evaluate(contract, trial.before, trial.after).judgement
+    assert unexplained(found) == {"books[b1].price"}
 
 
 def test_an_agent_that_does_nothing_matches_a_declared_noop_and_nothing_else(library: Made) -> None:
