@@ -95,7 +95,7 @@ class _Writer:
                 return f"({found})" if operator == "in" else f"not ({found})"
             case "gt" | "gte" | "lt" | "lte":
                 return self._ordered(at, spec, operator, expected)
-            case "has_any" | "has_all":
+            case "has_any" | "has_all" if isinstance(expected, list | None):
                 return self._holding(at, spec, operator, expected or [])
             case "regex" | "contains" | "not_contains" | "i_contains" | "starts_with" | "ends_with":
                 return self._text(at, spec, operator, expected)

@@ -108,6 +108,8 @@ def unexplained(judgement: Judgement) -> set[str]:
         ({"title": {"has_any": ["a", "z"]}}, ["abc", "xyz", "m", None]),
         ({"title": {"contains": "a", "ne": "abc"}}, ["abc", "abcd"]),
         ({"title": {"louder": "a"}}, []),
+        ({"title": {"has_any": 5}}, []),
+        ({"title": {"in": "abc"}}, []),
         ({"title": {"contains": "x" * 500}}, ["x" * 501, "x"]),
         ({"copies": 1}, [1, 1.0, 2, None]),
         ({"copies": 1.0}, [1, 2]),
@@ -372,8 +374,20 @@ def test_the_least_run_passes_its_checks_and_matches_the_closed_contract(
     assert evaluate(trial.contract, trial.before, trial.after).judgement.verdict is Verdict.MATCH
 
 
-def test_what_no_run_can_pass_has_no_least_run(library: Made) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"title": {"lt": ""}},
+        {"title": {"in": 5}},
+        {"copies": {"gt": []}},
+        {"tags": {"has_any": 5}},
+    ],
+)
+def test_what_no_run_is_known_to_pass_has_no_least_run(
+    library: Made, where: dict[str, Any]
+) -> None:
     assert library({**LENT, "where": {"title": "Nowhere"}}).minimal(TASK) is None
+    assert library({**ADDED, "where": where}).minimal(TASK) is None
 
 
 # --- the whole cases -----------------------------------------------------------------------------
