@@ -36,6 +36,8 @@ TIGHTEN: Final = "tighten"
 
 `created`: the changed row was made in the run, so that its net change is a creation.
 """
+IGNORED: Final = "ignored"
+"""Setting of a pack: fields that may change beside what is expected, in place of the suite's."""
 
 
 class NotExpressible(UsageError):
@@ -51,6 +53,8 @@ class _Writer:
     inputs: dict[str, Any]
     excluded: frozenset[str] = frozenset()
     """Fields outside the boundary: no clause may name them."""
+    ignored: frozenset[str] | None = None
+    """The only fields that may be ignored; None: whichever the suite ignores."""
 
     def condition(self, where: Iterable[tuple[str, RawRow]], subject: str) -> list[str]:
         """The predicates of a `where`, as conditions over `subject`."""
@@ -91,7 +95,7 @@ class _Writer:
                 return f"({found})" if operator == "in" else f"not ({found})"
             case "gt" | "gte" | "lt" | "lte":
                 return self._ordered(at, spec, operator, expected)
-            case "has_any" | "has_all":
+            case "has_any" | "has_all" if isinstance(expected, list | None):
                 return self._holding(at, spec, operator, expected or [])
             case "regex" | "contains" | "not_contains" | "i_contains" | "starts_with" | "ends_with":
                 return self._text(at, spec, operator, expected)
@@ -204,13 +208,16 @@ def contract_for(domain: Domain, test: Test, pack: DomainPack) -> ContractFile:
         inputs[ACTING_USER] = test.acting_user
     sections: dict[str, list[Any]] = {"forbid": [], "require": [], "allow": []}
     excluded = _excluded(pack.sections, notes.sections)
+    told = pack.settings.get(IGNORED)
+    ignored = None if told is None else frozenset(told)
     tighten = notes.settings.get(TIGHTEN, {})
     types = domain.ground(test.seed).types
     for number, assertion in enumerate(test.assertions, start=1):
         entity = types.get(assertion.entity)
         if entity is None:
             raise NotExpressible(f"{test.id}: no table {printable(assertion.entity)}")
-        writer = _Writer(entity, f"a{number}", inputs, excluded.get(entity.name, frozenset()))
+        outside = excluded.get(entity.name, frozenset())
+        writer = _Writer(entity, f"a{number}", inputs, outside, ignored)
         more = tighten.get(number, {})
         for section, clause in _clauses(writer, assertion, f"assertion-{number}", more):
             sections[section].append(clause)
@@ -285,7 +292,8 @@ def _clauses(
                 more,
             )
             named = {change.field for change in assertion.changes} | writer.excluded
-            beside = sorted(assertion.ignore & writer.entity.by_name.keys() - named)
+            ignored = assertion.ignore if writer.ignored is None else writer.ignored
+            beside = sorted(ignored & writer.entity.by_name.keys() - named)
             if beside:
                 yield (
                     "allow",

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
+from decimal import Decimal
 from typing import Final
 
 from statediff.importers.agentdiff_domain import Ground
@@ -232,16 +233,16 @@ def _value(predicate: RawRow, *, at: int = 0, old: Json = None) -> Json:
                 return expected
             case "i_starts_with" | "i_ends_with":
                 return expected
-            case "in":
-                return expected[at % len(expected)] if expected else None
-            case "has_any" | "has_all":
+            case "in" if isinstance(expected, list) and expected:
+                return expected[at % len(expected)]
+            case "has_any" | "has_all" if isinstance(expected, list):
                 return list(expected)
             case "regex":
                 return "".join(c for c in str(expected) if c not in "^$") + f"{at + 1}"
-            case "gt":
-                return expected + 1
-            case "lt":
-                return expected - 1
+            case "gt" | "lt" if isinstance(expected, int | Decimal):
+                return expected + (1 if operator == "gt" else -1)
+            case "gt" if isinstance(expected, str):
+                return f"{expected} more"
             case "exists":
                 return NOW if expected else None
             case _:
@@ -258,10 +259,10 @@ def _other(value: Json) -> Json:
             return not value
         case str():
             return f"{value} (before)"
-        case list() | dict():
-            return None
-        case _:
+        case int() | Decimal():
             return value + 1
+        case _:
+            return None
 
 
 def _joined(old: Json, new: Json) -> Json:

@@ -33,7 +33,14 @@ from statediff.importers.recorded import (
 from statediff.importers.states import value_of
 from statediff.importers.tau2_answer import SILENT, answer_of
 from statediff.importers.tau2_compat import COMPUTED, Components, components
-from statediff.importers.tau2_domain import Domain, Known, criteria_of_run, gold_key, task_name
+from statediff.importers.tau2_domain import (
+    Domain,
+    Known,
+    criteria_of_run,
+    gold_key,
+    objects,
+    task_name,
+)
 from statediff.importers.tau2_effects import replayed
 from statediff.importers.tau2_format import (
     Criteria,
@@ -106,7 +113,7 @@ class Tau2:
             matched if isinstance(matched, bool) else None,
             None if reward is None else reward == 1,
             self._corrected.get(run_id, {}),
-            "NL_ASSERTION" in (basis or ()),
+            isinstance(basis, list) and "NL_ASSERTION" in basis,
         )
 
     @cached_property
@@ -155,8 +162,8 @@ class Tau2:
             _delta(run.raw, "after", "delta"),
             domain.gold(gold_key(run.raw)).delta,
             self.criteria(run),
-            _objects(run.raw, "trace"),
-            _objects(run.raw, "texts"),
+            objects(run.raw, "trace"),
+            objects(run.raw, "texts"),
         )
 
     def criteria(self, run: RecordedRun) -> Criteria:
@@ -180,12 +187,12 @@ class Tau2:
         captures = domain.base.pair(
             domain.layout.edits(domain.cases.initial, before), domain.layout.edits(before, after)
         )
-        calls = _objects(run.raw, "trace")
+        calls = objects(run.raw, "trace")
         done = replayed(domain, before, after, calls)
         tools = domain.user_tools if run.raw.get("solo_mode") is True else frozenset()
         trace = Trace(tuple(_actions(calls, done.effects, tools)), is_complete=True, cause="")
         last = _unobserved(captures[1], done.astray) if done.astray else captures[1]
-        answer = answer_of(_objects(run.raw, "texts"))
+        answer = answer_of(objects(run.raw, "texts"))
         return Prepared(self.contract(run.task), captures[0], last, trace, answer)
 
     def still(self, task: TaskId) -> Prepared:
@@ -243,13 +250,6 @@ def open_cases(folder: Path) -> Tau2:
 def _delta(raw: Tree, part: str, name: str) -> tuple[Operation, ...]:
     held = raw.get(part)
     return delta_of((held.get(name) if isinstance(held, dict) else None) or [], f"{part}.{name}")
-
-
-def _objects(raw: Tree, name: str) -> list[Mapping[str, Any]]:
-    listed = raw.get(name)
-    return (
-        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    )
 
 
 def _unobserved(capture: Capture, types: Mapping[str, str]) -> Capture:

@@ -13,7 +13,7 @@ The sections of the domain's pack stand in every contract. Its `settings`:
     assertions: {FUNCTION: EXPRESSION}   what a condition of the benchmark means; `{name}` is its
                                          argument. The task then asks for a goal: what belongs to
                                          the user may change in any way that reaches it
-    user: [TYPE, …]                      types that the simulated user may change (`by: user`)
+    user: [TYPE, …]                      types that the simulated user may update (`by: user`)
     decides: {FUNCTION: {field: TYPE.FIELD, of: ARGUMENT}}
                                          the condition decides this field of the entity that its
                                          argument names; what the reference leaves there is moot
@@ -110,7 +110,7 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
         yield {"require": goals}
         yield {
             "allow": [
-                {"id": f"user-{_slug(kind)}", "any": kind, "by": "user"}
+                {"id": f"user-{_slug(kind)}", "update": kind, "by": "user"}
                 for kind in users
                 if kind in asked.types
             ]

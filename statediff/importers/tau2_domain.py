@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from statediff.errors import InputError
 from statediff.evaluate import ContractFile
@@ -84,11 +86,14 @@ class Domain:
                 continue
             try:
                 raw = without_labels(parse(line))
-                found.setdefault(task_name(raw), self._known_of(raw))
+                if (name := task_name(raw)) not in found:
+                    known = self._known_of(raw)
+                    self.changes(known, known.gold_key)  # a run without a reference tells nothing
+                    found[name] = known
                 self._heard |= {
                     str(call.get("name"))
-                    for call in raw.get("trace") or ()
-                    if isinstance(call, dict) and call.get("requestor") == "user"
+                    for call in objects(raw, "trace")
+                    if call.get("requestor") == "user"
                 }
             except InputError:
                 continue  # whoever judges the runs reports the line
@@ -229,3 +234,10 @@ def criteria_of_run(raw: Tree, version: TaskVersion | None) -> Criteria:
     told = tuple(o for o in outputs if isinstance(o, str)) if isinstance(outputs, list) else ()
     actions = expectations(raw.get("gold_actions") or [], "gold_actions")
     return Criteria(("DB", "COMMUNICATE"), actions, told)
+
+
+def objects(raw: Tree, name: str) -> list[Mapping[str, Any]]:
+    """The objects of a list of the run; whatever else stands there is nothing."""
+    listed = raw.get(name)
+    listed = listed if isinstance(listed, list) else []
+    return [entry for entry in listed if isinstance(entry, dict)]

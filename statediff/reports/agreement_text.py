@@ -57,8 +57,8 @@ def _domain(domain: DomainReport) -> Iterator[str]:
         yield f"  and {left} more; --json and --report list them"
     for unseen in domain.unseen[:MAX_LISTED]:
         yield (
-            f"  unseen officially: {said(unseen.clause, 60)} {said(unseen.on, 60)} in "
-            f"{unseen.runs} runs of {unseen.tasks} tasks ({unseen.reviewed} reviewed)"
+            f"  unseen officially: {said(unseen.clause, 60)} {said(unseen.on, 60)}: "
+            f"runs {unseen.runs}, tasks {unseen.tasks}, reviewed {unseen.reviewed}"
         )
 
 
@@ -72,8 +72,8 @@ def _share(found: Agreement) -> str:
 
 def _wrong(found: Agreement) -> str:
     return (
-        f"{found.false_pass} false passes, {found.false_fail} false fails, "
-        f"{found.inconclusive} inconclusive"
+        f"false pass {found.false_pass}, false fail {found.false_fail}, "
+        f"inconclusive {found.inconclusive}"
     )
 
 

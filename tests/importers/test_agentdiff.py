@@ -12,7 +12,9 @@ import pytest
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
 from statediff.importers.agentdiff import Cases, open_cases
+from statediff.importers.agentdiff_contract import contract_for
 from statediff.importers.lines import Line
+from statediff.importers.pack import DomainPack
 from statediff.importers.recorded import Change, Half, NotARun, TaskId
 from statediff.importers.rejudge import Chunk, Judged, Mode, Wanted, judged_chunk
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -106,6 +108,8 @@ def unexplained(judgement: Judgement) -> set[str]:
         ({"title": {"has_any": ["a", "z"]}}, ["abc", "xyz", "m", None]),
         ({"title": {"contains": "a", "ne": "abc"}}, ["abc", "abcd"]),
         ({"title": {"louder": "a"}}, []),
+        ({"title": {"has_any": 5}}, []),
+        ({"title": {"in": "abc"}}, []),
         ({"title": {"contains": "x" * 500}}, ["x" * 501, "x"]),
         ({"copies": 1}, [1, 1.0, 2, None]),
         ({"copies": 1.0}, [1, 2]),
@@ -218,6 +222,17 @@ def test_fields_that_the_suite_ignores_are_ignored_beside_a_change_and_nowhere_e
     assert both(cases, updates=[update(0, **right)])[1].verdict is Verdict.MATCH
     found = both(cases, updates=[update(0, **right), update(1, copies=7)])[1]
     assert unexplained(found) == {"books[b2].copies"}
+
+
+def test_a_pack_may_say_what_is_ignored_in_place_of_the_suite(library: Made) -> None:
+    cases = library({**LENT, "ignore": ["price"]})
+    ground = cases._domain("library").ground("s")
+    strict = DomainPack("library", settings={"ignored": []})
+    contract = contract_for(ground.domain, cases._tests[TASK], strict)
+    run, _ = cases.run("library", line(updates=[update(0, lent=True, note="Ada", price=3)]))
+    trial = cases.prepare(run)
+    found = evaluate(contract, trial.before, trial.after).judgement
+    assert unexplained(found) == {"books[b1].price"}
 
 
 def test_an_agent_that_does_nothing_matches_a_declared_noop_and_nothing_else(library: Made) -> None:
@@ -359,8 +374,20 @@ def test_the_least_run_passes_its_checks_and_matches_the_closed_contract(
     assert evaluate(trial.contract, trial.before, trial.after).judgement.verdict is Verdict.MATCH
 
 
-def test_what_no_run_can_pass_has_no_least_run(library: Made) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"title": {"lt": ""}},
+        {"title": {"in": 5}},
+        {"copies": {"gt": []}},
+        {"tags": {"has_any": 5}},
+    ],
+)
+def test_what_no_run_is_known_to_pass_has_no_least_run(
+    library: Made, where: dict[str, Any]
+) -> None:
     assert library({**LENT, "where": {"title": "Nowhere"}}).minimal(TASK) is None
+    assert library({**ADDED, "where": where}).minimal(TASK) is None
 
 
 # --- the whole cases -----------------------------------------------------------------------------

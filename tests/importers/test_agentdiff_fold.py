@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from statediff.importers.agentdiff_format import journal_from, suite_from
 from statediff.importers.pack import DomainPack
 from statediff.importers.states import Edit
 
-SEED: dict[str, list[dict[str, Any]]] = {
+SEED: dict[str, list[Mapping[str, Any]]] = {
     "books": [
         {
             "id": "b1",

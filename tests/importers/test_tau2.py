@@ -75,16 +75,25 @@ def test_the_recorded_comparison_is_reproduced_with_every_label_stripped(path: P
             assert suite.compat(bare).passes is labels.compat
 
 
-def test_mutants_end_where_their_labels_say() -> None:
-    suite, seen = opened(SAMPLE), 0
-    for read in read_lines(SAMPLE / "mutants.jsonl.gz"):
+def checked_mutants(path: Path) -> int:
+    """How many mutants there are, each of which ends where its labels say."""
+    suite, seen = opened(path), 0
+    for read in read_lines(path / "mutants.jsonl.gz"):
         assert isinstance(read, Line)
         mutant = parse(read)
         run = mutant_run(suite, mutant)
         assert suite.compat(run).passes is mutant["state_equal_gold"]
         assert suite.compat(run).passes is (mutant["official_db_reward"] == 1)
         seen += 1
-    assert seen == 41
+    return seen
+
+
+def test_mutants_end_where_their_labels_say() -> None:
+    assert checked_mutants(SAMPLE) == 41
+
+
+def test_every_mutant_ends_where_its_labels_say(whole: Path) -> None:
+    assert checked_mutants(whole / "tau2") == 862
 
 
 def mutant_run(suite: Tau2, mutant: Any) -> RecordedRun:

@@ -210,6 +210,23 @@ def test_a_run_with_a_reference_that_is_not_there_is_refused(tmp_path: Path) -> 
         suite.compat(run)
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"labels": {"recorded_task": {"gold_key": "h"}}},
+        {"before": {"init_delta": [{"op": "remove", "path": ["books", "b9"]}]}},
+        {"task_id": 2},
+        {"trace": [7, {"name": None, "args": "x", "delta": []}], "texts": "none"},
+    ],
+)
+def test_a_broken_run_spoils_no_other(tmp_path: Path, broken: dict[str, Any]) -> None:
+    path = folder(tmp_path, line(**broken), line(run_id="run-2", outputs=[]))
+    suite = open_cases(path)
+    run, _ = suite.run("library", parsed(line(run_id="run-2")))
+    assert suite.compat(run).passes
+    assert suite.prepare(run).contract.content.transition is not None
+
+
 def test_a_folder_without_runs_is_no_suite(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected runs_DOMAIN\.jsonl\.gz"):
         open_cases(tmp_path)

@@ -151,8 +151,8 @@ def _compared(found: Agreement) -> Compared:
     between = "" if (i := found.interval) is None else f"{100 * i.low:.1f}–{100 * i.high:.1f} %"
     return Compared(
         f"{100 * found.share:.1f} %", between,
-        f"{found.agree:,} of {found.runs:,}; {found.false_pass} false passes, "
-        f"{found.false_fail} false fails, {found.inconclusive} inconclusive",
+        f"{found.agree:,} of {found.runs:,}; false pass {found.false_pass}, "
+        f"false fail {found.false_fail}, inconclusive {found.inconclusive}",
     )  # fmt: skip
 
 
