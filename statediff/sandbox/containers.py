@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from statediff.sandbox.owner import Owner
 LABEL: Final = "statediff.owner"
 SOCKETS: Final = "/run/statediff"
 """Where the folder of sockets is inside every container."""
+ENGINE_SOCKET: Final = "/var/run/docker.sock"
 READY_SECONDS: Final = 30.0
 MEBIBYTE: Final = 1024 * 1024
 _PREFIX: Final = "statediff-"
@@ -341,6 +343,7 @@ def _connected(_pid: int) -> Engine:
             f"sandboxes in containers need Linux, found {sys.platform}; "
             "the embedded variants run anywhere"
         )
+    _require_engine()
     try:
         engine = Engine(Owner.current())
         engine.api.ping()
@@ -348,6 +351,23 @@ def _connected(_pid: int) -> Engine:
     except DockerException as error:
         raise SandboxError(f"no Docker engine answers: {_said(error)}; {NEXT_STEP}") from error
     return engine
+
+
+def _require_engine() -> None:
+    """Somebody listens where the engine should; its sockets are files of this machine."""
+    address = os.environ.get("DOCKER_HOST") or f"unix://{ENGINE_SOCKET}"
+    kind, _, path = address.partition("://")
+    if kind != "unix":
+        raise SandboxError(
+            f"DOCKER_HOST names {address}; sandboxes need an engine on this machine, by its socket"
+        )
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.connect(path)
+    except OSError as error:
+        raise SandboxError(
+            f"no Docker engine answers at {path}: {error.strerror or error}; {NEXT_STEP}"
+        ) from error
 
 
 def _root() -> Path:
