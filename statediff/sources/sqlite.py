@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,33 +28,33 @@ from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
     ChunkStore,
-    Coverage,
-    Enumeration,
     Row,
     State,
     Table,
-    build_table,
 )
-from statediff.model.values import ABSENT, Unobserved, is_value, key_order, printable
+from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.sources.relational import (
+    MAX_KEY_LENGTH,
+    Refine,
+    Shelf,
+    continued,
+    quoted,
+    with_types,
+)
 from statediff.sources.sqlite_catalogue import (
+    OBJECT_NAMES,
     SEQUENCES,
     Catalogue,
     TableEntry,
     catalogue_schema,
-    continued,
     folded,
-    quoted,
     read_catalogue,
 )
 from statediff.sources.typed import Convert, converter
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
-MAX_KEY_LENGTH: Final = 64 * 1024
-"""Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 BUSY_SECONDS: Final = 2.0
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
-
-Refine = Callable[[Schema], Schema]
 
 
 class SqliteSource:
@@ -78,7 +78,7 @@ class SqliteSource:
         with closing(self._open()) as connection:
             catalogue = self._catalogue(connection)
             schema = self._schema(catalogue)
-            return _with_types(
+            return with_types(
                 schema,
                 {
                     t.name: replace(t, key=())
@@ -94,22 +94,28 @@ class SqliteSource:
             if like is None or not like.schema.types:
                 schema = self._schema(catalogue)
             else:
-                schema = continued(like.schema, catalogue_schema(self._name, catalogue))
-            scan = _Scan(connection, catalogue, store)
+                schema = continued(
+                    like.schema,
+                    catalogue_schema(self._name, catalogue),
+                    OBJECT_NAMES,
+                    "main.",
+                    folded,
+                )
+            scan = _Scan(connection, catalogue, Shelf(store))
             tables = {
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
                 for t in schema.types
             }
-        state = State(_with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         reading = Reading(
             self._name,
             self._name,
             ReadingKind.SCAN,
             as_of,
             "trial",
-            is_complete=not scan.failures,
+            is_complete=not scan.shelf.failures,
             digest=state.digest(),
-            cause="; ".join(scan.failures) or None,
+            cause="; ".join(scan.shelf.failures) or None,
         )
         return SourceCapture(reading, state)
 
@@ -154,16 +160,6 @@ class SqliteSource:
             raise SourceUnavailable(_cause(error)) from error
         except UnicodeDecodeError as error:  # a catalogue that was written by hand
             raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
-
-
-def _with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
-    """The schema with these types added or put in place of their namesakes."""
-    if not types:
-        return schema
-    merged = {**schema.by_name, **types}
-    names = tuple(sorted(merged))
-    sources = tuple((source, names) for source, _ in schema.sources)
-    return replace(schema, types=tuple(merged[name] for name in names), sources=sources)
 
 
 def strange_side_file(path: Path) -> str | None:
@@ -229,16 +225,13 @@ class _Pass:
 
 
 class _Scan:
-    """One reading under way; `failures` collects what could not be read, in type order."""
+    """One reading under way."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, catalogue: Catalogue, store: ChunkStore
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, catalogue: Catalogue, shelf: Shelf) -> None:
         self._connection = connection
         self._catalogue = catalogue
-        self._store = store
+        self.shelf = shelf
         self._row_limit: int | None = None
-        self.failures: list[str] = []
 
     def table(self, entity_type: EntityType, like: Table | None) -> Table:
         """The rows of one type, keyed as in `like` so that before and after can be compared."""
@@ -246,15 +239,17 @@ class _Scan:
             entity_type = replace(entity_type, key=like.type.key)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
-            return self._distinct(entity_type, rows, like)
+            return self.shelf.distinct(entity_type, rows, like)
         entry = self._catalogue.tables.get(folded(entity_type.source_table))
         if entry is None:
-            empty = self._empty(entity_type, like)
+            empty = self.shelf.empty(entity_type, like)
             if entity_type.source_table == SEQUENCES or (like and like.enumeration.is_complete):
                 return empty  # dropped since, with all its rows
-            return self._fail(empty, f"there is no table {printable(entity_type.source_table)}")
+            return self.shelf.fail(
+                empty, f"there is no table {printable(entity_type.source_table)}"
+            )
         if entry.unreadable is not None:
-            return self._empty(entity_type, like).unobserved(entry.unreadable)
+            return self.shelf.empty(entity_type, like).unobserved(entry.unreadable)
         lost = (
             [
                 k
@@ -265,8 +260,8 @@ class _Scan:
             else list(entity_type.key)
         )
         if lost:
-            return self._fail(
-                self._empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
+            return self.shelf.fail(
+                self.shelf.empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
             )
         return self._rows_of(entity_type, entry, like)
 
@@ -277,17 +272,16 @@ class _Scan:
             met = _Pass()
             query = _Query(entity_type, entry, is_guarded)
             try:
-                table = build_table(
+                table = self.shelf.build(
                     entity_type,
                     self._stream(query, met),
-                    self._store,
-                    like=like,
+                    like,
                     is_sorted=not entity_type.is_keyless,
                 )
             except ValueError:
                 # Out of order (text that is not UTF-8 sorts after all other text) or a key twice.
                 met = _Pass()
-                table = self._distinct(
+                table = self.shelf.distinct(
                     entity_type, list(self._stream(query, met)), like, may_be_keyless=not is_decided
                 )
             if met.too_big and not is_guarded:
@@ -299,37 +293,7 @@ class _Scan:
             break
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
-        return table if met.cause is None else self._fail(table, met.cause)
-
-    def _distinct(
-        self,
-        entity_type: EntityType,
-        rows: list[Row],
-        like: Table | None,
-        *,
-        may_be_keyless: bool = False,
-    ) -> Table:
-        """The rows as a table, without those that share a key: nobody can say which one it is."""
-        try:
-            return build_table(entity_type, rows, self._store, like=like)
-        except ValueError:
-            if may_be_keyless:
-                return self._empty(replace(entity_type, key=()), None)
-        counts: dict[Any, int] = {}
-        orders = [key_order(tuple(row[k] for k in entity_type.key)) for row in rows]  # type: ignore[misc]  # keys are values
-        for order in orders:
-            counts[order] = counts.get(order, 0) + 1
-        single = [row for row, order in zip(rows, orders, strict=True) if counts[order] == 1]
-        table = build_table(entity_type, single, self._store, like=like)
-        return self._fail(table, f"{len(rows) - len(single)} rows share keys with each other")
-
-    def _empty(self, entity_type: EntityType, like: Table | None) -> Table:
-        return build_table(entity_type, (), self._store, like=like)
-
-    def _fail(self, table: Table, cause: str) -> Table:
-        self.failures.append(f"{table.type.name}: {cause}")
-        coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
-        return replace(table, enumeration=Enumeration(coverage, cause))
+        return table if met.cause is None else self.shelf.fail(table, met.cause)
 
     def _stream(self, query: _Query, met: _Pass) -> Iterator[Row]:
         try:
