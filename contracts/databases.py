@@ -220,7 +220,8 @@ class MariaDb(_Server):
     def trigger(self, name: str) -> tuple[str, str]:
         shown = self.execute(f"SHOW CREATE TRIGGER {name}").fetchone()
         assert shown is not None, name
-        return f"DROP TRIGGER {name}", shown[2]
+        made = f"SET STATEMENT sql_mode = '{shown['sql_mode']}' FOR {shown[2]}"
+        return f"DROP TRIGGER {name}", made
 
     def add_after_insert(self, name: str, table: str, statement: str) -> None:
         self.execute(f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW {statement}")
