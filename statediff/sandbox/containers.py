@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,6 +31,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
+from statediff.sandbox import watchdog
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
@@ -238,7 +238,7 @@ class Engine:
         self.owner = owner
         self._clients = threading.local()
         self._lock = threading.Lock()
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._watchdog: int | None = None
 
     @property
     def api(self) -> docker.APIClient:
@@ -322,13 +322,8 @@ class Engine:
     def _watch(self) -> None:
         """A process waits for the end of this one, to remove what is left of it."""
         with self._lock:
-            if self._watchdog is None or self._watchdog.poll() is not None:
-                self._watchdog = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "statediff.sandbox.watchdog", self.owner.label],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    cwd="/", start_new_session=True,
-                )  # fmt: skip
+            if self._watchdog is None or not watchdog.runs(self._watchdog):
+                self._watchdog = watchdog.start(self.owner)
 
 
 def connect() -> Engine:
