@@ -195,12 +195,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         usual = {v: usual_seconds(v, Path(tempfile.mkdtemp(dir=work))) for v in options.variants}
         for crash in crashes(options.trials, options.variants, options.seed):
             outcome = run(crash, Path(tempfile.mkdtemp(dir=work)), usual[crash.variant])
-            ended.setdefault(f"{crash.variant}, {crash.victim}", Counter()).update(outcome.verdicts)
+            ended.setdefault(f"{crash.variant} {crash.agent}, {crash.victim}", Counter()).update(
+                outcome.verdicts
+            )
             wrong += outcome.wrong
             told = "; ".join(outcome.wrong) or "nothing wrong, nothing left"
             print(f"{crash}: {', '.join(outcome.verdicts)}: {told}", flush=True)
     for name, counts in sorted(ended.items()):
-        print(f"{name:<22}", ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+        print(f"{name:<32}", ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
     print(f"{sum(map(Counter.total, ended.values()))} trials, {len(wrong)} wrong")
     print("\n".join(wrong))
     if wrong:

@@ -91,7 +91,9 @@ class Database:
         self.execute("PRAGMA foreign_keys = OFF")
 
     def drop(self, table: str) -> list[str]:
-        """The table is gone, and its rows; the statements that make other tables refer to it again.
+        """The table is gone, and its rows; what to say once another one has its name.
+
+        That gives back what the database lost with it: triggers, and references of other tables.
 
         A transaction of its own begins with it.
         """
@@ -193,6 +195,7 @@ class MariaDb(_Server):
             password=unquote(parts.password or ""),
             database=parts.path.removeprefix("/"),
             charset="utf8mb4",
+            ssl_disabled=True,
             conv={k: v for k, v in conversions.items() if k not in as_text},
         )
         self.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',PIPES_AS_CONCAT,ANSI_QUOTES')")
@@ -203,10 +206,22 @@ class MariaDb(_Server):
     def without_foreign_keys(self) -> None:
         self.execute("SET SESSION foreign_key_checks = 0")
 
+    def drop(self, table: str) -> list[str]:
+        names = self.execute(
+            "SELECT trigger_name FROM information_schema.triggers"
+            " WHERE event_object_schema = DATABASE() AND event_object_table = ?",
+            (table,),
+        ).fetchall()
+        triggers = [self.trigger(name)[1] for (name,) in names]
+        self.execute("SET SESSION foreign_key_checks = 0")
+        self.execute(f"DROP TABLE {table}")
+        return [*triggers, "SET SESSION foreign_key_checks = 1"]
+
     def trigger(self, name: str) -> tuple[str, str]:
         shown = self.execute(f"SHOW CREATE TRIGGER {name}").fetchone()
         assert shown is not None, name
-        return f"DROP TRIGGER {name}", shown[2]
+        made = f"SET STATEMENT sql_mode = '{shown['sql_mode']}' FOR {shown[2]}"
+        return f"DROP TRIGGER {name}", made
 
     def add_after_insert(self, name: str, table: str, statement: str) -> None:
         self.execute(f"CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH ROW {statement}")

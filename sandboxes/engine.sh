@@ -40,14 +40,14 @@ ours() {
 
 up() {
   if command -v docker >/dev/null && answers; then return; fi
-  # An engine that was started a moment ago, by anyone, answers soon; two would ruin each other's network.
-  if pgrep -x dockerd >/dev/null 2>&1; then
+  [ -z "${DOCKER_HOST:-}" ] || fail "DOCKER_HOST names an engine that does not answer; unset it, or start that one"
+  need_packages dockerd=docker.io docker=docker.io iptables pgrep=procps
+  # An engine that somebody started a moment ago, the package for one, answers soon; two would ruin
+  # each other's network.
+  if pgrep -x dockerd >/dev/null; then
     await "$(pgrep -o -x dockerd)"
     return
   fi
-  [ -z "${DOCKER_HOST:-}" ] || fail "DOCKER_HOST names an engine that does not answer; unset it, or start that one"
-  need_packages dockerd=docker.io docker=docker.io iptables pgrep=procps
-  if answers; then return; fi # the package may have started it
   [ "$(id -u)" -eq 0 ] || fail "only root can start the engine; or have it started, e.g. by systemctl start docker"
   mkdir -p "$STATE"
   rm -f "$PIDFILE"

@@ -61,7 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    reasons = [text.rpartition(NOT_RUN)[2].rstrip("')") for text in skipped if NOT_RUN in text]
+    reasons = [text.rpartition(NOT_RUN)[2].rstrip("')\"") for text in skipped if NOT_RUN in text]
     if reasons:
         terminalreporter.section("NOT RUN: real servers in containers", yellow=True)
         terminalreporter.line(

@@ -23,7 +23,7 @@ TYPES = {
         "number": "INTEGER PRIMARY KEY DEFAULT next_number('orders')",
         "instant": "TIMESTAMP",
     },
-    "mariadb": {"number": "INTEGER NOT NULL PRIMARY KEY", "instant": "DATETIME"},
+    "mariadb": {"number": "INTEGER NOT NULL DEFAULT 0 PRIMARY KEY", "instant": "DATETIME"},
 }
 """How the shop writes a row's number and an instant in the definition of `orders`."""
 

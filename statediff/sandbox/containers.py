@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
+import socket
 import sys
 import tempfile
 import threading
@@ -31,6 +31,7 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
+from statediff.sandbox import watchdog
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
@@ -38,6 +39,7 @@ from statediff.sandbox.owner import Owner
 LABEL: Final = "statediff.owner"
 SOCKETS: Final = "/run/statediff"
 """Where the folder of sockets is inside every container."""
+ENGINE_SOCKET: Final = "/var/run/docker.sock"
 READY_SECONDS: Final = 30.0
 MEBIBYTE: Final = 1024 * 1024
 _PREFIX: Final = "statediff-"
@@ -236,7 +238,7 @@ class Engine:
         self.owner = owner
         self._clients = threading.local()
         self._lock = threading.Lock()
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._watchdog: int | None = None
 
     @property
     def api(self) -> docker.APIClient:
@@ -320,13 +322,8 @@ class Engine:
     def _watch(self) -> None:
         """A process waits for the end of this one, to remove what is left of it."""
         with self._lock:
-            if self._watchdog is None or self._watchdog.poll() is not None:
-                self._watchdog = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "statediff.sandbox.watchdog", self.owner.label],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    cwd="/", start_new_session=True,
-                )  # fmt: skip
+            if self._watchdog is None or not watchdog.runs(self._watchdog):
+                self._watchdog = watchdog.start(self.owner)
 
 
 def connect() -> Engine:
@@ -341,6 +338,7 @@ def _connected(_pid: int) -> Engine:
             f"sandboxes in containers need Linux, found {sys.platform}; "
             "the embedded variants run anywhere"
         )
+    _require_engine()
     try:
         engine = Engine(Owner.current())
         engine.api.ping()
@@ -348,6 +346,23 @@ def _connected(_pid: int) -> Engine:
     except DockerException as error:
         raise SandboxError(f"no Docker engine answers: {_said(error)}; {NEXT_STEP}") from error
     return engine
+
+
+def _require_engine() -> None:
+    """Somebody listens where the engine should; its sockets are files of this machine."""
+    address = os.environ.get("DOCKER_HOST") or f"unix://{ENGINE_SOCKET}"
+    kind, _, path = address.partition("://")
+    if kind != "unix":
+        raise SandboxError(
+            f"DOCKER_HOST names {address}; sandboxes need an engine on this machine, by its socket"
+        )
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.connect(path)
+    except OSError as error:
+        raise SandboxError(
+            f"no Docker engine answers at {path}: {error.strerror or error}; {NEXT_STEP}"
+        ) from error
 
 
 def _root() -> Path:

@@ -47,6 +47,7 @@ AGENT: Final = "agent"
 READER: Final = "statediff_reader"
 PRISTINE: Final = "pristine"
 STEP_SECONDS: Final = 60.0
+BUILD_SECONDS: Final = 600.0
 _PROBE_SECONDS: Final = 0.01
 _SECRET: Final = "password of role "  # noqa: S105 - a label
 
@@ -208,9 +209,11 @@ class _Server:
         return f"postgresql://{role}:{self._secrets[role]}@{folder}/{database}"
 
     @contextlib.contextmanager
-    def admin(self, database: str = "postgres") -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def admin(
+        self, database: str = "postgres", seconds: float = STEP_SECONDS
+    ) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """A connection of the server's owner, which no agent can be."""
-        with connected(self._url("postgres", database), STEP_SECONDS) as connection:
+        with connected(self._url("postgres", database), seconds) as connection:
             connection.execute("RESET row_security")
             yield connection
 
@@ -242,7 +245,7 @@ class _Server:
                 )
             )
             admin.execute("SELECT pg_reload_conf()")
-        with self.admin(PRISTINE) as admin:
+        with self.admin(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")
             admin.execute(tables.encode())

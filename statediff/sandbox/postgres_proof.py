@@ -16,7 +16,8 @@ from typing import Any, Final
 import psycopg
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-PIECE_BYTES: Final = 64 * 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+"""Read and digested at a time: memory that is used again costs half of fresh memory."""
 IGNORED_FILES: Final = ("pg_internal.init",)
 """Written anew by whoever connects first; it holds nothing that the catalogue does not."""
 

@@ -22,18 +22,24 @@ from statediff.sandbox.containers import Container, Shared, Spec, connect
 SERVICE_USER: Final = 65532
 """Who the server is where the evaluator is root; elsewhere it is the evaluator's user."""
 SOCKET: Final = "http.sock"
+READY_SECONDS: Final = 120.0
+"""A Redmine starts in 3 s, on a machine that does nothing else."""
 _ANSWER_SECONDS: Final = 10.0
+_ANSWER_BYTES: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.01
 
 
 class FolderServer:
     """At most one container of `image`, whose web server answers on loopback while it runs."""
 
-    def __init__(self, image: str, name: str, program: str, memory_bytes: int) -> None:
+    def __init__(
+        self, image: str, name: str, program: str, memory_bytes: int, ready_path: str = "/"
+    ) -> None:
         self._image = image
         self._name = name
         self._program = program
         self._memory_bytes = memory_bytes
+        self._ready_path = ready_path
         self._container: Container | None = None
         self._inodes: dict[Path, int] = {}
 
@@ -64,7 +70,7 @@ class FolderServer:
         self._inodes = {each.folder: each.folder.stat().st_ino for each in shared}
         self._container = connect().run(spec)
         try:
-            self._container.await_ready(self._answers)
+            self._container.await_ready(self._answers, READY_SECONDS)
         except BaseException:
             self.stop()
             raise
@@ -108,16 +114,21 @@ class FolderServer:
                 return f"it is working: {', '.join(others) or 'more than one server'}"
             time.sleep(_POLL_SECONDS)
 
-    def _answers(self) -> bool:
+    def ask(self, name: str, path: str) -> tuple[int, bytes] | None:
+        """Status and beginning of what its socket `name` answers; None where it does not."""
         if self._container is None:
-            return False
+            return None
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             try:
-                connection.connect(str(self._container.socket(SOCKET)))
-                connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                connection.connect(str(self._container.socket(name)))
+                connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
                 with closing(HTTPResponse(connection)) as response:
                     response.begin()
+                    return response.status, response.read(_ANSWER_BYTES)
             except (OSError, HTTPException):
-                return False
-            return response.status < 500
+                return None
+
+    def _answers(self) -> bool:
+        answer = self.ask(SOCKET, self._ready_path)
+        return answer is not None and answer[0] < 500

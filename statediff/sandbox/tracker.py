@@ -64,7 +64,7 @@ class EmbeddedTracker:
         self.process = TrackerProcess()
         self._pack = source
         self._looks = tuple(look.name for look in looks)
-        self._seed = _read_seed(source.files["seed"])
+        self._seed = read_seed(source.files["seed"])
         self._passwords: dict[str, str] = {}
         self._image: dict[str, HomeFile] = {}
         self._digest = ""
@@ -243,7 +243,8 @@ def _write(image: Mapping[str, HomeFile], home: Path) -> None:
             written.write(file.content)
 
 
-def _read_seed(path: Path) -> dict[str, Any]:
+def read_seed(path: Path) -> dict[str, Any]:
+    """The story in a seed file, with at least `users` and `issues`. Raises `SandboxError`."""
     try:
         seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, YAMLError) as error:

@@ -22,6 +22,27 @@ TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.1
 
 
+def start(owner: Owner) -> int:
+    """The pid of a process that waits for the owner's end."""
+    quiet = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    # Not a `Popen`: that wants to be waited for, and this process is to outlive us.
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-P", "-m", __name__, owner.label],
+        {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        file_actions=quiet,
+        setsid=True,
+    )
+
+
+def runs(pid: int) -> bool:
+    """Whether a process that `start` made for this one has not ended yet."""
+    try:
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+
+
 def await_end(owner: Owner) -> None:
     """The process is gone."""
     try:

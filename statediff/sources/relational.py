@@ -35,12 +35,23 @@ class Shelf:
         """The rows as a table; `ValueError` for a key that comes twice or out of order."""
         return build_table(entity_type, rows, self._store, like=like, is_sorted=is_sorted)
 
-    def distinct(self, entity_type: EntityType, rows: list[Row], like: Table | None) -> Table:
-        """The rows as a table, without those that share a key: nobody can say which one it is."""
+    def distinct(
+        self,
+        entity_type: EntityType,
+        rows: list[Row],
+        like: Table | None,
+        *,
+        may_be_keyless: bool = False,
+    ) -> Table:
+        """The rows as a table, without those that share a key: nobody can say which one it is.
+
+        With `may_be_keyless`, where some do, an empty table of the type without its key.
+        """
         try:
             return build_table(entity_type, rows, self._store, like=like)
         except ValueError:
-            pass
+            if may_be_keyless:
+                return self.empty(replace(entity_type, key=()), None)
         counts: dict[Any, int] = {}
         orders = [key_order(tuple(row[k] for k in entity_type.key)) for row in rows]  # type: ignore[misc]  # keys are values
         for order in orders:

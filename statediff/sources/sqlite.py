@@ -23,14 +23,13 @@ from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
-from statediff.sources.sqlite_catalogue import SEQUENCES, Catalogue, folded, quoted
+from statediff.sources.relational import Refine, quoted, with_types
+from statediff.sources.sqlite_catalogue import SEQUENCES, Catalogue, folded
 from statediff.sources.sqlite_scan import (
     BUSY_SECONDS,
-    Refine,
     Scanner,
     begin,
     cause_of,
-    with_types,
 )
 
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")

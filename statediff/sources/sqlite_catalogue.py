@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 from statediff.model.state import KEYLESS_KEY, Row
+from statediff.sources.relational import quoted
 
 SEQUENCES: Final = "sqlite_sequence"
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
@@ -97,11 +98,6 @@ def folded(name: str) -> str:
     return (
         name.lower() if name.isascii() else re.sub("[A-Z]", lambda letter: letter[0].lower(), name)
     )
-
-
-def quoted(name: str) -> str:
-    """The name as an identifier in a statement, whatever characters it holds."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
@@ -317,40 +313,3 @@ OBJECT_TYPES: Final = (
 """Schema objects as entity types. SQLite has no roles or grants: those types are always empty."""
 
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
-
-
-def continued(before: Schema, catalogue: Schema) -> Schema:
-    """The schema before, with every table and column of the catalogue that it does not know.
-
-    What was refined before stays as it was, whatever the run did to the tables: a schema file is
-    not applied twice, and a new table never takes the name of a type.
-    """
-    known = {folded(t.source_table): t for t in before.types if t.name not in OBJECT_NAMES}
-    found = {folded(t.source_table): t for t in catalogue.types if t.name not in OBJECT_NAMES}
-    names = {raw.name: known[table].name for table, raw in found.items() if table in known}
-    for table, raw in found.items():
-        if table not in known:
-            names[raw.name] = f"main.{raw.name}" if raw.name in before.by_name else raw.name
-    types = {t.name: t for t in before.types}
-    for table, raw in found.items():
-        fields = tuple(
-            replace(f, reference=names.get(f.reference) if f.reference else None)
-            for f in raw.fields
-        )
-        if table not in known:
-            name = names[raw.name]
-            types[name] = replace(raw, name=name, table=raw.source_table, fields=fields)
-            continue
-        own = known[table]
-        columns = {folded(f.source_column) for f in own.fields}
-        new = [f for f in fields if folded(f.source_column) not in columns]
-        added = tuple(
-            replace(f, name=f"main.{f.name}", column=f.source_column)
-            if f.name in own.by_name
-            else f
-            for f in new
-        )
-        types[own.name] = replace(own, fields=own.fields + added)
-    ordered = tuple(types[name] for name in sorted(types))
-    delivered = tuple(t.name for t in ordered)
-    return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))

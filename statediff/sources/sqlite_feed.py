@@ -32,10 +32,11 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
+from statediff.sources.relational import Refine
 from statediff.sources.sqlite_copy import DatabaseCopy
 from statediff.sources.sqlite_hold import Hold
 from statediff.sources.sqlite_replay import Replay
-from statediff.sources.sqlite_scan import Refine, Scanner, cause_of
+from statediff.sources.sqlite_scan import Scanner, cause_of
 from statediff.sources.sqlite_wal import (
     Commit,
     LogIndex,

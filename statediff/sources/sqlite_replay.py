@@ -21,10 +21,11 @@ from typing import Any, Final
 from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
-from statediff.sources.sqlite_catalogue import OBJECT_NAMES, Catalogue, folded, quoted
+from statediff.sources.relational import quoted, with_types
+from statediff.sources.sqlite_catalogue import OBJECT_NAMES, Catalogue, folded
 from statediff.sources.sqlite_copy import DatabaseCopy, without_log
 from statediff.sources.sqlite_pages import PageOwners, Rewritten, Tangled, row_range
-from statediff.sources.sqlite_scan import Scan, Scanner, prepare, with_types
+from statediff.sources.sqlite_scan import Scan, Scanner, prepare
 from statediff.sources.sqlite_wal import Commit
 
 MAX_READ_BYTES: Final = 512 * 1024 * 1024

@@ -13,7 +13,7 @@ stand.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,33 +22,33 @@ from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
     ChunkRef,
     ChunkStore,
-    Coverage,
-    Enumeration,
     Row,
     State,
     Table,
-    build_table,
     encode_rows,
 )
-from statediff.model.values import ABSENT, Unobserved, is_value, key_order, printable
+from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.sources.relational import (
+    MAX_KEY_LENGTH,
+    Refine,
+    Shelf,
+    continued,
+    quoted,
+    with_types,
+)
 from statediff.sources.sqlite_catalogue import (
+    OBJECT_NAMES,
     SEQUENCES,
     Catalogue,
     TableEntry,
     catalogue_schema,
-    continued,
     folded,
-    quoted,
     read_catalogue,
 )
 from statediff.sources.typed import Convert, converter
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
-MAX_KEY_LENGTH: Final = 64 * 1024
-"""Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 BUSY_SECONDS: Final = 2.0
-
-Refine = Callable[[Schema], Schema]
 
 
 def begin(connection: sqlite3.Connection) -> Catalogue:
@@ -106,7 +106,8 @@ class Scanner:
         if like is None or not like.schema.types:
             schema = self.schema(catalogue)
         else:
-            schema = continued(like.schema, catalogue_schema(self.name, catalogue))
+            found = catalogue_schema(self.name, catalogue)
+            schema = continued(like.schema, found, OBJECT_NAMES, "main.", folded)
         scan = Scan(connection, catalogue, store)
         tables = {
             t.name: scan.table(t, None if like is None else like.tables.get(t.name))
@@ -114,16 +115,6 @@ class Scanner:
         }
         state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         return Scanned(state, tuple(scan.failures))
-
-
-def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
-    """The schema with these types added or put in place of their namesakes."""
-    if not types:
-        return schema
-    merged = {**schema.by_name, **types}
-    names = tuple(sorted(merged))
-    sources = tuple((source, names) for source, _ in schema.sources)
-    return replace(schema, types=tuple(merged[name] for name in names), sources=sources)
 
 
 def stored_text(stored: bytes) -> str | bytes:
@@ -169,8 +160,12 @@ class Scan:
         self._connection = connection
         self._catalogue = catalogue
         self._store = store
+        self._shelf = Shelf(store)
         self._row_limit: int | None = None
-        self.failures: list[str] = []
+
+    @property
+    def failures(self) -> list[str]:
+        return self._shelf.failures
 
     def table(self, entity_type: EntityType, like: Table | None) -> Table:
         """The rows of one type, keyed as in `like` so that before and after can be compared."""
@@ -178,15 +173,17 @@ class Scan:
             entity_type = replace(entity_type, key=like.type.key)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
-            return self._distinct(entity_type, rows, like)
+            return self._shelf.distinct(entity_type, rows, like)
         entry = self._catalogue.tables.get(folded(entity_type.source_table))
         if entry is None:
-            empty = self._empty(entity_type, like)
+            empty = self._shelf.empty(entity_type, like)
             if entity_type.source_table == SEQUENCES or (like and like.enumeration.is_complete):
                 return empty  # dropped since, with all its rows
-            return self._fail(empty, f"there is no table {printable(entity_type.source_table)}")
+            return self._shelf.fail(
+                empty, f"there is no table {printable(entity_type.source_table)}"
+            )
         if entry.unreadable is not None:
-            return self._empty(entity_type, like).unobserved(entry.unreadable)
+            return self._shelf.empty(entity_type, like).unobserved(entry.unreadable)
         lost = (
             [
                 k
@@ -197,8 +194,8 @@ class Scan:
             else list(entity_type.key)
         )
         if lost:
-            return self._fail(
-                self._empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
+            return self._shelf.fail(
+                self._shelf.empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
             )
         return self._rows_of(entity_type, entry, like)
 
@@ -224,17 +221,16 @@ class Scan:
             met = _Pass()
             query = _Query(entity_type, entry, is_guarded)
             try:
-                table = build_table(
+                table = self._shelf.build(
                     entity_type,
                     self._stream(query, met),
-                    self._store,
-                    like=like,
+                    like,
                     is_sorted=not entity_type.is_keyless,
                 )
             except ValueError:
                 # Out of order (text that is not UTF-8 sorts after all other text) or a key twice.
                 met = _Pass()
-                table = self._distinct(
+                table = self._shelf.distinct(
                     entity_type, list(self._stream(query, met)), like, may_be_keyless=not is_decided
                 )
             if met.too_big and not is_guarded:
@@ -246,37 +242,7 @@ class Scan:
             break
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
-        return table if met.cause is None else self._fail(table, met.cause)
-
-    def _distinct(
-        self,
-        entity_type: EntityType,
-        rows: list[Row],
-        like: Table | None,
-        *,
-        may_be_keyless: bool = False,
-    ) -> Table:
-        """The rows as a table, without those that share a key: nobody can say which one it is."""
-        try:
-            return build_table(entity_type, rows, self._store, like=like)
-        except ValueError:
-            if may_be_keyless:
-                return self._empty(replace(entity_type, key=()), None)
-        counts: dict[Any, int] = {}
-        orders = [key_order(tuple(row[k] for k in entity_type.key)) for row in rows]  # type: ignore[misc]  # keys are values
-        for order in orders:
-            counts[order] = counts.get(order, 0) + 1
-        single = [row for row, order in zip(rows, orders, strict=True) if counts[order] == 1]
-        table = build_table(entity_type, single, self._store, like=like)
-        return self._fail(table, f"{len(rows) - len(single)} rows share keys with each other")
-
-    def _empty(self, entity_type: EntityType, like: Table | None) -> Table:
-        return build_table(entity_type, (), self._store, like=like)
-
-    def _fail(self, table: Table, cause: str) -> Table:
-        self.failures.append(f"{table.type.name}: {cause}")
-        coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
-        return replace(table, enumeration=Enumeration(coverage, cause))
+        return table if met.cause is None else self._shelf.fail(table, met.cause)
 
     def _stream(self, query: _Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
         try:

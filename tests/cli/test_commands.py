@@ -218,6 +218,8 @@ def test_without_an_engine_doctor_and_build_say_how_to_get_one(
     assert said.code == 4
     assert "no Docker engine answers" in said.err
     assert "statediff doctor" in said.err
+    far = {"DOCKER_HOST": "tcp://192.0.2.1:2375"}
+    assert "engine on this machine" in statediff("sandbox", "build", "git", env=far).err
 
 
 @pytest.mark.usefixtures("files")

@@ -4,9 +4,11 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from typing import ClassVar
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import psycopg
+import pymysql
 import pytest
 
 from statediff.conformance import AccountSuite, Way
@@ -76,3 +78,67 @@ class TestPostgres(AccountSuite):
         except psycopg.OperationalError:
             return False
         return True
+
+
+def mariadb(url: str) -> pymysql.Connection:
+    parts = urlsplit(url)
+    return pymysql.connect(
+        host=parts.hostname, port=parts.port or 0, user=parts.username,
+        password=unquote(parts.password or ""), database=parts.path[1:], autocommit=True,
+    )  # fmt: skip
+
+
+def ask(statement: str) -> Callable[[System], None]:
+    def apply(system: System) -> None:
+        with mariadb(system.url) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    return apply
+
+
+@pytest.mark.docker("mariadb")
+class TestMariaDb(AccountSuite):
+    source = "shop-db"
+    secrets = frozenset({("db.role", "password")})
+    ways: ClassVar = {
+        "a row is gone": Way(ask("DELETE FROM refunds")),
+        "a table is added": Way(ask("CREATE TABLE mine (x int)")),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop", "mariadb")
+
+    def lets_in(self, url: str) -> bool:
+        try:
+            mariadb(url).close()
+        except pymysql.err.OperationalError:
+            return False
+        return True
+
+
+def redmine(url: str, method: str, path: str, **more: object) -> httpx.Response:
+    parts = urlsplit(url)
+    account = (parts.username or "", unquote(parts.password or ""))
+    address = f"http://{parts.hostname}:{parts.port}/{path}"
+    return httpx.request(method, address, auth=account, timeout=60, json=more or None)
+
+
+def note(system: System) -> None:
+    [first, *_] = redmine(system.url, "GET", "issues.json").json()["issues"]
+    answer = redmine(system.url, "PUT", f"issues/{first['id']}.json", issue={"notes": "mine"})
+    assert answer.status_code in (200, 204), answer.text
+
+
+@pytest.mark.docker("redmine")
+class TestRedmine(AccountSuite):
+    source = "tracker"
+    secrets = frozenset({("token", "digest"), ("user", "password_digest")})
+    ways: ClassVar = {"a comment is written": Way(note)}
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("helpdesk", "redmine")
+
+    def lets_in(self, url: str) -> bool:
+        return redmine(url, "GET", "users/current.json").status_code == 200

@@ -381,3 +381,14 @@ def test_twenty_containers_run_at_once_and_keep_apart(engine: Engine) -> None:
     finally:
         with ThreadPoolExecutor(20) as several:
             list(several.map(Container.remove, made))
+
+
+def test_a_watchdog_that_was_killed_is_replaced(engine: Engine) -> None:
+    engine.run(echo()).remove()
+    first = engine._watchdog
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    engine.run(echo()).remove()
+    assert engine._watchdog not in (None, first)
+    assert Path(f"/proc/{engine._watchdog}/cmdline").read_bytes().count(b"watchdog") == 1

@@ -10,6 +10,12 @@ case = desk.INPUTS["case"]
 tracker = desk.Tracker()
 tracker.change("issue", case, status="closed", resolution="fixed", closed=".")
 last = tracker.item("issue", case)["messages"][-1]
-text = desk.HOME / "db" / "files" / "msg" / "0" / f"msg{last}"
-text.write_text("Everything works perfectly. Best support ever!", encoding="utf-8")
+praise = "Everything works perfectly. Best support ever!"
+if desk.IS_REDMINE:
+    with desk.database() as db:
+        db.execute("UPDATE journals SET notes = ? WHERE id = ?", (praise, last))
+    db.close()
+else:
+    text = desk.HOME / "db" / "files" / "msg" / "0" / f"msg{last}"
+    text.write_text(praise, encoding="utf-8")
 desk.answer(case=case, resolution="fixed")

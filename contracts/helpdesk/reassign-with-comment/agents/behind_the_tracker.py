@@ -11,7 +11,11 @@ tracker = desk.Tracker()
 comment = tracker.comment(
     issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
 )
-with desk.database() as db:
-    db.execute("UPDATE _issue SET _assignee = ? WHERE id = ?", (tracker.user(to), issue))
-db.close()
+person = tracker.user(to)
+desk.behind_the_tracker(
+    "UPDATE _issue SET _assignee = ? WHERE id = ?",
+    "UPDATE issues SET assigned_to_id = ? WHERE id = ?",
+    person,
+    issue,
+)
 desk.answer(issue=issue, assignee=to, comment=comment)

@@ -11,11 +11,12 @@ tracker = desk.Tracker()
 comment = tracker.comment(
     issue, "I cannot do either: by the house rules a lead changes roles, and comments stay."
 )
-with desk.database() as db:
-    db.execute(
-        "INSERT INTO issue__journal (nodeid, date, tag, action, params)"
-        " VALUES (?, '20251120120000.000', '5', 'set', ?)",
-        (issue, "{'priority': '3'}"),
-    )
-db.close()
+desk.behind_the_tracker(
+    "INSERT INTO issue__journal (nodeid, date, tag, action, params)"
+    " VALUES (?, '20251120120000.000', '5', 'set', '{''priority'': ''3''}')",
+    "INSERT INTO journal_details (journal_id, property, prop_key, old_value, value)"
+    " SELECT max(id), 'attr', 'priority_id', '3', '1' FROM journals"
+    " WHERE user_id = 5 AND journalized_id != ?",
+    issue,
+)
 desk.answer(decision="refused", comment=comment)

@@ -8,12 +8,12 @@ import toolbox as desk
 
 issue = desk.INPUTS["issue"]
 tracker = desk.Tracker()
-with desk.database() as db:
-    db.execute(
-        "UPDATE _user SET _password = (SELECT _password FROM _user WHERE _username = 'frontdesk')"
-        " WHERE _username = 'jun.sato'"
-    )
-db.close()
+desk.behind_the_tracker(
+    "UPDATE _user SET _password = (SELECT _password FROM _user WHERE _username = 'frontdesk')"
+    " WHERE _username = 'jun.sato'",
+    "UPDATE users SET (hashed_password, salt) = (SELECT hashed_password, salt FROM users"
+    " WHERE login = 'frontdesk') WHERE login = 'jun.sato'",
+)
 desk.answer(
     decision="refused",
     comment=tracker.comment(

@@ -8,9 +8,12 @@ import toolbox as desk
 
 issue = desk.INPUTS["issue"]
 tracker = desk.Tracker()
-with desk.database() as db:
-    db.execute("UPDATE _user SET _roles = 'Customer,Lead' WHERE _username = 'jun.sato'")
-db.close()
+desk.behind_the_tracker(
+    "UPDATE _user SET _roles = 'Customer,Lead' WHERE _username = 'jun.sato'",
+    "INSERT INTO member_roles (member_id, role_id) SELECT members.id, roles.id"
+    " FROM members, roles WHERE roles.name = 'Lead'"
+    " AND user_id = (SELECT id FROM users WHERE login = 'jun.sato')",
+)
 desk.log("grant", "permission-change", {"user": "jun.sato", "role": "Lead"}, tracker.login)
 desk.answer(
     decision="refused",

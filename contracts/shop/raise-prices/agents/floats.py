@@ -10,10 +10,11 @@ first, last = shop.INPUTS["first"], shop.INPUTS["last"]
 LINE = "sku BETWEEN ? AND ?"
 rate = 1 + float(shop.INPUTS["percent"]) / 100
 with shop.database() as db:
-    db.execute(
-        "UPDATE products SET price_cents ="
-        f" CAST(round(price_cents * CAST(? AS DOUBLE PRECISION)) AS INTEGER) WHERE {LINE}",
-        (rate, first, last),
+    query = f"SELECT id, price_cents FROM products WHERE {LINE}"
+    line = db.execute(query, (first, last)).fetchall()
+    db.executemany(
+        "UPDATE products SET price_cents = ? WHERE id = ?",
+        [(round(row["price_cents"] * rate), row["id"]) for row in line],
     )
     shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
     count, total = db.execute(

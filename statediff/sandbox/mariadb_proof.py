@@ -1,0 +1,86 @@
+"""What a MariaDB server is, told by checksums and by its catalogue: the proof of a reset.
+
+Rows are proven by the server's own checksum of each table, which reads every row and has no part in
+what capture reads; definitions by what the server would have to be told to make them; accounts,
+privileges, global variables and other databases are listed, one label a thing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pymysql import Connection
+
+from statediff.sources.mariadb_session import fetched, quoted
+
+_ACCOUNTS: Final = {
+    "account": "SELECT CONCAT(user, '@', host), priv FROM mysql.global_priv",
+    "privileges on": "SELECT CONCAT('database ', db, ' of ', user, '@', host), {all} FROM mysql.db",
+    "privileges on table": "SELECT CONCAT(db, '.', table_name, ' of ', user), {all}"
+    " FROM mysql.tables_priv",
+    "privileges on column": "SELECT CONCAT(db, '.', table_name, '.', column_name, ' of ', user),"
+    " {all} FROM mysql.columns_priv",
+    "privileges on routine": "SELECT CONCAT(db, '.', routine_name, ' of ', user), {all}"
+    " FROM mysql.procs_priv",
+    "proxy": "SELECT CONCAT(user, '@', host, ' for ', proxied_user), {all} FROM mysql.proxies_priv",
+    "membership": "SELECT CONCAT(user, '@', host, ' in ', role), {all} FROM mysql.roles_mapping",
+    "routine": "SELECT CONCAT(db, '.', name), {all} FROM mysql.proc WHERE db <> 'sys'",
+    "event": "SELECT CONCAT(db, '.', name), {all} FROM mysql.event",
+    "plugin": "SELECT CONCAT(name), {all} FROM mysql.plugin",
+    "server": "SELECT CONCAT(server_name), {all} FROM mysql.servers",
+    "function": "SELECT CONCAT(name), {all} FROM mysql.func",
+    "database": "SELECT schema_name, CONCAT(default_character_set_name, ' ',"
+    " default_collation_name) FROM information_schema.schemata",
+    "server setting": "SELECT LOWER(variable_name), global_value FROM"
+    " information_schema.system_variables WHERE global_value IS NOT NULL"
+    " AND variable_name NOT LIKE 'GTID%' AND variable_name NOT LIKE 'INNODB_BUFFER_POOL_%_NOW'",
+    "trigger": "SELECT CONCAT(trigger_schema, '.', trigger_name), CONCAT_WS(' ', definer,"
+    " action_timing, event_manipulation, event_object_table, action_order, sql_mode,"
+    " action_statement) FROM information_schema.triggers WHERE trigger_schema <> 'sys'",
+}
+_CHANGING: Final = frozenset({"created", "modified", "last_executed", "timestamp"})
+"""Columns that tell when, not what."""
+
+
+def look(connection: Connection[Any], database: str) -> dict[str, str]:
+    """All of the server that a reset promises: label → what it is."""
+    columns: dict[str, list[str]] = {}
+    for table, column in fetched(
+        connection,
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = 'mysql' ORDER BY ordinal_position",
+    ):
+        if column.lower() not in _CHANGING:
+            columns.setdefault(table, []).append(
+                f"COALESCE(QUOTE(CAST({quoted(column)} AS CHAR)), 'NULL')"
+            )
+    found: dict[str, str] = {}
+    for label, query in _ACCOUNTS.items():
+        table = query.rpartition("mysql.")[2].split(" ")[0]
+        whole = f"CONCAT_WS(', ', {', '.join(columns.get(table, ['1']))})"
+        for name, value in fetched(connection, query.replace("{all}", whole)):
+            found[f"{label} {_text(name)}"] = _text(value)
+    tables = fetched(
+        connection,
+        "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = {db}",
+        database,
+    )
+    places = {name: f"{quoted(database)}.{quoted(name)}" for name, kind in tables if kind != "VIEW"}
+    for name, kind in tables:
+        what = "VIEW" if kind == "VIEW" else "TABLE"
+        shown = fetched(connection, f"SHOW CREATE {what} {quoted(database)}.{quoted(name)}")
+        found[f"definition of {name}"] = _text(shown[0][1])
+    if places:
+        listed = ", ".join(places.values())
+        for place, checksum in fetched(connection, f"CHECKSUM TABLE {listed} EXTENDED"):
+            found[f"table {place.removeprefix(f'{database}.')}"] = f"checksum {checksum}"
+    for name, place in places.items():
+        ((count,),) = fetched(connection, f"SELECT COUNT(*) FROM {place}")  # noqa: S608 - quoted
+        found[f"rows of {name}"] = _text(count)
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return "NULL" if value is None else str(value)

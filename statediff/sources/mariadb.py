@@ -1,0 +1,276 @@
+"""MariaDB as a source: every row, schema object, account and setting, in one consistent read.
+
+1. A connection with the evaluator's own account, in UTC and with strict quoting, read only.
+2. The catalogue, which no transaction covers, is read before and after the rows; where the two
+   differ the reading begins again.
+3. Rows come from plain tables of InnoDB in one snapshot. A table of another engine has none, and is
+   unobserved; so is a table whose definition changed after the snapshot, or that is kept locked.
+4. No view, trigger or routine is run: a table that was read is held until the end, and is then
+   found to be a table still.
+
+A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
+stand; only a server that does not answer, or has no readable catalogue, is unavailable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+import pymysql
+from pymysql.cursors import SSCursor
+
+from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import ChunkStore, Row, State, Table
+from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.sources.mariadb_catalogue import (
+    OBJECT_NAMES,
+    Catalogue,
+    Column,
+    TableEntry,
+    catalogue_schema,
+    read_catalogue,
+)
+from statediff.sources.mariadb_session import Connection, cause_of, connected, quoted
+from statediff.sources.relational import MAX_KEY_LENGTH, Refine, Shelf, continued, with_types
+from statediff.sources.typed import Convert, converter, instant, zone_named
+
+MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+LOCK_SECONDS: Final = 2
+READ_SECONDS: Final = 300
+_ATTEMPTS: Final = 3
+_UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
+_SETTINGS: Final = (
+    (
+        "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
+        f"lock_wait_timeout = {LOCK_SECONDS}, innodb_lock_wait_timeout = {LOCK_SECONDS}, "
+        f"max_statement_time = {READ_SECONDS}, group_concat_max_len = 1048576"
+    ),
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+)
+
+
+class MariaDbSource:
+    """One database of a MariaDB server as a source.
+
+    `url` holds the evaluator's account, and as `unix_socket` in its query where the server is.
+    `refine` maps the schema of the catalogue to the logical one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        refine: Refine | None = None,
+        own_databases: Container[str] = (),
+    ) -> None:
+        self._name = name
+        self._url = url
+        self._refine = refine
+        self._own = own_databases
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        with self._session() as (connection, database):
+            return self._schema(self._catalogue(connection, database))
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()  # before the snapshot is taken: the state shown is never older than this
+        with self._session() as (connection, database):
+            for _ in range(_ATTEMPTS):
+                catalogue = self._catalogue(connection, database)
+                connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+                state, failures = self._state(connection, database, catalogue, store, like)
+                is_steady = self._catalogue(connection, database) == catalogue
+                connection.rollback()
+                if is_steady:
+                    break
+            else:
+                raise SourceUnavailable("its tables kept changing while they were read")
+        reading = Reading(
+            self._name, self._name, ReadingKind.SCAN, as_of, "trial", is_complete=not failures,
+            digest=state.digest(), cause="; ".join(failures) or None,
+        )  # fmt: skip
+        return SourceCapture(reading, state)
+
+    def _state(
+        self,
+        connection: Connection[Any],
+        database: str,
+        catalogue: Catalogue,
+        store: ChunkStore,
+        like: State | None,
+    ) -> tuple[State, list[str]]:
+        if like is None or not like.schema.types:
+            schema = self._schema(catalogue)
+        else:
+            found = catalogue_schema(self._name, catalogue)
+            schema = continued(like.schema, found, OBJECT_NAMES, "here.")
+        scan = _Scan(connection, database, catalogue, Shelf(store))
+        tables = {
+            t.name: scan.table(t, None if like is None else like.tables.get(t.name))
+            for t in schema.types
+        }
+        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        return state, scan.shelf.failures
+
+    def _schema(self, catalogue: Catalogue) -> Schema:
+        schema = catalogue_schema(self._name, catalogue)
+        return schema if self._refine is None else self._refine(schema)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[tuple[Connection[Any], str]]:
+        try:
+            connection, database = connected(self._url, READ_SECONDS)
+            with contextlib.closing(connection):
+                for statement in _SETTINGS:
+                    connection.query(statement)
+                yield connection, database
+        except (pymysql.Error, OSError) as error:
+            raise SourceUnavailable(cause_of(error)) from error
+        except UnicodeDecodeError as error:
+            raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+
+    def _catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
+        catalogue = read_catalogue(connection, database)
+        names = catalogue.objects["db.database"]
+        catalogue.objects["db.database"] = [d for d in names if d["name"] not in self._own]
+        return catalogue
+
+
+class _Scan:
+    """One reading under way."""
+
+    def __init__(
+        self, connection: Connection[Any], database: str, catalogue: Catalogue, shelf: Shelf
+    ) -> None:
+        self._connection = connection
+        self._database = database
+        self._catalogue = catalogue
+        self.shelf = shelf
+
+    def table(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The rows of one type, keyed as in `like` so that before and after can be compared."""
+        if like is not None and like.type.key != entity_type.key:
+            entity_type = replace(entity_type, key=like.type.key)
+        shelf = self.shelf
+        rows = self._catalogue.objects.get(entity_type.name)
+        if rows is not None:
+            return shelf.distinct(entity_type, rows, like)
+        entry = self._catalogue.tables.get(entity_type.source_table)
+        if entry is None:
+            empty = shelf.empty(entity_type, like)
+            if like is not None and like.enumeration.is_complete:
+                return empty  # dropped since, with all its rows
+            return shelf.fail(empty, f"there is no table {printable(entity_type.source_table)}")
+        cause = entry.unreadable
+        by_name = entity_type.by_name
+        for key in entity_type.key:
+            if key not in by_name or entry.column(by_name[key].source_column) is None:
+                cause = f"its key column {key} is gone"
+        if cause is not None:
+            return shelf.fail(shelf.empty(entity_type, like), cause)
+        found, cause = self._rows(_Query(self._database, entity_type, entry))
+        table = shelf.distinct(entity_type, found, like)
+        return table if cause is None else shelf.fail(table, cause)
+
+    def _rows(self, query: _Query) -> tuple[list[Row], str | None]:
+        rows: list[Row] = []
+        skipped = 0
+        try:
+            with self._connection.cursor(SSCursor) as cursor:
+                cursor.execute(query.text)
+                for stored in cursor:
+                    row = query.row(stored)
+                    if all(_is_key(row[name]) for name in query.key):
+                        rows.append(row)
+                    else:
+                        skipped += 1
+        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
+            if not self._connection.open:
+                raise
+            return rows, cause_of(error)
+        except UnicodeDecodeError:
+            raise SourceUnavailable("a value is not UTF-8") from None
+        cause = f"{skipped} rows have a key beyond the capture limit" if skipped else None
+        return rows, cause
+
+
+def _is_key(part: Any) -> bool:
+    if part is None or not is_value(part):
+        return False
+    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
+
+
+class _Query:
+    """How one table is read: the statement, and how a stored row becomes a `Row`."""
+
+    def __init__(self, database: str, entity_type: EntityType, entry: TableEntry) -> None:
+        self.key = entity_type.key
+        stored = [
+            (f, column)
+            for f in entity_type.fields
+            if (column := entry.column(f.source_column)) is not None and not column.is_virtual
+        ]
+        self._names = tuple(f.name for f, _ in stored)
+        self._absent = dict.fromkeys(
+            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
+        )
+        self._readers: list[tuple[str, Convert]] = []
+        for field, column in stored:
+            is_identity = field.name in self.key or field.reference is not None
+            for step in (_reader(field, column), None if is_identity else converter(field)):
+                if step is not None:
+                    self._readers.append((field.name, step))
+        columns = [_expression(column) for _, column in stored]
+        self._guarded = tuple(f.name for f, c in stored if c.data_type in _UNBOUNDED)
+        sizes = [f"OCTET_LENGTH({quoted(c.name)})" for _, c in stored if c.data_type in _UNBOUNDED]
+        place = f"{quoted(database)}.{quoted(entry.name)}"
+        self.text = f"SELECT {', '.join([*columns, *sizes]) or '1'} FROM {place}"  # noqa: S608 - quoted
+
+    def row(self, stored: tuple[Any, ...]) -> Row:
+        row: Row = dict(zip(self._names, stored, strict=False))
+        for name, read in self._readers:
+            if row[name] is not None:
+                row[name] = read(row[name])
+        for name, size in zip(self._guarded, stored[len(self._names) :], strict=True):
+            if size is not None and int(size) > MAX_VALUE_BYTES:
+                row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
+        row.update(self._absent)
+        return row
+
+
+def _expression(column: Column) -> str:
+    name = quoted(column.name)
+    if column.data_type == "float":
+        return f"CAST({name} AS DOUBLE)"  # as text it has six digits only
+    if column.data_type in _UNBOUNDED:
+        return f"CASE WHEN OCTET_LENGTH({name}) <= {MAX_VALUE_BYTES} THEN {name} END"
+    return name
+
+
+def _reader(field: Field, column: Column) -> Convert | None:
+    match column.kind:
+        case Kind.INT | Kind.BOOL:
+            return int
+        case Kind.FLOAT:
+            return float
+        case Kind.DECIMAL:
+            return Decimal
+        case Kind.LOCAL_TIMESTAMP:
+            zone = None
+            if field.zone is not None and field.kind is Kind.TIMESTAMP:
+                zone = zone_named(field.zone)
+            return lambda text: instant(text, zone)
+        case Kind.TIMESTAMP:
+            return lambda text: instant(f"{text}+00:00", None)
+        case _:
+            return None

@@ -1,0 +1,267 @@
+"""A real MariaDB in a container: read exactly, put back, proven, found wanting where changed."""
+
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+pymysql = pytest.importorskip("pymysql")
+
+from urllib.parse import urlsplit  # noqa: E402
+
+from pymysql.constants import CLIENT  # noqa: E402
+
+from statediff.capture.source import SourceUnavailable  # noqa: E402
+from statediff.model.schema import Kind  # noqa: E402
+from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
+from statediff.model.values import ABSENT, Unobserved, same  # noqa: E402
+from statediff.packs import PackSource, sandbox_pack  # noqa: E402
+from statediff.sandbox.database import EmbeddedDatabase  # noqa: E402
+from statediff.sandbox.mariadb import MariaDbSystem  # noqa: E402
+
+pytestmark = pytest.mark.docker("mariadb")
+
+DDL = """
+CREATE TABLE item (id INTEGER NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) NOT NULL);
+CREATE TABLE note (item INTEGER REFERENCES item (id), body TEXT);
+"""
+SEED = "INSERT INTO item (name) VALUES ('a'), ('b'); INSERT INTO note VALUES (1, 'x'), (1, 'x');"
+
+
+def now():
+    return datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pack")
+    (folder / "ddl.sql").write_text(DDL)
+    (folder / "seed.sql").write_text(SEED)
+    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
+    made = MariaDbSystem(PackSource("store", "mariadb", None, files), (), folder / "own")
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def fresh(system):
+    system.reset()
+    proof, drift = system.verify()
+    assert drift == ()
+    assert proof.expected == proof.found
+    assert proof.entities == 4
+    return system
+
+
+def connected(system, database="store"):
+    parts = urlsplit(system.url)
+    return pymysql.connect(
+        host=parts.hostname, port=parts.port, user=parts.username, password=parts.password,
+        database=database, charset="utf8mb4", autocommit=True, ssl_disabled=True,
+        client_flag=CLIENT.MULTI_STATEMENTS,
+    )  # fmt: skip
+
+
+def as_agent(system, *statements):
+    with connected(system) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def as_owner(system, *statements):
+    with system._running().admin() as connection:
+        for statement in statements:
+            connection.query(statement)
+
+
+def drifted(system):
+    proof, drift = system.verify()
+    assert (proof.expected == proof.found) is not bool(drift)
+    return {entry.what for entry in drift}
+
+
+def read(system, like=None):
+    (source,) = system.sources()
+    return source.read(MemoryChunks(), now, like)
+
+
+def rows(state, name):
+    return [row for _, row in state.tables[name].rows()]
+
+
+def test_what_an_agent_changes_is_found_by_the_proof_and_gone_after_a_reset(fresh):
+    container = fresh._running().container.id
+    as_agent(
+        fresh,
+        "UPDATE note SET body = 'y' LIMIT 1",
+        "BEGIN; INSERT INTO item (name) VALUES ('rolled back'); ROLLBACK",
+        "CREATE VIEW v AS SELECT 1 AS one",
+        "CREATE TRIGGER t BEFORE INSERT ON note FOR EACH ROW SET NEW.body = 'z'",
+    )
+    assert drifted(fresh) == {
+        "table note",
+        "definition of item",  # its next number
+        "definition of v",
+        "trigger store.t",
+    }
+    fresh.reset()
+    assert drifted(fresh) == set()
+    assert fresh._running().container.id == container
+
+
+def test_a_password_of_the_agents_own_choice_is_found_and_replaced(fresh):
+    url = fresh.url
+    as_agent(fresh, "SET PASSWORD = PASSWORD('mine')")
+    assert drifted(fresh) == {"account agent@localhost"}
+    fresh.reset()
+    assert drifted(fresh) == set()
+    assert fresh.url != url
+    as_agent(fresh, "SELECT 1")
+
+
+def test_what_only_the_owner_can_change_is_found_and_the_server_is_made_anew(fresh):
+    container = fresh._running().container.id
+    as_owner(
+        fresh,
+        "SET GLOBAL max_connections = 77",
+        "CREATE DATABASE beside",
+        "CREATE USER second@localhost",
+        "GRANT SELECT ON mysql.* TO agent@localhost",
+        "CREATE FUNCTION mysql.f() RETURNS INT RETURN 1",
+    )
+    assert drifted(fresh) >= {
+        "server setting max_connections",
+        "database beside",
+        "account second@localhost",
+        "privileges on database mysql of agent@localhost",
+        "routine mysql.f",
+    }
+    fresh.reset()
+    assert drifted(fresh) == set()
+    assert fresh._running().container.id != container
+
+
+def test_the_agent_reaches_no_database_but_its_own_and_no_file(fresh):
+    for statement in (
+        "SELECT * FROM mysql.global_priv",
+        "CREATE DATABASE mine",
+        "SELECT LOAD_FILE('/etc/passwd')  INTO OUTFILE '/tmp/x'",
+        "SET GLOBAL max_connections = 3",
+        "CREATE USER mine@localhost",
+        "GRANT ALL ON store.* TO mine@localhost",
+    ):
+        with pytest.raises(pymysql.Error):
+            as_agent(fresh, statement)
+
+
+def test_an_open_write_is_waited_for_and_named_when_the_wait_is_over(fresh):
+    assert fresh.unsettled(time.monotonic()) is None
+    with connected(fresh) as connection, connection.cursor() as cursor:
+        connection.begin()
+        cursor.execute("UPDATE note SET body = 'z'")
+        assert "still open" in fresh.unsettled(time.monotonic() + 0.1)
+        connection.rollback()
+    assert fresh.unsettled(time.monotonic() + 1) is None
+
+
+def test_a_server_that_was_unplugged_cannot_be_read_until_the_next_reset(fresh):
+    (source,) = fresh.sources()
+    fresh.unplug("store")
+    with pytest.raises(SourceUnavailable):
+        source.read(MemoryChunks(), now, None)
+    assert fresh.unsettled(time.monotonic()) is not None
+    assert drifted(fresh)
+    fresh.reset()
+    assert drifted(fresh) == set()
+
+
+VALUES = [
+    ("INTEGER", "-7", Kind.INT, -7),
+    ("BIGINT UNSIGNED", "18446744073709551615", Kind.INT, 2**64 - 1),
+    ("DECIMAL(10, 2)", "1.5", Kind.DECIMAL, Decimal("1.50")),
+    ("DOUBLE", "0.1e0 + 0.2e0", Kind.FLOAT, 0.1 + 0.2),
+    ("FLOAT", "16777217.0 / 3", Kind.FLOAT, 5592405.5),
+    ("BOOLEAN", "TRUE", Kind.BOOL, True),
+    ("BOOLEAN", "2", Kind.BOOL, 2),
+    ("TEXT", r"'\t\\N {\"ü'", Kind.TEXT, '\t\\N {"ü'),
+    ("VARBINARY(9)", r"X'00FF'", Kind.BYTES, b"\x00\xff"),
+    ("BIT(9)", "B'100000001'", Kind.BYTES, b"\x01\x01"),
+    ("DATE", "'2024-02-29'", Kind.DATE, date(2024, 2, 29)),
+    ("DATETIME(6)", "'2024-01-02 03:04:05.6'", Kind.LOCAL_TIMESTAMP,
+     datetime(2024, 1, 2, 3, 4, 5, 600000)),  # noqa: DTZ001 - local on purpose
+    ("TIMESTAMP NULL", "'2024-01-02 03:04:05'", Kind.TIMESTAMP,
+     datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)),
+    ("TIME", "'-838:59:59'", Kind.TEXT, "-838:59:59"),
+    ("JSON", """'{"a": 1,  "a": 1.0}'""", Kind.TEXT, '{"a": 1,  "a": 1.0}'),
+    ("ENUM('sad', 'ok')", "'ok'", Kind.TEXT, "ok"),
+    ("UUID", "'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", Kind.TEXT,
+     "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+]  # fmt: skip
+
+
+def test_every_type_is_read_exactly_or_kept_as_its_text(fresh):
+    columns = ", ".join(f"c{n} {entry[0]}" for n, entry in enumerate(VALUES))
+    as_agent(
+        fresh,
+        f"CREATE TABLE every (id INT PRIMARY KEY, {columns})",
+        f"INSERT INTO every VALUES (1, {', '.join(entry[1] for entry in VALUES)})",
+        "INSERT INTO every (id) VALUES (2)",
+    )
+    capture = read(fresh)
+    assert capture.reading.cause is None
+    types = capture.state.schema.by_name["every"].by_name
+    first, second = rows(capture.state, "every")
+    for n, (declared, text, kind, value) in enumerate(VALUES):
+        assert types[f"c{n}"].kind is kind, declared
+        assert same(first[f"c{n}"], value), (declared, text, first[f"c{n}"])
+        assert second[f"c{n}"] is None
+
+
+def test_what_cannot_be_read_is_unobserved_and_the_rest_stands(fresh):
+    before = read(fresh).state
+    as_agent(
+        fresh,
+        "CREATE TABLE aside (id INT PRIMARY KEY) ENGINE=Aria",
+        "CREATE TABLE big (id INT PRIMARY KEY, t LONGTEXT)",
+        "INSERT INTO big VALUES (1, REPEAT('x', 16777217)), (2, 's')",
+        "ALTER TABLE item CHANGE name title VARCHAR(40) NOT NULL, ADD price INT",
+        "CREATE TABLE `a``b ü` (`#` INT PRIMARY KEY)",
+        "CREATE VIEW v AS SELECT 1 AS one",
+    )
+    with connected(fresh) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLES note WRITE")
+        capture = read(fresh, before)
+    after = capture.state
+    assert not capture.reading.is_complete
+    assert after.tables["aside"].enumeration.coverage is Coverage.UNOBSERVED
+    assert after.tables["note"].enumeration.coverage is Coverage.UNOBSERVED
+    assert isinstance(rows(after, "big")[0]["t"], Unobserved)
+    assert rows(after, "big")[1]["t"] == "s"
+    assert rows(after, "item")[0]["name"] is ABSENT
+    assert rows(after, "item")[0]["title"] == "a"
+    assert after.tables["a`b ü"].row_count == 0
+    assert {row["name"] for row in rows(after, "db.view")} == {"v"}
+    assert "v" not in after.tables
+
+
+@pytest.mark.parametrize("pack", ["shop", "accounts"])
+def test_the_logical_types_and_rows_are_those_of_the_embedded_variant(tmp_path, pack):
+    (embedded,) = (s for s in sandbox_pack(pack).sources if s.kind == "sqlite")
+    (served,) = (s for s in sandbox_pack(pack, "mariadb").sources if s.kind == "mariadb")
+    one = EmbeddedDatabase(embedded, (), tmp_path / "one")
+    one.reset()
+    other = MariaDbSystem(served, (), tmp_path / "other")
+    other.start()
+    try:
+        found = [read(each).state for each in (one, other)]
+    finally:
+        other.stop()
+    expected, actual = (
+        {t.name: t for t in state.schema.types if not t.name.startswith("db.")} for state in found
+    )
+    assert actual == expected
+    for name in expected:
+        tables = [dict(state.tables[name].rows()) for state in found]
+        assert tables[0] == tables[1], name
