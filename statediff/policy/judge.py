@@ -81,9 +81,8 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     )  # fmt: skip
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
-    moments = evidence.moments
-    room.moments = moments.alone()
-    run = Run(room, evidence.trace, moments)
+    room.moments = evidence.moments.alone()
+    run = Run(room, evidence.trace, evidence.moments)
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -94,7 +93,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
 
     by_id = {p.id: p for p in contract.patterns}
     _hear_attribution(contract, evidence)
-    bench = Bench(room, everything, moments, evidence.begin)
+    bench = Bench(room, everything, evidence.moments, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
     add_effects(contract, run, everything, evidence, add)
@@ -121,7 +120,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     for claim in contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        add([condition(claim, room, moments)], claim.sentence)
+        add([condition(claim, room, evidence.moments)], claim.sentence)
     evidence.begin("")
     alternatives = contract.alternatives
     parts: list[Finding] = []
@@ -160,7 +159,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
-        during=moments.named({i for f in ordered for i in f.deltas}),
+        during=evidence.moments.named({i for f in ordered for i in f.deltas}),
     )
 
 
