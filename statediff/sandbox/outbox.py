@@ -14,6 +14,7 @@ from statediff.capture.source import Source, SourceUnavailable
 from statediff.packs import PackSource
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mail import MailSource, OutboxProcess, OutboxStatus
+from statediff.sources.mail_feed import MailFeed
 
 METHOD: Final = "sha256 of all messages the outbox holds"
 _POLL_SECONDS: Final = 0.01
@@ -28,6 +29,7 @@ class EmbeddedOutbox:
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.process = OutboxProcess()
+        self._feed = MailFeed(source.name, lambda: self.process.control)
 
     @property
     def url(self) -> str:
@@ -73,7 +75,8 @@ class EmbeddedOutbox:
         return (MailSource(self.source, self.process.control),)
 
     def feeds(self) -> tuple[Feed, ...]:
-        return ()
+        """What tells the messages one by one."""
+        return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
         while True:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -67,6 +67,8 @@ class OutboxStatus:
     deliveries: int
     connections: int
     in_flight: int
+    resets: int
+    """How often it was emptied since it was started."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,15 @@ class OutboxControl:
 
 
 def _status(reply: dict[str, Any]) -> OutboxStatus:
-    return OutboxStatus(reply["deliveries"], reply["connections"], reply["in_flight"])
+    return OutboxStatus(
+        reply["deliveries"], reply["connections"], reply["in_flight"], reply["resets"]
+    )
+
+
+def accepted_at(message: dict[str, Any]) -> datetime:
+    """When the sink accepted the message, by the sink's clock."""
+    since = timedelta(microseconds=message["received_at_ns"] // 1000)
+    return datetime.fromtimestamp(0, UTC) + since
 
 
 class MailSource:
@@ -147,10 +157,8 @@ class MailSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
-        rows = list(self._rows(self._control.messages()))
-        earlier = None if like is None else like.tables.get(MESSAGE.name)
-        table = build_table(MESSAGE, rows, store, like=earlier, is_sorted=True)
-        state = State(self.schema(), {MESSAGE.name: table})
+        rows = [row for rows in self.deliveries(self._control.messages()) for row in rows]
+        state = self.state(rows, store, like)
         reading = Reading(
             self._name,
             self._name,
@@ -163,16 +171,22 @@ class MailSource:
         )
         return SourceCapture(reading, state)
 
-    def _rows(self, messages: list[dict[str, Any]]) -> Iterator[Row]:
+    def state(self, rows: Sequence[Row], store: ChunkStore, like: State | None) -> State:
+        """The state of an outbox that holds these deliveries."""
+        earlier = None if like is None else like.tables.get(MESSAGE.name)
+        table = build_table(MESSAGE, rows, store, like=earlier, is_sorted=True)
+        return State(self.schema(), {MESSAGE.name: table})
+
+    def deliveries(self, messages: list[dict[str, Any]]) -> Iterator[list[Row]]:
+        """The deliveries of each message, numbered through."""
         number = 0
         for message in messages:
+            rows: list[Row] = []
             parsed = self._parse(message["raw"])
-            accepted = datetime.fromtimestamp(0, UTC) + timedelta(
-                microseconds=message["received_at_ns"] // 1000
-            )
+            accepted = accepted_at(message)
             for recipient in message["recipients"]:
                 number += 1
-                yield {
+                row: Row = {
                     "id": number,
                     "to": _address(recipient),
                     "sender": _address(message["sender"]),
@@ -184,6 +198,8 @@ class MailSource:
                     "digest": parsed.digest,
                     "size": parsed.size,
                 }
+                rows.append(row)
+            yield rows
 
     def _parse(self, encoded: str) -> Parsed:
         if len(encoded) > 100_000:

@@ -54,6 +54,7 @@ class Outbox:
     messages: list[dict[str, Any]] = field(default_factory=list)
     deliveries: int = 0
     total_bytes: int = 0
+    resets: int = 0
     connections: set[Connection] = field(default_factory=set)
 
     def accept(self, sender: str, recipients: list[str], raw: bytes) -> str:
@@ -76,17 +77,19 @@ class Outbox:
         return "250 2.0.0 Message accepted"
 
     def status(self) -> dict[str, int]:
-        """How much there is, and how much may still come."""
+        """How much there is, how much may still come, and how often there was nothing again."""
         return {
             "deliveries": self.deliveries,
             "connections": len(self.connections),
             "in_flight": sum(connection.is_sending for connection in self.connections),
+            "resets": self.resets,
         }
 
     def reset(self) -> None:
         """Nothing was ever accepted; connections that are open are cut."""
         self.messages.clear()
         self.deliveries = self.total_bytes = 0
+        self.resets += 1
         for connection in tuple(self.connections):
             connection.cut()
 

@@ -20,16 +20,16 @@ from urllib.parse import quote
 
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
-from statediff.model.schema import Schema
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
+from statediff.sources.sqlite_catalogue import SEQUENCES, Catalogue, folded, quoted
 from statediff.sources.sqlite_scan import (
     BUSY_SECONDS,
     Refine,
     Scanner,
     begin,
     cause_of,
-    has_null_keys,
     with_types,
 )
 
@@ -61,7 +61,7 @@ class SqliteSource:
                 {
                     t.name: replace(t, key=())
                     for t in schema.types
-                    if has_null_keys(connection, catalogue, t)
+                    if _has_null_keys(connection, catalogue, t)
                 },
             )
 
@@ -110,3 +110,21 @@ def strange_side_file(path: Path) -> str | None:
         except (OSError, ValueError):
             continue  # it is not there, or nothing is: opening says why
     return None
+
+
+def _has_null_keys(
+    connection: sqlite3.Connection, catalogue: Catalogue, entity_type: EntityType
+) -> bool:
+    nullable = [f for f in entity_type.fields if f.name in entity_type.key and f.is_nullable]
+    entry = catalogue.tables.get(folded(entity_type.source_table))
+    if not nullable or entry is None or entry.unreadable or entry.name == SEQUENCES:
+        return False
+    where = " OR ".join(f"t.{quoted(f.source_column)} IS NULL" for f in nullable)
+    table = quoted(entity_type.source_table)
+    try:
+        found = connection.execute(
+            f"SELECT 1 FROM main.{table} AS t NOT INDEXED WHERE {where} LIMIT 1"  # noqa: S608 - quoted
+        ).fetchone()
+    except sqlite3.Error:
+        return False  # reading will meet the same error and give it as the cause
+    return found is not None

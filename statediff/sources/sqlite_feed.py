@@ -1,8 +1,8 @@
 """Every committed state of a SQLite database in WAL mode, whoever wrote it.
 
-1. `attach` holds a read transaction on a connection that can only read. As long as it is held no
-   checkpoint copies a later frame into the database file and nothing begins the log anew: the file
-   stays what it was, and the log keeps every transaction.
+1. `attach` holds the locks of a reader (`sqlite_hold`). As long as it does no checkpoint writes to
+   the database file and nothing begins the log anew: the file stays what it was, and the log keeps
+   every transaction.
 2. `finish` reads the log's bytes itself. It believes only frames whose salts and checksums are
    right (`sqlite_wal`), and only if the file was not written, neither was exchanged, and the log
    ends where its index says. Anything else is a gap, with the cause.
@@ -15,18 +15,14 @@ may write the log may also forge it: commits that were cut off its end *and* out
 by byte and consistently, are gone. That takes the rights of the evaluator's own user, and such
 trials are labelled `isolation: none`.
 
-What watching changes: a checkpoint reports that it is busy, and the journal mode and exclusive
-locking cannot be changed while the feed is attached.
-
-Descriptors of the file and its index stay open until `detach`: POSIX drops every lock a process has
-on a file when it closes any descriptor of it, ours and those of other connections in it.
+What watching changes: a checkpoint reports that it is busy, so that the log grows with the run, and
+neither the journal mode nor exclusive locking can be chosen while the feed is attached.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -36,8 +32,8 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
-from statediff.sources.sqlite import open_database
-from statediff.sources.sqlite_copy import DatabaseCopy, file_digest
+from statediff.sources.sqlite_copy import DatabaseCopy
+from statediff.sources.sqlite_hold import Hold
 from statediff.sources.sqlite_replay import Replay
 from statediff.sources.sqlite_scan import Refine, Scanner, cause_of
 from statediff.sources.sqlite_wal import (
@@ -45,12 +41,10 @@ from statediff.sources.sqlite_wal import (
     LogIndex,
     read_commits,
     read_header,
-    read_index,
 )
 
 MAX_TRANSACTIONS: Final = 10_000
 MAX_LOG_BYTES: Final = 2 * 1024 * 1024 * 1024
-_CUT: Final = "its write-ahead log is empty, but was cut off or overwritten (or checkpointed)"
 
 
 class SqliteFeed:
@@ -59,7 +53,7 @@ class SqliteFeed:
     def __init__(self, source: str, path: Path | str, refine: Refine | None = None) -> None:
         self._path = Path(path)
         self._scanner = Scanner(source, refine)
-        self._held: _Held | None = None
+        self._held: Hold | None = None
 
     @property
     def source(self) -> str:
@@ -68,12 +62,11 @@ class SqliteFeed:
     def attach(self) -> None:
         self.detach()
         try:
-            self._held = _Held(self._path)
-        except sqlite3.Error as error:
-            raise SourceUnavailable(cause_of(error)) from error
-        except OSError as error:
+            self._held = Hold(self._path)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             raise SourceUnavailable(
-                f"{printable(self._path.name)} or its log cannot be opened: {error.strerror}"
+                f"{printable(self._path.name)} or its log cannot be held: {reason}"
             ) from error
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
@@ -105,17 +98,17 @@ class SqliteFeed:
 
 
 def _states(
-    held: _Held, scanner: Scanner, store: ChunkStore, before: State
+    held: Hold, scanner: Scanner, store: ChunkStore, before: State
 ) -> Iterator[tuple[Commit, State]]:
     """Each transaction since `attach` with the state after it.
 
-    Raises `SourceUnavailable` where there may have been others, or others than these.
+    Raises `SourceUnavailable` where there may have been more, or others than these.
     """
     index = held.look()
     header = read_header(held.log)
     if header is None:
         held.check_unwritten_log()
-        held.check_end(index, None)
+        held.check_end(index, LogIndex(0, b"", (0, 0)))
         return
     if held.header not in (None, header):
         raise SourceUnavailable("its write-ahead log was begun anew")
@@ -139,91 +132,3 @@ def _states(
     held.check_end(index, last)
     if held.look() != index:
         raise SourceUnavailable("it was written while its log was read")
-
-
-class _Held:
-    """The read transaction, open descriptors, and what file and log were like at the start.
-
-    Raises `SourceUnavailable`, `sqlite3.Error` or `OSError`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._paths = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
-        self._descriptors: list[int] = []
-        self._connection = open_database(path)
-        try:
-            self._connection.execute("PRAGMA mmap_size=0")
-            self._connection.execute("BEGIN")
-            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            (mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal":
-                raise SourceUnavailable(
-                    f"it keeps no write-ahead log (journal mode {printable(str(mode))})"
-                )
-            for file in self._paths:
-                self._descriptors.append(_open(file))
-            self.file, self.log, self._index = self._descriptors
-            self._written = _written(self.file)
-            self._log_written = _written(self.log)
-            self.digest = file_digest(self.file)
-            self.header = read_header(self.log)
-            self.end = LogIndex(0, b"", (0, 0))
-            if self.header is not None:
-                for commit in read_commits(self.log, self.header):
-                    self.end = LogIndex(commit.frame, self.header.salts, commit.checksum)
-            self.look()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Nothing is held. The connection goes first: it still needs its locks to go in order."""
-        self._connection.close()
-        while self._descriptors:
-            os.close(self._descriptors.pop())
-
-    def look(self) -> LogIndex:
-        """What the log's index says; raises unless all three files are the ones that are held."""
-        for path, descriptor in zip(self._paths, self._descriptors, strict=True):
-            held = os.fstat(descriptor)
-            try:
-                found = path.lstat()
-            except (OSError, ValueError):
-                found = None
-            if found is None or (found.st_dev, found.st_ino) != (held.st_dev, held.st_ino):
-                raise SourceUnavailable(f"{printable(path.name)} was removed or exchanged")
-        if _written(self.file) != self._written:
-            raise SourceUnavailable("its file was written past its log, or its mode changed")
-        index = read_index(self._index)
-        if index is None:
-            raise SourceUnavailable("the index of its write-ahead log is damaged")
-        return index
-
-    def check_unwritten_log(self) -> None:
-        """Raises unless the log is still as empty as it was, and nobody cut it back to that."""
-        # Not the time of its inode's change: for root, SQLite sets the owner of a log it opens.
-        if self.header is not None or _written(self.log)[:2] != self._log_written[:2]:
-            raise SourceUnavailable(_CUT)
-
-    def check_end(self, index: LogIndex, last: LogIndex | None) -> None:
-        """Raises unless the last transaction of the log is the last that its readers see."""
-        is_end = index.frames == 0 if last is None or not last.frames else index == last
-        if not is_end:
-            seen = 0 if last is None else last.frames
-            raise SourceUnavailable(
-                f"its write-ahead log has {seen} committed frames, its index says {index.frames}"
-            )
-
-
-def _open(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise SourceUnavailable(f"{printable(path.name)} is not a file")
-    return descriptor
-
-
-def _written(descriptor: int) -> tuple[int, int, int]:
-    """What changes whenever the file is written; nobody can set the last of the three."""
-    found = os.fstat(descriptor)
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -9,7 +9,9 @@ is `Tangled`, and whoever asks has to read everything.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
+from collections import ChainMap
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,18 @@ class Tangled(Exception):
     """The pages do not form trees; the message says which page."""
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """The nodes of one tree that a commit wrote, took in or gave up, as they were and as they are.
+
+    No row outside them changed. None where a part of some large value was overwritten in place, so
+    that the node that leads to it was not.
+    """
+
+    before: frozenset[int] | None
+    after: frozenset[int] | None
+
+
 class PageOwners:
     """The pages of each root, kept up to date from commit to commit.
 
@@ -41,19 +55,19 @@ class PageOwners:
         self._usable = usable
         self._page_count = page_count
         self._owner: dict[int, int] = {}
-        self._pages: dict[int, list[int]] = {}
+        self._pages: dict[int, dict[int, bool]] = {}
         self._links: dict[tuple[int, bool], _Links] = {}
 
     def grow(self, root: int) -> None:
         """The pages reached from `root` are its own. Raises `Tangled`."""
-        pages: list[int] = []
+        pages: dict[int, bool] = {}
         waiting: list[tuple[int, bool]] = [(root, False)]
         while waiting:
             page, is_overflow = waiting.pop()
             if not 1 <= page <= self._page_count or page in self._owner:
                 raise Tangled(f"page {page} is reached twice or does not exist")
             self._owner[page] = root
-            pages.append(page)
+            pages[page] = is_overflow
             links = self._links.get((page, is_overflow))
             if links is None:
                 links = self._links[page, is_overflow] = self._follow(page, is_overflow)
@@ -71,17 +85,32 @@ class PageOwners:
             self._owner[page] for group in (pages, gone) for page in group if page in self._owner
         }
 
-    def update(self, roots: Collection[int], pages: Collection[int], page_count: int) -> None:
+    def update(
+        self, roots: Collection[int], pages: Collection[int], page_count: int
+    ) -> dict[int, Rewritten]:
         """The trees of `roots` (see `touched`) are as after the commit. Raises `Tangled`."""
         self._page_count = page_count
-        for page in pages:
-            self._links.pop((page, False), None)
-            self._links.pop((page, True), None)
-        for root in roots:
-            for page in self._pages.pop(root):
+        former = {root: self._pages.pop(root) for root in roots}
+        stale = {
+            key: links
+            for page in pages
+            for key in ((page, False), (page, True))
+            if (links := self._links.pop(key, None)) is not None
+        }
+        for owned in former.values():
+            for page in owned:
                 del self._owner[page]
         for root in sorted(roots):
             self.grow(root)
+        written = frozenset(pages)
+        links_before = ChainMap(stale, self._links)
+        found: dict[int, Rewritten] = {}
+        for root, before in former.items():
+            after = self._pages[root]
+            old = _touched_nodes(before, after, written, links_before)
+            new = _touched_nodes(after, before, written, self._links)
+            found[root] = Rewritten(old, new)
+        return found
 
     def _follow(self, page: int, is_overflow: bool) -> _Links:
         content = self._read(page)
@@ -126,6 +155,45 @@ class PageOwners:
         local = least + (payload - least) % (self._usable - 4)
         (chain,) = struct.unpack_from(">I", content, at + (local if local <= most else least))
         return int(chain)
+
+
+def _touched_nodes(
+    pages: Mapping[int, bool],
+    others: Mapping[int, bool],
+    written: frozenset[int],
+    links: Mapping[tuple[int, bool], _Links],
+) -> frozenset[int] | None:
+    touched = (pages.keys() & written) | (pages.keys() - others.keys())
+    nodes = frozenset(page for page in touched if not pages[page])
+    chained: set[int] = set()
+    waiting = [link for node in nodes for link in links[node, False] if link[1]]
+    while waiting:
+        link = waiting.pop()
+        chained.add(link[0])
+        waiting.extend(links[link])
+    return nodes if touched - nodes <= chained else None
+
+
+def row_range(content: bytes) -> tuple[int, int] | None:
+    """The least and the greatest row id of a node of a table; None if it holds no rows.
+
+    Raises `Tangled` for a node of an index or of a table that is one.
+    """
+    try:
+        (cells,) = struct.unpack_from(">H", content, 3)
+        if content[0] not in (_INTERIOR_TABLE, _LEAF_TABLE):
+            raise Tangled("a node of an index holds no row ids")
+        if content[0] == _INTERIOR_TABLE or not cells:
+            return None
+        starts = struct.unpack_from(f">{cells}H", content, 8)
+        first, last = (_varint(content, _varint(content, s)[1])[0] for s in (starts[0], starts[-1]))
+    except (struct.error, IndexError) as error:
+        raise Tangled("a node is damaged") from error
+    return _signed(first), _signed(last)
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
 
 
 def _large(content: bytes, starts: list[int], most: int) -> list[int]:

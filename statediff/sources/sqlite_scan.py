@@ -20,6 +20,7 @@ from typing import Any, Final
 from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
+    ChunkRef,
     ChunkStore,
     Coverage,
     Enumeration,
@@ -27,6 +28,7 @@ from statediff.model.state import (
     State,
     Table,
     build_table,
+    encode_rows,
 )
 from statediff.model.values import ABSENT, Unobserved, is_value, key_order, printable
 from statediff.sources.sqlite_catalogue import (
@@ -148,25 +150,6 @@ def cause_of(error: sqlite3.Error) -> str:
             return f"SQLite could not read it ({printable(str(error)[:120])})"
 
 
-def has_null_keys(
-    connection: sqlite3.Connection, catalogue: Catalogue, entity_type: EntityType
-) -> bool:
-    """Whether a primary key of the type is null somewhere, so that it is none."""
-    nullable = [f for f in entity_type.fields if f.name in entity_type.key and f.is_nullable]
-    entry = catalogue.tables.get(folded(entity_type.source_table))
-    if not nullable or entry is None or entry.unreadable or entry.name == SEQUENCES:
-        return False
-    where = " OR ".join(f"t.{quoted(f.source_column)} IS NULL" for f in nullable)
-    table = quoted(entity_type.source_table)
-    try:
-        found = connection.execute(
-            f"SELECT 1 FROM main.{table} AS t NOT INDEXED WHERE {where} LIMIT 1"  # noqa: S608 - quoted
-        ).fetchone()
-    except sqlite3.Error:
-        return False  # reading will meet the same error and give it as the cause
-    return found is not None
-
-
 @dataclass
 class _Pass:
     """What one pass over a table met, beside its rows."""
@@ -218,6 +201,21 @@ class Scan:
                 self._empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
             )
         return self._rows_of(entity_type, entry, like)
+
+    def between(
+        self, entity_type: EntityType, lower: int | None, upper: int | None
+    ) -> ChunkRef | None:
+        """The chunk of all rows from row id `lower` to below `upper`; the row id is the key.
+
+        None where only reading the whole table can say what to make of them.
+        """
+        entry = self._catalogue.tables[folded(entity_type.source_table)]
+        met, query = _Pass(), _Query(entity_type, entry, is_guarded=False)
+        text = query.between(lower, upper)
+        rows = [((row[query.key[0]],), row) for row in self._stream(query, met, text)]
+        if met != _Pass():
+            return None
+        return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
         is_decided = like is not None or entry.name == SEQUENCES
@@ -280,12 +278,12 @@ class Scan:
         coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
         return replace(table, enumeration=Enumeration(coverage, cause))
 
-    def _stream(self, query: _Query, met: _Pass) -> Iterator[Row]:
+    def _stream(self, query: _Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
         try:
             limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
             most = self._most_rows()
-            for count, stored in enumerate(self._connection.execute(query.text)):
+            for count, stored in enumerate(self._connection.execute(text or query.text)):
                 row = query.row(stored)
                 for name in query.key:
                     part = row[name]
@@ -331,6 +329,7 @@ class _Query:
             for f in entity_type.fields
             if (column := entry.column(f.source_column)) is not None and column.is_stored
         ]
+        self._stored = stored
         self._names = tuple(f.name for f, _ in stored)
         self._absent = dict.fromkeys(
             (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
@@ -351,10 +350,21 @@ class _Query:
             for f, expression in stored
             if f.name == name
         ]
-        self.text = (
+        self._rows = (
             f"SELECT {', '.join(columns) or '1'} FROM main.{quoted(entry.name)} AS t NOT INDEXED"  # noqa: S608 - names are quoted
-            + (f" ORDER BY {', '.join(order)}" if order else "")
         )
+        self.text = self._rows + (f" ORDER BY {', '.join(order)}" if order else "")
+
+    def between(self, lower: int | None, upper: int | None) -> str:
+        """The statement for some of the rows only, in the order of their row ids."""
+        key = next(e for f, e in self._stored if f.name == self.key[0])
+        bounds = [
+            f"{key} {sign} {bound}"
+            for sign, bound in ((">=", lower), ("<", upper))
+            if bound is not None
+        ]
+        where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+        return f"{self._rows}{where} ORDER BY {key}"
 
     def row(self, stored: tuple[Any, ...]) -> Row:
         row: Row = dict(zip(self._names, stored, strict=False))

@@ -326,3 +326,27 @@ def test_a_reset_removes_folders_however_deep_an_agent_nested_them(
         os.chdir(outer)
     sandbox.reset()
     assert sandbox.verify(clock).ok
+
+
+def test_the_feeds_of_a_sandbox_tell_what_happened_and_a_reset_is_proven_after_them(sandbox):
+    feeds = {
+        feed.source: feed for name in ("shop-db", "outbox") for feed in sandbox.system(name).feeds()
+    }
+    assert list(feeds) == ["shop-db", "outbox"]
+    store = MemoryChunks()
+    for feed in feeds.values():
+        feed.attach()
+    before = take(sandbox.sources(), store, clock, None, "before")
+    execute(sandbox, "UPDATE products SET stock = 0 WHERE id = 301", "DELETE FROM notes")
+    send_mail(sandbox)
+    assert sandbox.settle(clock).unsettled == ()
+    after = take(sandbox.sources(), store, clock, before, "after")
+    ends = {part.reading.source: part.state for part in after.parts}
+    for part in before.parts:
+        seen = feeds[part.reading.source].finish(store, clock, part.state)
+        assert seen.gap is None
+        assert len(seen.transactions) == (2 if part.reading.source == "shop-db" else 1)
+        assert seen.transactions[-1].state == ends[part.reading.source]
+        feeds[part.reading.source].detach()
+    sandbox.reset()
+    assert sandbox.verify(clock).ok

@@ -3,13 +3,17 @@
 import itertools
 import sqlite3
 from contextlib import closing, suppress
+from unittest.mock import patch
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from statediff.model import state
 from statediff.model.state import MemoryChunks
 from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_feed import SqliteFeed
+from statediff.sources.sqlite_scan import Scan
 from tests.sources.sqlite_databases import clock, database
 
 BASE = """
@@ -35,6 +39,12 @@ STATEMENTS = (
     "UPDATE a SET y = y || y WHERE id = {at} AND length(y) < 9000",
     "UPDATE a SET id = -id WHERE id = {at}",
     "UPDATE b SET v = zeroblob({size}) WHERE k >= 'k{at}'",
+    "UPDATE a SET y = substr(y, 1, length(y) - 9) || 'differently' WHERE length(y) > 900",
+    "UPDATE a SET y = substr(y, 1, length(y) - 1) || '?' WHERE length(y) > 900 AND id < {at}",
+    "UPDATE a SET x = {at} WHERE id = (SELECT max(id) FROM a)",
+    "DELETE FROM a WHERE id % 3 = 0",
+    "INSERT INTO a (x) VALUES ({at})",
+    "INSERT OR IGNORE INTO a (id) VALUES (-9223372036854775808 + {at}), (9223372036854775000)",
     "UPDATE c SET y = zeroblob(length(y) - 4) || x'01020304' WHERE length(y) > 4",
     "DELETE FROM a WHERE id BETWEEN {at} AND {at} + {count}",
     "DELETE FROM b WHERE k > 'k{at}'",
@@ -88,10 +98,16 @@ def execute(connection, statement, at, count, size):
     st.lists(STEPS, max_size=25),
     st.sampled_from((512, 4096)),
     st.sampled_from((0, 1, 2)),
+    st.sampled_from((8, state.CHUNK_KEYS)),
 )
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
-    tmp_path_factory, steps, page_size, auto_vacuum
+    tmp_path_factory, steps, page_size, auto_vacuum, chunk_keys
 ):
+    with patch.object(state, "CHUNK_KEYS", chunk_keys):
+        states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum)
+
+
+def states_equal_scans(tmp_path_factory, steps, page_size, auto_vacuum):
     path = database(tmp_path_factory.mktemp("db") / "a.db", BASE, page_size, auto_vacuum)
     source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
     feed.attach()
@@ -119,3 +135,48 @@ def test_the_states_of_the_feed_are_those_of_scans_after_every_step(
     assert [s.digest() for s in changed] == [s.digest() for s in scans[1:]]
     assert changed == scans[1:]
     event(f"{len(changed)} changes")
+
+
+LEAVES = """
+CREATE TABLE a (id INTEGER PRIMARY KEY, x, y TEXT);
+WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < 400)
+INSERT INTO a SELECT n, n, printf('row %d', n) FROM s;
+INSERT INTO a VALUES (1000, 1, printf('%.5000c', 'z'));
+"""
+REWRITINGS = (
+    "DELETE FROM a WHERE id BETWEEN 100 AND 300",  # whole leaves are freed, and not written
+    "DELETE FROM a WHERE id < 400 AND id % 2",
+    "DELETE FROM a WHERE id > 17",
+    "DELETE FROM a",
+    "UPDATE a SET y = substr(y, 1, 4999) || '!' WHERE id = 1000",  # in place, its leaf is not
+    "UPDATE a SET id = id + 2000 WHERE id < 50",
+    "UPDATE a SET id = -id",
+    "UPDATE a SET y = y || printf('%.300c', 'x') WHERE id IN (7, 8, 9, 10)",
+    "INSERT INTO a SELECT id + 1500, x, y FROM a",
+    "INSERT INTO a SELECT -id, x, printf('%.2000c', 'v') FROM a WHERE id < 20",
+    "INSERT OR REPLACE INTO a SELECT id, 0, 'short' FROM a WHERE id % 10 = 0",
+)
+
+
+@pytest.mark.parametrize("auto_vacuum", [0, 1])
+@pytest.mark.parametrize("statement", REWRITINGS)
+def test_only_the_chunks_a_commit_wrote_are_read_and_these_all(
+    tmp_path, monkeypatch, statement, auto_vacuum
+):
+    monkeypatch.setattr(state, "CHUNK_KEYS", 8)
+    path = database(tmp_path / "a.db", LEAVES, 512, auto_vacuum)
+    source, feed, store = SqliteSource("db", path), SqliteFeed("db", path), MemoryChunks()
+    feed.attach()
+    before = source.read(store, clock, None).state
+    read = []
+    between = Scan.between
+    monkeypatch.setattr(Scan, "between", lambda *a: (read.append(a[2]), between(*a))[1])
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        for sql in ("UPDATE a SET x = 0 WHERE id = 350", statement):
+            writer.execute(sql)
+    seen = feed.finish(store, clock, before)
+    feed.detach()
+    assert seen.gap is None
+    assert len(seen.transactions) == 2
+    assert seen.transactions[1].state == source.read(store, clock, before).state
+    assert read
