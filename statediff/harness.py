@@ -40,6 +40,7 @@ from statediff.evaluate import (
 )
 from statediff.evidence import documents
 from statediff.evidence.canonical import write
+from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
 from statediff.evidence.traces import trace_document
 from statediff.model.readings import Capture, Timeline
@@ -200,7 +201,7 @@ def observe_trial(
         after = watch.told(store, before, after)
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
-        "during": documents.seen_document(after.history),
+        "during": seen_document(after.history),
     }  # fmt: skip
     _save(folder / "captures.json", captures)
     return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)

@@ -87,8 +87,9 @@ def test_a_feed_that_cannot_be_attached_leaves_the_run_open_and_its_trial_whole(
 
     monkeypatch.setattr(type(database), "verify", verify)
     trial = try_agent(running, folder, "careful", tmp_path / "t")
-    (reading,) = trial.observed.after.history.readings
-    assert "no feed could be attached" in (reading.cause or "")
+    history = trial.observed.after.history
+    assert "no feed could be attached" in (history.gap("shop-db") or "")
+    assert history.gap("outbox") is None
     judgement = trial.evaluated.judgement
     assert judgement.verdict is Verdict.INCONCLUSIVE
     assert judgement.truth_of("never-cheaper") is Truth.UNKNOWN

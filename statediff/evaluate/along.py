@@ -97,8 +97,12 @@ def moments_of(
     for line in course.lines:
         steps = []
         for number, step in enumerate(line.steps, start=1):
+            types = step.touched & wanted
+            if not types:
+                steps.append(Commit(Diff(()), Diff(())))
+                continue
             known = places.get((line.source, number), ())
-            schema = _only(compiled.contract.schema, step.touched & wanted)
+            schema = _only(compiled.contract.schema, types)
             start, old, new = (
                 part_of(rows, schema, _sides(line, at, schema), known)
                 for at in (0, number - 1, number)

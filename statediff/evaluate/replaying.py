@@ -12,6 +12,7 @@ from statediff.evaluate.trial import KERNEL, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.fragments import FragmentView, read_fragments
+from statediff.evidence.histories import course_from, history_from
 from statediff.evidence.pack import Touched, changed, check_refusals, index, touched_from
 from statediff.evidence.package import Bundle
 from statediff.evidence.traces import trace_from
@@ -83,7 +84,7 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     must = [r.source for r in contract.evidence]
     check_refusals(triples(refusals), captures, recorded_schema, must)
     answer = doc.answer_map(doc.answer_from(bundle.document("answer.json")))
-    course = doc.course_from(captures["history"])
+    course = course_from(captures["history"])
     check_course(course, captures, refusals)
     rest = Rest(refusals, answer, trace_from(bundle.document("trace.json")))
     resolution = bundle.document("resolution.json")
@@ -136,7 +137,7 @@ def _touched(moments: Moments) -> Touched:
 
 def check_course(course: Course, captures: Any, refusals: Iterable[Refusal]) -> None:
     """`BundleError` unless each line is as complete as its reading, and ends in the state after."""
-    history = doc.history_from(captures["history"])
+    history = history_from(captures["history"])
     refused = {refusal.source: refusal.cause for refusal in refusals}
     for line in course.lines:
         gap = refused.get(line.source, history.gap(line.source))

@@ -6,9 +6,8 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final
 
-from statediff.model.course import Course, Line, Step
 from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
-from statediff.model.readings import Capture, History, Reading, ReadingKind, Timeline
+from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import NoAnswer
@@ -292,61 +291,6 @@ def capture_document(capture: Capture) -> Json:
         }
         for p in capture.parts
     ]
-
-
-def seen_document(history: History) -> Json:
-    """What the feeds saw: their readings, and the transactions by the digests of their states."""
-    return {
-        "readings": [reading_document(r) for r in history.readings],
-        "transactions": [
-            {
-                "source": t.source,
-                "id": t.id,
-                "position": t.position,
-                "committed_at": encode(t.committed_at),
-                "state": t.state.digest(),
-            }
-            for t in history.transactions
-        ],
-    }
-
-
-def history_document(history: History, course: Course) -> Json:
-    """What the feeds saw, and the course that came of it."""
-    return {
-        **seen_document(history),
-        "lines": [
-            {
-                "source": line.source,
-                "types": sorted(line.types),
-                "gap": line.gap,
-                "touched": [sorted(step.touched) for step in line.steps],
-            }
-            for line in course.lines
-        ],
-        "unfollowed": [list(entry) for entry in course.unfollowed],
-    }
-
-
-def history_from(document: Json) -> History:
-    """The readings of the feeds, as far as they decide anything; the states are in fragments."""
-    return History(tuple(reading_from(entry) for entry in document["readings"]))
-
-
-def course_from(document: Json) -> Course:
-    """What `history_document` told of the course."""
-    told: dict[str, list[Json]] = {}
-    for entry in document["transactions"]:
-        told.setdefault(entry["source"], []).append(entry)
-    lines = []
-    for entry in document["lines"]:
-        own = told.get(entry["source"], []) if entry["touched"] else []
-        steps = tuple(
-            Step(t["id"], t["position"], instant_or_none(t["committed_at"]), frozenset(names))
-            for t, names in zip(own, entry["touched"], strict=True)
-        )
-        lines.append(Line(entry["source"], frozenset(entry["types"]), steps, entry["gap"]))
-    return Course(tuple(lines), tuple((name, cause) for name, cause in document["unfollowed"]))
 
 
 def enumeration_document(enumeration: Enumeration) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from statediff.errors import BundleError
 from statediff.evidence import documents as doc
 from statediff.evidence.fragments import collect, fragment_id, scan_id
+from statediff.evidence.histories import history_document
 from statediff.evidence.traces import trace_document
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
@@ -68,7 +69,7 @@ def documents(
             "after": doc.capture_document(heard.after),
             "enumerations": [_enumerations(case.matching, resolution) for case in cases],
             "refusals": [list(refusal) for refusal in heard.refused],
-            "history": doc.history_document(heard.after.history, resolution.course),
+            "history": history_document(heard.after.history, resolution.course),
         },
         "resolution.json": {
             "mappings": [_mappings(case.matching) for case in cases],

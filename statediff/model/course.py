@@ -8,8 +8,10 @@ nothing is read, or kept, twice.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from statediff.model.readings import NO_FEED
 
@@ -44,13 +46,21 @@ class Line:
 
     def side_of(self, type_name: str, number: int) -> str:
         """The side that shows the type as it was after the step."""
-        while number and type_name not in self.steps[number - 1].touched:
-            number -= 1
-        return self.side(number)
+        steps = self._steps_of.get(type_name, [])
+        at = bisect_right(steps, number)
+        return self.side(steps[at - 1] if at else 0)
 
     def moves(self, type_name: str) -> bool:
         """Whether a known step touched the type."""
-        return any(type_name in step.touched for step in self.steps)
+        return type_name in self._steps_of
+
+    @cached_property
+    def _steps_of(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, step in enumerate(self.steps, start=1):
+            for name in step.touched:
+                found.setdefault(name, []).append(number)
+        return found
 
 
 @dataclass(frozen=True)

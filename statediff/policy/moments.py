@@ -90,14 +90,13 @@ class Moments:
             if step.touched & names and line.side(number) != "after"
         )
 
-    def alone(self) -> dict[str, View]:
+    def alone(self) -> Mapping[str, View]:
         """Every moment as a view, by its side: what its source tells, and what never changed."""
-        return {
-            line.side(number): self._at({line.source: number})
-            for line in self.course.lines
-            for number in range(1, len(line.steps) + 1)
-            if line.side(number) != "after"
-        }
+        return _Alone(self)
+
+    def at(self, line: Line, number: int) -> View:
+        """The state that one step left: what its source tells, and what never changed."""
+        return self._at({line.source: number})
 
     def together(self, types: Iterable[str]) -> Iterator[tuple[str, View]] | None:
         """Every state that some order of the commits leads through; None where they are too many.
@@ -181,6 +180,34 @@ class Moments:
                 else:
                     parts[name] = self.views["before"]
         return Composed(self.views["before"].schema, parts, causes)
+
+
+class _Alone(Mapping[str, View]):
+    """The moments by their side, each put together when it is first asked for."""
+
+    def __init__(self, moments: Moments) -> None:
+        self._moments = moments
+        self._made: dict[str, View] = {}
+        self._places = {
+            line.side(number): (line, number)
+            for line in moments.course.lines
+            for number in range(1, len(line.steps) + 1)
+            if line.side(number) != "after"
+        }
+
+    def __getitem__(self, side: str) -> View:
+        if side not in self._made:
+            self._made[side] = self._moments.at(*self._places[side])
+        return self._made[side]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, side: object) -> bool:
+        return side in self._places
 
 
 class Composed:

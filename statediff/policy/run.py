@@ -105,8 +105,8 @@ class Run:
         world.steps = self.steps
         if now is not None:
             world.now, view = now
-            if world.now not in ("before", "after"):
-                world.moments = {**world.moments, world.now: view}
+            if world.now not in ("before", "after") and world.now not in world.moments:
+                world.moments = {world.now: view}
         try:
             mask = outcomes(node, world, env)
         except TooCostly:

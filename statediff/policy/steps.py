@@ -65,7 +65,7 @@ def _always(clause: Always, run: Run) -> Finding:
             where = {"before": "already before the run", "after": "after the run"}.get(side, side)
             return broken(clause.id, _STAGE, "invariant-broken", where, found, clause.text)
         if found.mask != TRUE:
-            (within if (side, view) in between else causes).update(found.why)
+            (causes if side in ("before", "after") else within).update(found.why)
     if within and is_complete and len(run.moments.moving(types)) > 1:
         every = run.moments.together(types)
         if every is not None and all(

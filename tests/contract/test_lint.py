@@ -212,6 +212,18 @@ def test_each_code_has_a_contract_that_triggers_it(code: str, shop: Capture) -> 
         assert all(p.hint for p in mine)
 
 
+def test_what_happened_between_can_be_asked_of_a_source_with_a_feed(shop: Capture) -> None:
+    clause = "  - {id: not-for-a-moment, update: staff, during: run}\n"
+    file = parse_contract(CLEAN.replace(FORBID, FORBID + clause).encode(), "c.yaml")
+    blind = [p.code for p in lint(file, None, shop)]
+    assert "no-history" in blind
+    told = lint(file, None, shop, frozenset({"shop-db"}))
+    assert "no-history" not in [p.code for p in told]
+    # A history tells what was committed, not by whom.
+    by = parse_contract(edited("no-history").encode(), "c.yaml")
+    assert "no-history" in [p.code for p in lint(by, None, shop, frozenset({"shop-db"}))]
+
+
 def test_every_code_of_the_catalogue_is_triggered_somewhere() -> None:
     assert set(CATALOGUE) == set(CASES) | set(ELSEWHERE)
     assert {entry.severity for entry in CATALOGUE.values()} == set(SEVERITIES)

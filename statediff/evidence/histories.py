@@ -1,0 +1,67 @@
+"""The JSON of what feeds saw of a run, and of the course that came of it, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statediff.evidence.documents import instant_or_none, reading_document, reading_from
+from statediff.model.course import Course, Line, Step
+from statediff.model.readings import History
+from statediff.model.values import encode
+
+Json = Any
+
+
+def seen_document(history: History) -> Json:
+    """What the feeds saw: their readings, and the transactions by the digests of their states."""
+    return {
+        "readings": [reading_document(r) for r in history.readings],
+        "transactions": [
+            {
+                "source": t.source,
+                "id": t.id,
+                "position": t.position,
+                "committed_at": encode(t.committed_at),
+                "state": t.state.digest(),
+            }
+            for t in history.transactions
+        ],
+    }
+
+
+def history_document(history: History, course: Course) -> Json:
+    """What the feeds saw, and the course that came of it."""
+    return {
+        **seen_document(history),
+        "lines": [
+            {
+                "source": line.source,
+                "types": sorted(line.types),
+                "gap": line.gap,
+                "touched": [sorted(step.touched) for step in line.steps],
+            }
+            for line in course.lines
+        ],
+        "unfollowed": [list(entry) for entry in course.unfollowed],
+    }
+
+
+def history_from(document: Json) -> History:
+    """The readings of the feeds, as far as they decide anything; the states are in fragments."""
+    return History(tuple(reading_from(entry) for entry in document["readings"]))
+
+
+def course_from(document: Json) -> Course:
+    """What `history_document` told of the course."""
+    told: dict[str, list[Json]] = {}
+    for entry in document["transactions"]:
+        told.setdefault(entry["source"], []).append(entry)
+    lines = []
+    for entry in document["lines"]:
+        own = told.get(entry["source"], []) if entry["touched"] else []
+        steps = tuple(
+            Step(t["id"], t["position"], instant_or_none(t["committed_at"]), frozenset(names))
+            for t, names in zip(own, entry["touched"], strict=True)
+        )
+        lines.append(Line(entry["source"], frozenset(entry["types"]), steps, entry["gap"]))
+    return Course(tuple(lines), tuple((name, cause) for name, cause in document["unfollowed"]))
