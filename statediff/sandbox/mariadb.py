@@ -44,6 +44,8 @@ SOCKET: Final = "db.sock"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
 OWNER: Final = "root"
+AGENT_CONNECTIONS: Final = 40
+"""At once; the server takes sixty, so that whoever reads always gets in."""
 STEP_SECONDS: Final = 60.0
 _PROBE_SECONDS: Final = 0.01
 _ACCOUNT: Final = f"account {AGENT}@localhost"
@@ -197,7 +199,10 @@ class _Server:
                     admin.query(f"DROP USER root@{literal(host)}")
             for role in (AGENT, READER):
                 self._secrets[role] = secrets.token_urlsafe(24)
-                admin.query(f"CREATE USER {role}@localhost IDENTIFIED BY '{self._secrets[role]}'")
+                admin.query(
+                    f"CREATE USER {role}@localhost IDENTIFIED BY '{self._secrets[role]}'"
+                    f" WITH MAX_USER_CONNECTIONS {AGENT_CONNECTIONS}"
+                )
             admin.query(f"GRANT ALL ON {quoted(self.database)}.* TO {AGENT}@localhost")
             admin.query(
                 f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES ON *.* TO"

@@ -46,13 +46,15 @@ SOCKET: Final = ".s.PGSQL.5432"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
 PRISTINE: Final = "pristine"
+AGENT_CONNECTIONS: Final = 40
+"""At once; the server takes sixty, so that whoever reads always gets in."""
 STEP_SECONDS: Final = 60.0
 BUILD_SECONDS: Final = 600.0
 _PROBE_SECONDS: Final = 0.01
 _SECRET: Final = "password of role "  # noqa: S105 - a label
 
 _ROLES: Final = """
-CREATE ROLE {agent} LOGIN;
+CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
 CREATE ROLE {reader} LOGIN BYPASSRLS PASSWORD {secret};
 GRANT pg_read_all_data, pg_read_all_settings TO {reader};
 REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC;
@@ -229,6 +231,7 @@ class _Server:
             "agent": sql.Identifier(AGENT),
             "reader": sql.Identifier(READER),
             "pristine": sql.Identifier(PRISTINE),
+            "most": sql.Literal(AGENT_CONNECTIONS),
             "secret": sql.Literal(self._secrets[READER]),
         }
         try:

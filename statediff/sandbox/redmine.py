@@ -47,6 +47,7 @@ PROGRAM: Final = "puma"
 DATABASE: Final = "redmine.db"
 FILES: Final = "files"
 METHOD: Final = "sha256 over every row, table definition and file"
+FIRST_READING: Final = "/issues.json?status_id=*&include=attachments,relations&limit=100"
 PRISTINE: Final = "/usr/share/pristine/redmine.db"
 _POLL_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 0.5
@@ -63,8 +64,12 @@ class RedmineTracker:
         self.source = source.name
         self.folder = folder
         self._seed = read_seed(source.files["seed"])
-        self._server = FolderServer(image_tag(IMAGE), source.name, PROGRAM, 768 * MEBIBYTE)
         self._key = secrets.token_hex(20)
+        # Ready is what has read the issues once: the first time takes Redmine seconds.
+        self._server = FolderServer(
+            image_tag(IMAGE), source.name, PROGRAM, 768 * MEBIBYTE,
+            (FIRST_READING, {"X-Redmine-API-Key": self._key}),
+        )  # fmt: skip
         self._password = ""
         self._base: sqlite3.Connection | None = None
         self._files: dict[str, Leaf] = {}
@@ -235,7 +240,7 @@ class RedmineTracker:
     def _mend_files(self) -> None:
         restore(self._files, self.home / FILES)
         self._server.give(self.home / FILES)
-        os.chown(self.home / FILES, self._server.user, self._server.user)
+        (self.home / FILES).chmod(0o1777)  # as the home: no link can take its place
 
     def _write(self) -> None:
         """The folder is made anew."""

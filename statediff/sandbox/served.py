@@ -25,6 +25,7 @@ SOCKET: Final = "http.sock"
 READY_SECONDS: Final = 120.0
 """A Redmine starts in 3 s, on a machine that does nothing else."""
 _ANSWER_SECONDS: Final = 10.0
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 _ANSWER_BYTES: Final = 64 * 1024
 _POLL_SECONDS: Final = 0.01
 
@@ -33,13 +34,18 @@ class FolderServer:
     """At most one container of `image`, whose web server answers on loopback while it runs."""
 
     def __init__(
-        self, image: str, name: str, program: str, memory_bytes: int, ready_path: str = "/"
+        self,
+        image: str,
+        name: str,
+        program: str,
+        memory_bytes: int,
+        ready: tuple[str, Mapping[str, str]] = ("/", {}),
     ) -> None:
         self._image = image
         self._name = name
         self._program = program
         self._memory_bytes = memory_bytes
-        self._ready_path = ready_path
+        self._ready = ready
         self._container: Container | None = None
         self._inodes: dict[Path, int] = {}
 
@@ -114,7 +120,9 @@ class FolderServer:
                 return f"it is working: {', '.join(others) or 'more than one server'}"
             time.sleep(_POLL_SECONDS)
 
-    def ask(self, name: str, path: str) -> tuple[int, bytes] | None:
+    def ask(
+        self, name: str, path: str, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> tuple[int, bytes] | None:
         """Status and beginning of what its socket `name` answers; None where it does not."""
         if self._container is None:
             return None
@@ -122,7 +130,9 @@ class FolderServer:
             connection.settimeout(_ANSWER_SECONDS)
             try:
                 connection.connect(str(self._container.socket(name)))
-                connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                lines = [f"GET {path} HTTP/1.0", "Host: localhost"]
+                lines += [f"{key}: {value}" for key, value in headers.items()]
+                connection.sendall("\r\n".join([*lines, "", ""]).encode())
                 with closing(HTTPResponse(connection)) as response:
                     response.begin()
                     return response.status, response.read(_ANSWER_BYTES)
@@ -130,5 +140,5 @@ class FolderServer:
                 return None
 
     def _answers(self) -> bool:
-        answer = self.ask(SOCKET, self._ready_path)
+        answer = self.ask(SOCKET, *self._ready)
         return answer is not None and answer[0] < 500

@@ -10,6 +10,7 @@ import psycopg
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import KEYLESS_KEY, Row
 from statediff.sources import postgres_objects as objects
+from statediff.sources import postgres_queries as queries
 from statediff.sources.postgres_values import PgType, kind_of
 from statediff.sources.relational import quoted
 
@@ -86,7 +87,7 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
         is_partition,
         outside,
         has_foreign,
-    ) in connection.execute(objects.TABLES).fetchall():
+    ) in connection.execute(queries.TABLES).fetchall():
         if is_partition:
             continue
         cause = None
@@ -100,15 +101,15 @@ def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
     bases = {
         oid: (is_domain, base, element)
-        for oid, is_domain, base, element in connection.execute(objects.TYPES).fetchall()
+        for oid, is_domain, base, element in connection.execute(queries.TYPES).fetchall()
     }
     columns: dict[int, list[Column]] = {}
-    for table, name, oid, declared, required, is_builtin in connection.execute(objects.COLUMNS):
+    for table, name, oid, declared, required, is_builtin in connection.execute(queries.COLUMNS):
         shown = declared.upper() if is_builtin else declared
         columns.setdefault(table, []).append(Column(name, _type(oid, shown, bases), required))
-    keys = {table: tuple(names) for table, names in connection.execute(objects.KEYS).fetchall()}
+    keys = {table: tuple(names) for table, names in connection.execute(queries.KEYS).fetchall()}
     references: dict[int, dict[str, tuple[int, str]]] = {}
-    for table, column, target, target_column in connection.execute(objects.REFERENCES).fetchall():
+    for table, column, target, target_column in connection.execute(queries.REFERENCES).fetchall():
         references.setdefault(table, {})[column] = (target, target_column)
     tables = {
         r.type_name: TableEntry(
@@ -138,7 +139,7 @@ def _add_starts(connection: Connection, sequences: list[Row]) -> None:
     to something else now: that the last values were asked for holds every sequence.
     """
     untouched = {str(row["name"]): row for row in sequences if row["value"] is None}
-    for name, schema, plain, start in connection.execute(objects.SEQUENCES).fetchall():
+    for name, schema, plain, start in connection.execute(queries.SEQUENCES).fetchall():
         row = untouched.get(name)
         if row is not None:
             first = connection.execute(
@@ -149,7 +150,7 @@ def _add_starts(connection: Connection, sequences: list[Row]) -> None:
 
 
 def _type(oid: int, declared: str, bases: dict[int, tuple[bool, int, int]]) -> PgType:
-    is_array, is_own = False, oid >= objects.FIRST_OWN
+    is_array, is_own = False, oid >= queries.FIRST_OWN
     while oid in bases:
         is_domain, base, element = bases[oid]
         if not is_domain:
@@ -157,7 +158,7 @@ def _type(oid: int, declared: str, bases: dict[int, tuple[bool, int, int]]) -> P
                 break
             is_array = True
         oid = base if is_domain else element
-    return PgType(oid, declared, is_array, is_own or oid >= objects.FIRST_OWN)
+    return PgType(oid, declared, is_array, is_own or oid >= queries.FIRST_OWN)
 
 
 def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:

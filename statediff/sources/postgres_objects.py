@@ -1,11 +1,10 @@
 """Schema objects, roles and settings of a PostgreSQL server as entity types, one query for each.
 
-Every query reads the system catalogue under `search_path = pg_catalog` and calls nothing but the
-server's own functions, none of which runs what a schema defines. Objects that the server comes with
-(numbers below 16384) are left out. Grants are told as differences from what an owner has anyway.
+Grants are told as differences from what an owner has anyway; objects that the server comes with are
+left out.
 """
 
-# ruff: noqa: S608 - every query is built of text in this file
+# ruff: noqa: S608 - every query is built of text in this file and `postgres_queries`
 
 from __future__ import annotations
 
@@ -13,22 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.model.schema import EntityType, Field, Kind
-
-FIRST_OWN: Final = 16384
-"""The first number that the server gives to an object it did not come with."""
-
-
-def part(column: str) -> str:
-    """SQL: the name, in quotation marks where it could be read as two or as a reserved one."""
-    return (
-        f"CASE WHEN {column} ~ '^[^.\"]+$' AND {column} NOT IN ('db', 'git') THEN {column}::text"
-        f" ELSE '\"' || replace({column}::text, '\"', '\"\"') || '\"' END"
-    )
-
-
-def qualified(schema: str, name: str) -> str:
-    """SQL: `orders` in the schema `public`, `archive.orders` elsewhere."""
-    return f"(CASE {schema} WHEN 'public' THEN '' ELSE {part(schema)} || '.' END || {part(name)})"
+from statediff.sources.postgres_queries import (
+    CLASS,
+    COMMENTS,
+    FIRST_OWN,
+    GRANTS,
+    OBJECTS,
+    OWN_REL,
+    REL,
+    ROLE,
+    SETTINGS,
+    qualified,
+)
 
 
 @dataclass(frozen=True)
@@ -55,144 +50,6 @@ _NAME: Final = _text("name")
 _OWNER: Final = _text("owner", to="db.role")
 _TABLE: Final = _text("table", to="db.table")
 _DEFINITION: Final = _text("definition", optional=True)
-_REL: Final = qualified("n.nspname", "c.relname")
-_OWN_REL: Final = (
-    f"c.oid >= {FIRST_OWN} AND c.relpersistence <> 't' AND n.nspname !~ '^pg_(toast|temp)'"
-)
-_CLASS: Final = "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-
-TABLES: Final = f"""
-SELECT c.oid, n.nspname::text, c.relname::text, {_REL}, c.relkind::text, c.relispartition,
-  coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0)::int8
-  + coalesce((SELECT sum(pg_relation_size(nullif(f.reltoastrelid, 0)))
-    FROM pg_partition_tree(c.oid) t JOIN pg_class f ON f.oid = t.relid), 0)::int8,
-  EXISTS (SELECT FROM pg_partition_tree(c.oid) t JOIN pg_class f ON f.oid = t.relid
-          WHERE f.relkind = 'f')
-FROM {_CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {_OWN_REL} ORDER BY 4
-"""
-"""Every table: number, schema, name, its name as a type, kind, whether it is a partition, the size
-of what is stored outside its rows, whether a part of it is foreign."""
-
-COLUMNS: Final = f"""
-SELECT a.attrelid, a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod),
-  a.attnotnull, t.typnamespace = 'pg_catalog'::regnamespace
-FROM pg_attribute a JOIN {_CLASS} ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
-WHERE c.relkind IN ('r', 'p', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped AND {_OWN_REL}
-ORDER BY a.attrelid, a.attnum
-"""
-
-TYPES: Final = """
-SELECT oid, typtype = 'd', typbasetype, CASE WHEN typcategory = 'A' THEN typelem ELSE 0 END
-FROM pg_type WHERE typtype = 'd' OR typcategory = 'A'
-"""
-"""Domains and arrays: what they are made of."""
-
-KEYS: Final = f"""
-SELECT i.indrelid, array_agg(a.attname::text ORDER BY k.at)
-FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, at)
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-WHERE i.indisprimary AND i.indisvalid AND k.at <= i.indnkeyatts AND i.indrelid >= {FIRST_OWN}
-GROUP BY i.indrelid
-"""
-
-REFERENCES: Final = f"""
-SELECT r.conrelid, a.attname::text, r.confrelid, b.attname::text
-FROM pg_constraint r
-JOIN pg_attribute a ON a.attrelid = r.conrelid AND a.attnum = r.conkey[1]
-JOIN pg_attribute b ON b.attrelid = r.confrelid AND b.attnum = r.confkey[1]
-WHERE r.contype = 'f' AND cardinality(r.conkey) = 1 AND r.conrelid >= {FIRST_OWN}
-ORDER BY r.conname DESC
-"""
-
-SEQUENCES: Final = f"""
-SELECT {_REL}, n.nspname::text, c.relname::text, s.seqstart
-FROM pg_sequence s JOIN {_CLASS} ON c.oid = s.seqrelid WHERE {_OWN_REL}
-"""
-
-_ROLE: Final = "CASE {0} WHEN 0 THEN 'public' ELSE pg_get_userbyid({0})::text END"
-
-
-def _acl(object_name: str, acl: str, kind: str, owner: str, tables: str) -> str:
-    return (
-        f"SELECT {object_name} AS object, {acl} AS acl, acldefault('{kind}', {owner}) AS usual"
-        f" FROM {tables}"
-    )
-
-
-_DATABASE: Final = "d.datname = current_database()"
-_ACLS: Final = " UNION ALL ".join(
-    (
-        _acl(f"'table ' || {_REL}", "c.relacl", "r", "c.relowner",
-             f"{_CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f', 'v') AND {_OWN_REL}"),
-        _acl(f"'sequence ' || {_REL}", "c.relacl", "s", "c.relowner",
-             f"{_CLASS} WHERE c.relkind = 'S' AND {_OWN_REL}"),
-        _acl(f"'column ' || {_REL} || '.' || {part('a.attname')}", "a.attacl", "c", "c.relowner",
-             f"pg_attribute a JOIN {_CLASS} ON c.oid = a.attrelid"
-             f" WHERE a.attacl IS NOT NULL AND {_OWN_REL}"),
-        _acl(f"'schema ' || {part('n.nspname')}", "n.nspacl", "n", "n.nspowner",
-             "pg_namespace n WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"),
-        _acl("'function ' || p.oid::regprocedure::text", "p.proacl", "f", "p.proowner",
-             f"pg_proc p WHERE p.oid >= {FIRST_OWN}"),
-        _acl(f"'type ' || {qualified('n.nspname', 't.typname')}", "t.typacl", "T", "t.typowner",
-             "pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typacl IS NOT NULL"),
-        _acl("'database'", "d.datacl", "d", "d.datdba", f"pg_database d WHERE {_DATABASE}"),
-        _acl("'language ' || l.lanname", "l.lanacl", "l", "l.lanowner",
-             "pg_language l WHERE l.lanacl IS NOT NULL"),
-        _acl("'large object ' || l.oid", "l.lomacl", "L", "l.lomowner",
-             "pg_largeobject_metadata l WHERE l.lomacl IS NOT NULL"),
-        "SELECT 'setting ' || parname, paracl, NULL::aclitem[] FROM pg_parameter_acl",
-        (f"SELECT 'to come: ' || defaclobjtype::text || ' of ' || {_ROLE.format('defaclrole')}"
-        f" || coalesce(' in ' || {part('n.nspname')}, ''), defaclacl, CASE defaclnamespace WHEN 0"
-        " THEN acldefault(CASE defaclobjtype WHEN 'S' THEN 's' ELSE defaclobjtype END, defaclrole)"
-        " END FROM pg_default_acl LEFT JOIN pg_namespace n ON n.oid = defaclnamespace"),
-    )
-)  # fmt: skip
-_GRANTS: Final = f"""
-WITH lists AS ({_ACLS}),
-now AS (SELECT l.object, a.* FROM lists l, aclexplode(coalesce(l.acl, l.usual)) a),
-usual AS (SELECT l.object, a.* FROM lists l, aclexplode(l.usual) a),
-change AS (
-  SELECT object, grantee, privilege_type, grantor, is_grantable FROM
-    (SELECT * FROM now EXCEPT SELECT * FROM usual) more
-  UNION ALL
-  SELECT object, grantee, 'without ' || privilege_type, grantor, is_grantable FROM
-    (SELECT * FROM usual EXCEPT SELECT * FROM now) fewer
-)
-SELECT {_ROLE.format("grantee")}, object, privilege_type,
-  string_agg(pg_get_userbyid(grantor)::text || CASE WHEN is_grantable THEN ' (may pass it on)'
-  ELSE '' END, ', ' ORDER BY grantor, is_grantable)
-FROM change GROUP BY grantee, object, privilege_type
-"""
-
-_SETTINGS: Final = """
-SELECT CASE setrole WHEN 0 THEN '' ELSE 'role ' || pg_get_userbyid(setrole) || ' ' END
-  || CASE setdatabase WHEN 0 THEN '' ELSE 'database ' END || split_part(entry, '=', 1),
-  substr(entry, strpos(entry, '=') + 1)
-FROM pg_db_role_setting LEFT JOIN pg_database d ON d.oid = setdatabase, unnest(setconfig) entry
-WHERE setdatabase = 0 OR d.datname = current_database()
-UNION ALL
-SELECT name, reset_val FROM pg_settings
-WHERE reset_val IS DISTINCT FROM boot_val AND source <> 'client' AND context <> 'internal'
-  AND category <> 'File Locations'
-"""
-
-_OTHER: Final = (
-    "pg_am", "pg_cast", "pg_collation", "pg_conversion", "pg_default_acl",
-    "pg_foreign_data_wrapper", "pg_foreign_server", "pg_language", "pg_opclass", "pg_operator",
-    "pg_opfamily", "pg_publication", "pg_publication_namespace", "pg_publication_rel",
-    "pg_statistic_ext", "pg_transform", "pg_ts_config", "pg_ts_dict", "pg_ts_parser",
-    "pg_ts_template", "pg_user_mapping",
-)  # fmt: skip
-_OBJECTS: Final = " UNION ALL ".join(
-    f"SELECT i.type, i.identity, (to_jsonb(o) - 'oid')::text FROM {table} o,"
-    f" pg_identify_object('{table}'::regclass, o.oid, 0) i WHERE o.oid >= {FIRST_OWN}"
-    for table in _OTHER
-)
-_COMMENTS: Final = """
-SELECT 'comment', i.type || ' ' || i.identity, max(o.description) FROM pg_description o,
- pg_identify_object(o.classoid, o.objoid, o.objsubid) i
-WHERE o.objoid >= 16384 GROUP BY 2
-"""
 
 LISTINGS: Final = (
     Listing(
@@ -205,7 +62,7 @@ LISTINGS: Final = (
                 _text("generated", optional=True), _text("collation", optional=True),
             ),
         ),
-        f"""SELECT {_REL}, a.attname::text,
+        f"""SELECT {REL}, a.attname::text,
               row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum) - 1,
               CASE WHEN t.typnamespace = 'pg_catalog'::regnamespace
                 THEN upper(format_type(a.atttypid, a.atttypmod))
@@ -217,13 +74,13 @@ LISTINGS: Final = (
                 WHEN a.attidentity = 'a' THEN 'identity, always'
                 WHEN a.attidentity = 'd' THEN 'identity, by default' END,
               CASE WHEN a.attcollation <> t.typcollation THEN l.collname::text END
-            FROM pg_attribute a JOIN {_CLASS} ON c.oid = a.attrelid
+            FROM pg_attribute a JOIN {CLASS} ON c.oid = a.attrelid
             JOIN pg_type t ON t.oid = a.atttypid
             LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
             LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
             LEFT JOIN pg_collation l ON l.oid = a.attcollation
             WHERE c.relkind IN ('r', 'p', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped
-              AND {_OWN_REL}""",
+              AND {OWN_REL}""",
     ),
     Listing(
         EntityType(
@@ -231,8 +88,8 @@ LISTINGS: Final = (
             ("table", "name"),
             (_TABLE, _NAME, _DEFINITION, _flag("is_validated")),
         ),
-        f"""SELECT {_REL}, r.conname::text, pg_get_constraintdef(r.oid), r.convalidated
-            FROM pg_constraint r JOIN {_CLASS} ON c.oid = r.conrelid WHERE {_OWN_REL}""",
+        f"""SELECT {REL}, r.conname::text, pg_get_constraintdef(r.oid), r.convalidated
+            FROM pg_constraint r JOIN {CLASS} ON c.oid = r.conrelid WHERE {OWN_REL}""",
     ),
     Listing(
         EntityType(
@@ -281,17 +138,17 @@ LISTINGS: Final = (
             ("role", "object", "privilege"),
             (_text("role", to="db.role"), _text("object"), _text("privilege"), _text("by")),
         ),
-        _GRANTS,
+        GRANTS,
     ),
     Listing(
         EntityType(
             "db.index", ("name",), (_NAME, _TABLE, _DEFINITION, _flag("is_valid"))
         ),
-        f"""SELECT {_REL}, {qualified("m.nspname", "t.relname")}, pg_get_indexdef(c.oid),
+        f"""SELECT {REL}, {qualified("m.nspname", "t.relname")}, pg_get_indexdef(c.oid),
               i.indisvalid
-            FROM {_CLASS} JOIN pg_index i ON i.indexrelid = c.oid
+            FROM {CLASS} JOIN pg_index i ON i.indexrelid = c.oid
             JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace m ON m.oid = t.relnamespace
-            WHERE {_OWN_REL}""",
+            WHERE {OWN_REL}""",
     ),
     Listing(
         EntityType(
@@ -318,7 +175,7 @@ LISTINGS: Final = (
     ),
     Listing(
         EntityType("db.object", ("kind", "name"), (_text("kind"), _NAME, _DEFINITION)),
-        f"{_OBJECTS} UNION ALL {_COMMENTS}",
+        f"{OBJECTS} UNION ALL {COMMENTS}",
     ),
     Listing(
         EntityType(
@@ -329,10 +186,10 @@ LISTINGS: Final = (
                 _text("using", optional=True), _text("check", optional=True),
             ),
         ),
-        f"""SELECT {_REL}, p.polname::text, p.polcmd::text, p.polpermissive,
-              (SELECT string_agg({_ROLE.format("r")}, ', ' ORDER BY r) FROM unnest(p.polroles) r),
+        f"""SELECT {REL}, p.polname::text, p.polcmd::text, p.polpermissive,
+              (SELECT string_agg({ROLE.format("r")}, ', ' ORDER BY r) FROM unnest(p.polroles) r),
               pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid)
-            FROM pg_policy p JOIN {_CLASS} ON c.oid = p.polrelid WHERE {_OWN_REL}""",
+            FROM pg_policy p JOIN {CLASS} ON c.oid = p.polrelid WHERE {OWN_REL}""",
     ),
     Listing(
         EntityType(
@@ -352,9 +209,9 @@ LISTINGS: Final = (
     ),
     Listing(
         EntityType("db.rule", ("table", "name"), (_TABLE, _NAME, _DEFINITION, _text("enabled"))),
-        f"""SELECT {_REL}, r.rulename::text, pg_get_ruledef(r.oid), r.ev_enabled::text
-            FROM pg_rewrite r JOIN {_CLASS} ON c.oid = r.ev_class
-            WHERE c.relkind NOT IN ('v', 'm') AND {_OWN_REL}""",
+        f"""SELECT {REL}, r.rulename::text, pg_get_ruledef(r.oid), r.ev_enabled::text
+            FROM pg_rewrite r JOIN {CLASS} ON c.oid = r.ev_class
+            WHERE c.relkind NOT IN ('v', 'm') AND {OWN_REL}""",
     ),
     Listing(
         EntityType("db.schema", ("name",), (_NAME, _OWNER)),
@@ -367,16 +224,16 @@ LISTINGS: Final = (
             ("name",),
             (_NAME, Field("value", Kind.ANY), _text("owned_by", optional=True), _DEFINITION),
         ),
-        f"""SELECT {_REL}, pg_sequence_last_value(c.oid),
+        f"""SELECT {REL}, pg_sequence_last_value(c.oid),
               (SELECT i.identity FROM pg_depend d, pg_identify_object(d.refclassid, d.refobjid,
                d.refobjsubid) i WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
                AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 LIMIT 1),
               (to_jsonb(s) - 'seqrelid')::text
-            FROM pg_sequence s JOIN {_CLASS} ON c.oid = s.seqrelid WHERE {_OWN_REL}""",
+            FROM pg_sequence s JOIN {CLASS} ON c.oid = s.seqrelid WHERE {OWN_REL}""",
     ),
     Listing(
         EntityType("db.setting", ("name",), (_NAME, Field("value", Kind.ANY))),
-        _SETTINGS,
+        SETTINGS,
     ),
     Listing(
         EntityType(
@@ -387,7 +244,7 @@ LISTINGS: Final = (
                 _text("row_security"), _text("replica_identity"),
             ),
         ),
-        f"""SELECT {_REL}, CASE WHEN c.relispartition THEN 'partition' ELSE
+        f"""SELECT {REL}, CASE WHEN c.relispartition THEN 'partition' ELSE
               CASE c.relkind WHEN 'p' THEN 'partitioned' WHEN 'f' THEN 'foreign' ELSE 'table' END
               END,
               nullif(concat_ws(' ', 'partition by ' || pg_get_partkeydef(c.oid),
@@ -400,7 +257,7 @@ LISTINGS: Final = (
                 WHEN c.relrowsecurity THEN 'on' WHEN c.relforcerowsecurity THEN 'off, to be forced'
                 ELSE 'off' END,
               c.relreplident::text
-            FROM {_CLASS} WHERE c.relkind IN ('r', 'p', 'f') AND {_OWN_REL}""",
+            FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'f') AND {OWN_REL}""",
     ),
     Listing(
         EntityType(
@@ -408,9 +265,9 @@ LISTINGS: Final = (
             ("table", "name"),
             (_TABLE, _NAME, _DEFINITION, _text("enabled")),
         ),
-        f"""SELECT {_REL}, t.tgname::text, pg_get_triggerdef(t.oid), t.tgenabled::text
-            FROM pg_trigger t JOIN {_CLASS} ON c.oid = t.tgrelid
-            WHERE NOT t.tgisinternal AND {_OWN_REL}""",
+        f"""SELECT {REL}, t.tgname::text, pg_get_triggerdef(t.oid), t.tgenabled::text
+            FROM pg_trigger t JOIN {CLASS} ON c.oid = t.tgrelid
+            WHERE NOT t.tgisinternal AND {OWN_REL}""",
     ),
     Listing(
         EntityType("db.type", ("name",), (_NAME, _text("kind"), _DEFINITION, _OWNER)),
@@ -438,10 +295,10 @@ LISTINGS: Final = (
             ("name",),
             (_NAME, _DEFINITION, _OWNER, _text("kind"), _text("options", optional=True)),
         ),
-        f"""SELECT {_REL}, pg_get_viewdef(c.oid), pg_get_userbyid(c.relowner)::text,
+        f"""SELECT {REL}, pg_get_viewdef(c.oid), pg_get_userbyid(c.relowner)::text,
               CASE c.relkind WHEN 'v' THEN 'view' ELSE 'materialized' ||
               CASE WHEN c.relispopulated THEN '' ELSE ', empty' END END,
               array_to_string(c.reloptions, ', ')
-            FROM {_CLASS} WHERE c.relkind IN ('v', 'm') AND {_OWN_REL}""",
+            FROM {CLASS} WHERE c.relkind IN ('v', 'm') AND {OWN_REL}""",
     ),
 )  # fmt: skip

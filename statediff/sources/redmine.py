@@ -176,10 +176,17 @@ def _rows(raw: State) -> dict[str, list[Row]]:
     for table in raw.tables.values():
         columns = [(f.name, f.source_column) for f in table.type.fields]
         found[table.type.source_table] = [
-            {column: row[name] for name, column in columns if name in row}
+            _Cells({column: row[name] for name, column in columns if name in row})
             for _, row in table.rows()
         ]
     return found
+
+
+class _Cells(dict[str, Observed]):
+    """A row in which a column that a run has dropped is absent."""
+
+    def __missing__(self, column: str) -> Observed:
+        return ABSENT
 
 
 def _told(

@@ -154,11 +154,13 @@ class _Interface:
     def all(self, further: tuple[CustomField, ...]) -> dict[str, list[Row]]:
         """Table of a type → its rows."""
         listed = self._listed()
+        files = [row for id_, found in listed.items() for row in _attachments(id_, found)]
+        numbers = {row["id"] for row in files if type(row["id"]) is int}
+        if len(numbers) != len(files):
+            raise _Moved("an attachment has no number, or came twice")
         return {
             "issues": [_issue(found, further) for found in listed.values()],
-            "attachment": [
-                row for id_, found in listed.items() for row in _attachments(id_, found)
-            ],
+            "attachment": files,
         }
 
     def _listed(self) -> dict[int, Map]:

@@ -10,12 +10,13 @@ A relation is entered on both issues. It is told where it begins, if both say th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Row
-from statediff.model.values import Observed, is_value, show
-from statediff.sources.redmine_tables import DUPLICATES, ISSUE, Tables, instant, words
+from statediff.model.values import Observed, show
+from statediff.sources.redmine_tables import DUPLICATES, ISSUE, Tables, by_id, instant, words
 from statediff.sources.roundup_values import number
 
 JOURNAL: Final = EntityType(
@@ -51,11 +52,11 @@ def history(tables: Tables, names: Mapping[str, str]) -> tuple[list[Row], int]:
         details.setdefault(row["journal_id"], []).append(row)
     mirrored = _mirrored(journals, details)
     told = _Told()
-    for row in sorted(tables.rows.get("issues", ()), key=_by_id):
+    for row in sorted(tables.rows.get("issues", ()), key=by_id):
         told.add(ISSUE.lower(), row["id"], row.get("created_on"), row.get("author_id"), "create")
-    for row in sorted(journals, key=_by_id):
+    for row in sorted(journals, key=by_id):
         item, at, by = row.get("journalized_id"), row.get("created_on"), row.get("user_id")
-        for detail in sorted(details.get(row["id"], ()), key=_by_id):
+        for detail in sorted(details.get(row["id"], ()), key=by_id):
             if detail["id"] in mirrored:
                 continue
             column = _column(detail)
@@ -87,7 +88,7 @@ class _Told:
         after: Observed = None,
     ) -> None:
         at = instant(stored_at, exact=True)
-        if type(item) is not int or not is_value(at) or at is None:
+        if type(item) is not int or not isinstance(at, datetime):
             self.lost += 1  # to which item it belongs, or when it was, nobody can say
             return
         moment = on, item, show(at)
@@ -139,7 +140,3 @@ def _mirrored(journals: list[Row], details: Mapping[Any, list[Row]]) -> set[Any]
             begins[pair] -= 1
             found.add(id_)
     return found
-
-
-def _by_id(row: Row) -> Any:
-    return row["id"] if isinstance(row["id"], int) else -1

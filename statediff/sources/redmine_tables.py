@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Row
-from statediff.model.values import Observed, Unobserved, key_order
+from statediff.model.values import Observed, Unobserved
 from statediff.sources.roundup_home import digest_of
 from statediff.sources.roundup_values import number
 
@@ -231,6 +231,11 @@ def issues(tables: Tables, further: tuple[CustomField, ...]) -> list[Row]:
     return found
 
 
+def by_id(row: Row) -> int:
+    """The order of rows by number; what has none comes first."""
+    return row["id"] if type(row["id"]) is int else -1
+
+
 def _updated_by(issue: Row, entries: list[Row]) -> Observed:
     """Who made the change that gave the issue its time of change.
 
@@ -239,7 +244,7 @@ def _updated_by(issue: Row, entries: list[Row]) -> Observed:
     """
     if not entries:
         return issue.get("author_id")
-    ordered = sorted(entries, key=lambda row: key_order((row["id"],)))  # type: ignore[arg-type]  # a key is a value
+    ordered = sorted(entries, key=by_id)
     changed = issue.get("updated_on")
     for row in ordered:
         at = row.get("created_on")

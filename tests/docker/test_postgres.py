@@ -11,7 +11,7 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.sandbox.postgres import AGENT_CONNECTIONS, PostgresSystem  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -166,6 +166,16 @@ def test_an_open_write_is_waited_for_and_named_when_the_wait_is_over(fresh):
         connection.execute("UPDATE note SET body = 'z'")
         assert "still open" in fresh.unsettled(time.monotonic() + 0.1)
     assert fresh.unsettled(time.monotonic()) is None
+
+
+def test_an_agent_that_takes_every_connection_it_can_get_does_not_keep_the_evaluator_out(fresh):
+    taken = [psycopg.connect(fresh.url) for _ in range(AGENT_CONNECTIONS)]
+    with pytest.raises(psycopg.OperationalError, match="too many connections for role"):
+        psycopg.connect(fresh.url)
+    (source,) = fresh.sources()
+    assert source.read(MemoryChunks(), now, None).reading.is_complete
+    for connection in taken:
+        connection.close()
 
 
 def test_a_connection_kept_open_does_not_outlive_the_reset(fresh):

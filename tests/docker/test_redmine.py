@@ -1,6 +1,7 @@
 """A Redmine in a container: put back in place, proven by rows and files, read past its server."""
 
 import base64
+import hashlib
 import json
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from statistics import median
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from statediff.capture.take import take
@@ -225,6 +227,24 @@ def test_what_the_interface_says_is_what_the_database_says(sandbox, ask):
     }  # fmt: skip
     comment = rows(after, "tracker", "comment")[(number,)]
     assert (comment["issue"], comment["author"], comment["body"]) == (16, 4, "Done.")
+
+
+def test_a_file_that_an_agent_attached_is_read_from_disk_and_gone_after_the_reset(sandbox):
+    parts = urlsplit(sandbox.access().urls["tracker"])
+    account = (parts.username or "", parts.password or "")
+    with httpx.Client(base_url=f"http://127.0.0.1:{parts.port}", auth=account, timeout=60) as web:
+        kind = {"Content-Type": "application/octet-stream"}
+        sent = web.post("/uploads.json?filename=note.txt", content=b"hello", headers=kind)
+        file = {"token": sent.json()["upload"]["token"], "filename": "note.txt"}
+        assert web.put("/issues/11.json", json={"issue": {"uploads": [file]}}).is_success
+    after = take(sandbox.sources(), MemoryChunks(), clock, None, "after")
+    (row,) = (r for r in rows(after, "tracker", "attachment").values() if r["name"] == "note.txt")
+    assert (row["issue"], row["created_by"], row["size"]) == (11, 4, 5)
+    assert row["digest"] == f"sha256:{hashlib.sha256(b'hello').hexdigest()}"
+    assert len(rows(after, "tracker-api", "attachment")) == 3
+    assert any("attachment file" in found for found in drift_of(sandbox))
+    sandbox.reset()
+    assert drift_of(sandbox) == set()
 
 
 def test_where_interface_and_database_differ_nothing_is_known(sandbox, home):
