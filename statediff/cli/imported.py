@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from statediff.importers.recorded import Suite, TaskId
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from statediff.importers.workers import Cases
 
 MAX_NAME: Final = 80
+Made = TypeVar("Made")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -43,6 +45,7 @@ class Keeper:
     folder: Path
     with_states: bool = False
     begun: bool = field(default=False, init=False)
+    seen: Counter[str] = field(default_factory=Counter, init=False)
 
     @property
     def wanted(self) -> Wanted:
@@ -55,7 +58,7 @@ class Keeper:
 
         suite = self.cases.opened()
         tasks = [t for t in suite.tasks() if self.asked.domain in (None, t.domain)]
-        contracts = {task: suite.contract(task) for task in tasks}
+        contracts = dict(_possible(suite.contract, tasks))
         named = {
             f"{file.content.contract}@{file.content.version}": file.digest
             for file in contracts.values()
@@ -66,7 +69,7 @@ class Keeper:
             folder = self.folder / "contracts" / file_name(task.domain) / file_name(task.name)
             _write(folder / "contract.yaml", file.data)
         for domain in sorted({task.domain for task in tasks}):
-            self._write_schema(suite, domain, (t for t in tasks if t.domain == domain))
+            self._write_schema(suite, domain, [t for t in contracts if t.domain == domain])
         self.begun = True
 
     def _write_schema(self, suite: Suite, domain: str, tasks: Iterable[TaskId]) -> None:
@@ -74,8 +77,10 @@ class Keeper:
         from statediff.evaluate import schema_of
         from statediff.importers.exporting import schema_yaml
 
-        trials = (suite.still(task) for task in tasks)
-        widest = max((schema_of(t.before) for t in trials), key=lambda s: len(s.types))
+        schemas = [schema_of(trial.before) for _, trial in _possible(suite.still, tasks)]
+        if not schemas:
+            return
+        widest = max(schemas, key=lambda s: len(s.types))
         _write(self.folder / "schemas" / f"{file_name(domain)}.yaml", schema_yaml(domain, widest))
 
     def keep(self, judged: Judged) -> None:
@@ -85,13 +90,20 @@ class Keeper:
 
         if not self.begun:
             self.begin()
-        folder = self.folder / "trials" / file_name(judged.run_id)
+        folder = self._new(judged.run_id)
         if judged.bundle is None:
             _write(folder / FAULT_NAME, f"{judged.fault}\n".encode("utf-8", "backslashreplace"))
             return
         save(judged.bundle, folder / "bundle")
         for name, content in judged.states:
             _write(folder / file_name(f"{name}.json"), content)
+
+    def _new(self, run_id: str) -> Path:
+        """A folder of its own, even for a run that is in the file twice."""
+        name = file_name(run_id)
+        self.seen[name] += 1
+        again = "" if self.seen[name] == 1 else f".{self.seen[name]}"
+        return self.folder / "trials" / f"{name}{again}"
 
     def end(self) -> Path:
         """The folder, with the page of its run."""
@@ -101,6 +113,19 @@ class Keeper:
             self.begin()
         keep_run_report(self.folder)
         return self.folder
+
+
+def _possible(
+    make: Callable[[TaskId], Made], tasks: Iterable[TaskId]
+) -> Iterator[tuple[TaskId, Made]]:
+    """What is made of each task; one that cannot be read is a fault of its runs, told there."""
+    from statediff.errors import StatediffError
+
+    for task in tasks:
+        try:
+            yield task, make(task)
+        except StatediffError:
+            continue
 
 
 def _write(path: Path, content: bytes) -> None:

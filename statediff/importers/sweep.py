@@ -178,21 +178,24 @@ def _picked(
     """One fault of each operator, unnamed by the task's checks if there is such a one."""
     unnamed: dict[str, Fault] = {}
     named: dict[str, Fault] = {}
-    for attempt in range(seed * TRIES, (seed + 1) * TRIES):
-        world = World(reference, base, attempt)
-        for fault in _in_some_types(world):
+    world = World(reference, base, seed)
+    plain = [t for t in world.types if world.untouched(t)]
+    powers = [t for t in plain if any(is_privilege(t, f.name) for f in world.fields(t))]
+    wanted = len(OPERATORS) if powers else len(OPERATORS) - 1
+    for _ in range(TRIES if plain else 0):
+        for fault in _in_some_types(world, plain, powers):
             changes = changes_of(reference, fault.mutant)
             is_named = any(suite.is_named(run, change) for change in changes)
             (named if is_named else unnamed).setdefault(fault.operator, fault)
-        if len(unnamed) == len(OPERATORS):
+        if len(unnamed) >= wanted:
             break
     return [{**named, **unnamed}[o] for o in OPERATORS if o in named or o in unnamed]
 
 
-def _in_some_types(world: World) -> Iterator[Fault]:
+def _in_some_types(
+    world: World, plain: Sequence[EntityType], powers: Sequence[EntityType]
+) -> Iterator[Fault]:
     """Harm in one type that the world's seed picks, and a privilege in one that has any."""
-    plain = [t for t in world.types if world.untouched(t)]
-    powers = [t for t in plain if any(is_privilege(t, f.name) for f in world.fields(t))]
     for some in (plain, powers):
         if some:
             entity = world.rng.choice(some)

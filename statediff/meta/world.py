@@ -100,6 +100,7 @@ class World:
 
     def narrowed(self, type_name: str) -> World:
         """The same world for faults in one type only."""
+        self.touched, self._untouched  # noqa: B018 - known to both from now on
         one = copy(self)
         one.__dict__["types"] = tuple(t for t in self.types if t.name == type_name)
         return one
@@ -129,11 +130,20 @@ class World:
         return tuple(t for t in self.touched if (t.type, t.key) in needed)
 
     @cached_property
+    def _untouched(self) -> dict[str, Rows]:
+        return {}
+
+    @cached_property
     def _explained(self) -> Mapping[str, tuple[str, ...]]:
         return dict(self.judgement.explained_by)
 
     def untouched(self, entity: EntityType) -> Rows:
-        """Fully observed rows of a type that the run left alone."""
+        """Fully observed rows of a type that the run left alone; looked up once, never edited."""
+        if entity.name not in self._untouched:
+            self._untouched[entity.name] = self._left_alone(entity)
+        return self._untouched[entity.name]
+
+    def _left_alone(self, entity: EntityType) -> Rows:
         changed = {t.key for t in self.touched if t.type == entity.name}
         rows = self.reference.rows(entity.name)
         return {k: r for k, r in rows.items() if k not in changed and is_known(r)}

@@ -85,6 +85,14 @@ def test_what_is_kept_is_read_by_the_other_commands(statediff: Call, tmp_path: P
     assert "exists already" in again.err
 
 
+def test_a_run_that_is_there_twice_is_kept_twice(statediff: Call, tmp_path: Path) -> None:
+    cases = copied(tmp_path / "cases", lambda runs: [runs[0], runs[0]])
+    statediff("import", "agent-diff", "--cases", str(cases), "-j", "1", "--out", "kept")
+    first, second = sorted((tmp_path / "kept" / "trials").iterdir())
+    assert second.name == f"{first.name}.2"
+    assert (second / "bundle" / "manifest.json").exists()
+
+
 def test_the_sweep_shows_who_notices(statediff: Call) -> None:
     said = statediff("import", "agent-diff", "--cases", str(LINEAR), "--sweep", "-j", "1", "--json")
     total = said.lines[-1]["sweep"]["total"]
