@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.errors import InputError, SandboxError
 from statediff.model.readings import SourceCapture
@@ -93,6 +94,10 @@ class NotesSystem:
     def sources(self) -> tuple[Source, ...]:
         """The notes."""
         return (NotesSource(self.source, self.file, self.base),)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """Nothing tells yet what happens in between."""
+        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         """Writing a file is over when it is over."""

@@ -146,9 +146,7 @@ def _fragments(
             Look(lines[source].side_of(name, at), name, key)
             for name, key in places for at in (0, number - 1, number)
         }  # fmt: skip
-    return collect(
-        {**resolution.between, **states}, looks, scans, changed(case.judgement), leaves
-    )
+    return collect({**resolution.between, **states}, looks, scans, changed(case.judgement), leaves)
 
 
 def _enumerations(matching: Matching, resolution: Resolution) -> Json:

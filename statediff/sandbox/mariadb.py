@@ -24,6 +24,7 @@ from urllib.parse import quote
 import pymysql
 from pymysql.constants import CLIENT
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -121,6 +122,10 @@ class MariaDbSystem:
             self.source, METHOD, digest_of(expected), digest_of(found), server.entities
         )
         return proof, drift
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """Nothing tells yet what happens in between."""
+        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""

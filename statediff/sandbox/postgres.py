@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Final
 import psycopg
 from psycopg import sql
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -146,6 +147,10 @@ class PostgresSystem:
             self.source, METHOD, digest_of(expected), digest_of(found), server.entities
         )
         return proof, drift
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """Nothing tells yet what happens in between."""
+        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""

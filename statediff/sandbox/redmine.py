@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
@@ -142,6 +143,10 @@ class RedmineTracker:
             drift.append(self._drift("its server", "idle", cause))
         proof = SourceProof(self.source, METHOD, _digest(expected, files), found, self._entities)
         return proof, tuple(drift)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """Nothing tells yet what happens in between."""
+        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is at work and nobody holds a write transaction."""
