@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-from statediff.capture.feed import Feed
 from statediff.packs import PackSource
 from statediff.sandbox.containers import MEBIBYTE, Shared
 from statediff.sandbox.filetree import Leaf, digest_of
@@ -74,10 +73,6 @@ class GitHttpServer(EmbeddedRepository):
         if cause is not None:
             drift = (*drift, Drift(self.source, "its server", "idle", cause))
         return proof, drift
-
-    def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until the server works on no request and no git command holds a lock."""
