@@ -33,7 +33,7 @@ from statediff.contract.schemafile import load_schema_file, refine
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.sandbox.containers import Container, Spec, connect
+from statediff.sandbox.containers import MEBIBYTE, Container, Spec, connect
 from statediff.sandbox.folders import make_folder
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.postgres_proof import cluster, digest_of, files_of, names_of
@@ -43,6 +43,8 @@ from statediff.sources.postgres_session import cause_of, connected
 
 METHOD: Final = "sha256 of the database's files, and of the server's roles, settings and databases"
 DATA: Final = "/var/lib/statediff"
+MEMORY_BYTES: Final = 1536 * MEBIBYTE
+"""A limit: what was written and not yet brought to disk counts too, and databases are copied."""
 SOCKET: Final = ".s.PGSQL.5432"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
@@ -187,7 +189,13 @@ class _Server:
         """Databases that come and go behind the one that is used; exact names, none ever given
         twice, and none forgotten while somebody may still read a list in which it stands."""
         self.container: Container = connect().run(
-            Spec(image_tag("postgres"), name, volumes=(DATA,), shared_memory_bytes=256 * 1024**2)
+            Spec(
+                image_tag("postgres"),
+                name,
+                volumes=(DATA,),
+                memory_bytes=MEMORY_BYTES,
+                shared_memory_bytes=256 * MEBIBYTE,
+            )
         )
         try:
             self.container.await_ready(self._answers)
@@ -264,7 +272,7 @@ class _Server:
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             self._names = names_of(admin)
-        with self.admin() as admin:
+        with self.admin(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
             self._clone(admin, self._database)
             admin.execute(f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS true")
