@@ -44,6 +44,10 @@ format: setup ## Format the code and apply the safe fixes
 fuzz: setup ## Run the properties with many random examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --timeout=0
 
+.PHONY: variants
+variants: setup ## Try every agent of every task on the real servers (Docker; minutes)
+	STATEDIFF_EVERY_CASE=1 $(BIN)/python -m pytest -n $(WORKERS) tests/docker -k test_tasks
+
 .PHONY: docs
 docs: setup ## Write the pages that are generated from the code
 	$(BIN)/python docs/build_reference.py
