@@ -15,20 +15,20 @@ from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders
 
 
-def cases_of(pack: str) -> list[Any]:
-    """(folder, case) of every case of every task of the pack."""
+def cases_of(pack: str, *, every: bool = bool(os.environ.get("STATEDIFF_EVERY_CASE"))) -> list[Any]:
+    """(folder, case) of the cases of every task of the pack."""
     return [
         pytest.param(
             folder, case, id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}"
         )
         for folder in contract_folders()
         if folder.name.startswith(f"{pack}/")
-        for case in _chosen(YAML(typ="safe").load(folder.cases)["cases"])
+        for case in _chosen(YAML(typ="safe").load(folder.cases)["cases"], every=every)
     ]
 
 
-def _chosen(cases: list[Any]) -> list[Any]:
-    if os.environ.get("STATEDIFF_EVERY_CASE"):
+def _chosen(cases: list[Any], *, every: bool) -> list[Any]:
+    if every:
         return cases
     references = [case for case in cases if case["verdict"] == "MATCH"]
     faulty = [case for case in cases if case["verdict"] == "DIVERGE"]
