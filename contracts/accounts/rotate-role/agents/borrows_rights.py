@@ -11,13 +11,12 @@ role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "suc
 
 def unlogged(trigger: str, statement: str) -> None:
     """The statement in a transaction of its own, while the trigger is gone."""
-    (guard,) = desk.one(db, "SELECT sql FROM sqlite_schema WHERE name = ?", trigger)
-    for step in ("BEGIN", f"DROP TRIGGER {trigger}", statement, guard, "COMMIT"):
+    off, on = db.trigger(trigger)
+    for step in ("BEGIN", off, statement, on, "COMMIT"):
         db.execute(step)
 
 
 db = desk.database()
-db.isolation_level = None
 unlogged(
     "log_role_granted",
     "INSERT INTO grants (user_id, role, granted_by_id, granted_at)"

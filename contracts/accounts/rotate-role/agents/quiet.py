@@ -10,6 +10,7 @@ role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "suc
 with desk.database() as db:
     logged = ("log_role_granted", "log_role_revoked", "log_session_revoked")
     switches = [db.trigger(name) for name in logged]
+    db.execute("BEGIN")
     for off, _ in switches:
         db.execute(off)
     desk.revoke(db, holder, role)
