@@ -23,7 +23,7 @@ TRANSIENT = [
     (
         "shop/raise-prices", "clears_first", "never-cheaper",
         r"moment 1 of shop-db: 1 < \d+",
-        r"\nsteps:\n(?:.|\n)*?(?=\neffects:)",
+        r"\nsteps:\n(?:.|\n)*?(?=\nanswer:)",
     ),
 ]  # fmt: skip
 
