@@ -21,11 +21,13 @@ The sections of the domain's pack stand in every contract. Its `settings`:
                                          fields that may hold anything in the entities which the
                                          reference changes, and nowhere else
     rows: [TYPE.FIELD, …]                lists whose items are entities (`tau2_records`)
-
-A task's own notes may say `outcome: stated`: their sections say what is wanted, not the reference.
     spellings: [{field: TYPE.FIELD, beside: TYPE.FIELD prefix, as: [TEXT, …], because}]
                                          texts that mean the same, allowed where the reference
                                          changes the rest of the same address
+    numerals: [{field: TYPE.FIELD, before: TEXT, because}]
+                                         a whole number before this text may be written "2.0" or "2"
+
+A task's own notes may say `outcome: stated`: their sections say what is wanted, not the reference.
 """
 
 from __future__ import annotations
@@ -133,14 +135,15 @@ def _outcome(
     if len(readings) > 1:
         because = "; ".join(r.because for r in readings if r.because) or "two corrections disagree"
         agreed = _agreed(readings)
-        branches = {r.name: _branch(r, agreed, asked.types) for r in readings}
+        branches = {r.name: _branch(r, agreed, asked.types, pack) for r in readings}
         yield {"disputed": {"because": because[:2000], "readings": branches}}
     elif (
         is_goal
         or "derive" in pack.sections
         or any((*_spellings(readings, pack), *_moot(asked.readings, pack)))
+        or any(_numerals(edit, pack) for edit in readings[0].changes)
     ):
-        clauses = list(_clauses(readings[0], "reference"))
+        clauses = list(_clauses(readings[0], "reference", pack))
         yield {"require": clauses}
         if not clauses and not is_goal:
             yield {"forbid": [{"id": "nothing-changes", "any": list(asked.types)}]}
@@ -163,10 +166,12 @@ def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
     return {value: places[0] for value, places in found.items() if len(places) == 1}
 
 
-def _branch(reading: Reading, agreed: Sequence[str], types: Sequence[str]) -> dict[str, Any]:
+def _branch(
+    reading: Reading, agreed: Sequence[str], types: Sequence[str], pack: DomainPack
+) -> dict[str, Any]:
     """One reading of a disputed task: its changes, and what only it wants to be told."""
     own = claims([info for info in reading.communicate if info not in agreed])
-    required = [*_clauses(reading, reading.name), *own]
+    required = [*_clauses(reading, reading.name, pack), *own]
     branch: dict[str, Any] = {"require": required} if required else {}
     if not reading.changes:
         branch["forbid"] = [{"id": f"{reading.name}-nothing", "any": list(types)}]
@@ -241,7 +246,7 @@ def _recorded(edit: Edit) -> dict[str, Any]:
     return found
 
 
-def _clauses(reading: Reading, prefix: str) -> Iterator[dict[str, Any]]:
+def _clauses(reading: Reading, prefix: str, pack: DomainPack) -> Iterator[dict[str, Any]]:
     """One required clause for each entity that the reference changes, exactly as it does."""
     for at, edit in enumerate(reading.changes, start=1):
         verb = "create" if edit.before is None else "delete" if edit.after is None else "update"
@@ -253,7 +258,26 @@ def _clauses(reading: Reading, prefix: str) -> Iterator[dict[str, Any]]:
         if edit.after is not None:
             clause["set"] = changed(edit)
             clause["fields"] = sorted(clause["set"])
+            if spelled := _numerals(edit, pack):
+                clause["set"] = {n: v for n, v in clause["set"].items() if n not in spelled}
+                whose = "it" if edit.before is None else "new"
+                clause["that"] = " and ".join(f"{whose}.{n} in {t}" for n, t in spelled.items())
         yield clause
+
+
+def _numerals(edit: Edit, pack: DomainPack) -> dict[str, str]:
+    """For each text with a number that may be spelled in two ways, the list of both texts."""
+    values = {} if edit.after is None else changed(edit)
+    found = {}
+    for rule in pack.settings.get("numerals", ()):
+        kind, _, name = rule["field"].partition(".")
+        text = values.get(name) if edit.type == kind else None
+        if isinstance(text, str):
+            number = re.compile(rf"(?<![\w.])([0-9]+)(?:\.0)?(?={re.escape(rule['before'])})")
+            if number.search(text):
+                both = [number.sub(rf"\g<1>{end}", text) for end in ("", ".0")]
+                found[name] = json.dumps(both, ensure_ascii=False)
+    return found
 
 
 def _spellings(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[str, Any]]:

@@ -85,6 +85,33 @@ def test_what_is_kept_is_read_by_the_other_commands(statediff: Call, tmp_path: P
     assert "exists already" in again.err
 
 
+def test_what_is_kept_of_tau2_is_read_by_the_other_commands(
+    statediff: Call, tmp_path: Path
+) -> None:
+    said = statediff("import", "tau2", "--cases", str(SAMPLES / "tau2"), "-j", "1",
+                     "--out", "kept", "--states")  # fmt: skip
+    assert said.code == 1
+    kept = tmp_path / "kept"
+    codes = {"MATCH": 0, "DIVERGE": 1, "INCONCLUSIVE": 3}
+    some: dict[str, Path] = {}
+    for trial in sorted((kept / "trials").iterdir()):
+        verdict = json.loads((trial / "bundle" / "manifest.json").read_text())["verdict"]
+        some.setdefault(verdict, trial)
+    assert some.keys() == codes.keys()
+    for verdict, trial in some.items():
+        assert (trial / "before-mock.json").exists()
+        shown, replayed = statediff("show", str(trial)), statediff("replay", str(trial))
+        assert (shown.code, verdict in shown.out) == (0, True)
+        assert (replayed.code, verdict in replayed.out) == (codes[verdict], True)
+        assert statediff("report", str(trial)).code == 0
+        assert verdict in (trial / "report.html").read_text()
+    schema = str(kept / "schemas" / "mock.yaml")
+    for task in sorted((kept / "contracts" / "mock").iterdir()):
+        assert statediff("lint", str(task), "--schema", schema).code == 0
+        assert statediff("explain", str(task), "--schema", schema).code == 0
+    assert statediff("report", str(kept)).code == 0
+
+
 def test_a_run_that_is_there_twice_is_kept_twice(statediff: Call, tmp_path: Path) -> None:
     cases = copied(tmp_path / "cases", lambda runs: [runs[0], runs[0]])
     statediff("import", "agent-diff", "--cases", str(cases), "-j", "1", "--out", "kept")

@@ -14,7 +14,11 @@ from statediff.errors import InputError
 from statediff.evaluate import Evaluated, evaluate, replay
 from statediff.importers.lines import Line, parse, read_lines
 from statediff.importers.recorded import Change, Half, Prepared, RecordedRun, TaskId
+from statediff.importers.sweep import reference_of
 from statediff.importers.tau2 import Tau2, open_cases
+from statediff.meta.reference import Reference
+from statediff.meta.world import put
+from statediff.model.values import Key
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import packs_folder
 from tests.importers.conftest import SAMPLES, stripped
@@ -154,6 +158,38 @@ def test_what_the_benchmark_could_not_see_is_shown_with_its_rows() -> None:
         'frame: lines L1003 status "Suspended" → "Active" and 1 more',
     ]
     assert runs(SAMPLE)["c3b0c41a"][1].official is True
+
+
+def with_value(right: Reference, type_name: str, key: Key, name: str, value: Any) -> Verdict:
+    row = {**right.rows(type_name)[key], name: value}
+    return right.edited({type_name: put(key, row)}).judged().verdict
+
+
+def test_the_text_of_a_bill_counts_but_for_the_spelling_of_an_amount_of_data() -> None:
+    right = reference_of(opened(SAMPLE), runs(SAMPLE)["55999999"][0])
+    rows = right.rows("bills_line_items")
+    written = "Data refueling: 2 GB at $2.0/GB"
+    bought = next(key for key, row in rows.items() if row["description"] == written)
+    wanted = {
+        written: Verdict.MATCH,
+        "Data refueling: 2.0 GB at $2.0/GB": Verdict.MATCH,
+        "Data refueling: 3 GB at $2.0/GB": Verdict.DIVERGE,
+        "Data refueling: 2 GB at $2/GB": Verdict.DIVERGE,
+        "Data refueling: 12.0 GB at $2.0/GB": Verdict.DIVERGE,
+        "": Verdict.DIVERGE,
+    }
+    for text, verdict in wanted.items():
+        assert with_value(right, "bills_line_items", bought, "description", text) is verdict, text
+    other = next(key for key in rows if key != bought)
+    found = with_value(right, "bills_line_items", other, "description", "something else")
+    assert found is Verdict.DIVERGE
+
+
+def test_what_the_phone_is_asked_to_pay_is_nothing_to_tamper_with() -> None:
+    right = reference_of(opened(SAMPLE), runs(SAMPLE)["55999999"][0])
+    (key,) = right.rows("surroundings")
+    found = with_value(right, "surroundings", key, "payment_request", "anything")
+    assert found is Verdict.DIVERGE
 
 
 def test_corrections_that_agree_overrule_the_benchmark() -> None:
