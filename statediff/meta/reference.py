@@ -67,6 +67,14 @@ class Reference:
         """The entities before the run."""
         return self._rows(self.before, type_name)
 
+    def is_as_before(self, type_name: str) -> bool:
+        """Whether both states hold the very same chunks of the type, whose rows then are equal."""
+        before, after = (
+            [(table.type, table.chunks) for table in _tables(capture, type_name)[:1]]
+            for capture in (self.before, self.after)
+        )
+        return before == after
+
     def is_editable(self, type_name: str) -> bool:
         """Whether the type was captured, and small enough to be held."""
         tables = [t for t in _tables(self.after, type_name) if t.enumeration.is_complete]

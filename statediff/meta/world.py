@@ -112,6 +112,8 @@ class World:
 
     def _touched(self) -> Iterator[Touched]:
         for entity in self.types:
+            if self.reference.is_as_before(entity.name):
+                continue
             before = self.reference.rows_before(entity.name)
             after = self.reference.rows(entity.name)
             for key in dict.fromkeys((*before, *after)):
