@@ -30,6 +30,7 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text(encoding="utf-8"))
 
 
+@pytest.mark.timeout(600)  # every command of a page, one after the other
 @pytest.mark.parametrize("document", [README, CLI, FIRST, SEALING, REJUDGE], ids=lambda d: d.name)
 def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     for source in (README, document):
