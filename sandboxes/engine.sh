@@ -87,13 +87,13 @@ base() {
   local sources mirror
   sources="$(sources_of)"
   mirror="$(awk '$2 == "bookworm" {print $1; exit}' <<<"$sources")"
-  debootstrap --variant=minbase --include=ca-certificates bookworm "$tree/root" ${mirror:+"$mirror"} >"$tree/log" 2>&1 ||
+  debootstrap --variant=minbase --include=ca-certificates bookworm "$tree/system" ${mirror:+"$mirror"} >"$tree/log" 2>&1 ||
     { tail -n 5 "$tree/log" >&2; fail "debootstrap failed"; }
-  [ -z "$sources" ] || sed 's/^/deb /; s/$/ main/' <<<"$sources" >"$tree/root/etc/apt/sources.list"
-  settings_of >"$tree/root/etc/apt/apt.conf.d/90statediff"
-  (cd "$tree/root" && rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/cache/apt/archives/*.deb \
+  [ -z "$sources" ] || sed 's/^/deb /; s/$/ main/' <<<"$sources" >"$tree/system/etc/apt/sources.list"
+  settings_of >"$tree/system/etc/apt/apt.conf.d/90statediff"
+  (cd "$tree/system" && rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/cache/apt/archives/*.deb \
     var/log/* usr/share/doc/* usr/share/man/* usr/share/locale/* usr/share/info/*)
-  tar -C "$tree/root" -c . | docker import --change 'CMD ["bash"]' - "$BASE" >/dev/null
+  tar -C "$tree/system" -c . | docker import --change 'CMD ["bash"]' - "$BASE" >/dev/null
 }
 
 # The lines `URI SUITE` that apt on this machine uses for bookworm, its updates and its security.

@@ -303,7 +303,8 @@ def _shape(type_name: str, entities: list[Mapping[str, Any]], rows: Collection[s
         if not all(isinstance(value, Mapping) for value in values):
             continue
         if _is_collection(values):
-            items = [item for value in values for item in value.values()]  # type: ignore[union-attr]
+            maps = (value for value in values if isinstance(value, Mapping))
+            items = [item for value in maps for item in value.values()]
             inner[name] = _shape(f"{type_name}_{name}", items, rows)
         else:
             spread |= _spreading((name,), values)

@@ -18,7 +18,7 @@ def walked(path: Path, limits: Limits | None = None, *leave_out: bytes) -> Tree:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "root"
+    root = tmp_path / "tree"
     (root / "a/b").mkdir(parents=True)
     (root / "a/file").write_bytes(b"content")
     (root / "a-file").write_bytes(b"")
@@ -208,7 +208,7 @@ def test_a_file_is_read_through_folders_and_never_through_links(root, tmp_path):
             (b"link", "is a link, not a file"),
             (b"pipe", "is a fifo, not a file"),
             (b"a", "is a directory, not a file"),
-            (b"up/root/a/file", "not a folder, or a link to one"),
+            (b"up/tree/a/file", "not a folder, or a link to one"),
             (b"a/file/x", "not a folder, or a link to one"),
         ):
             with pytest.raises(NotRead, match=cause):
