@@ -28,6 +28,7 @@ from statediff.cli import (
     linting,
     logs,
     mutating,
+    reading,
     reporting,
     running,
     sandboxes,
@@ -125,6 +126,10 @@ _log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change
 for _name, _command in logs.COMMANDS:
     _log.command(_name)(_interruptible(_command))
 app.add_typer(_log, name="log")
+_reads = typer.Typer(rich_markup_mode=None, help="Judge reads: was the answer validly reachable?")
+for _name, _command in reading.COMMANDS:
+    _reads.command(_name)(_interruptible(_command))
+app.add_typer(_reads, name="reads")
 _conformance = typer.Typer(rich_markup_mode=None, help="Test other programs by what ours must do.")
 for _name, _command in conforming.COMMANDS:
     _conformance.command(_name)(_interruptible(_command))
