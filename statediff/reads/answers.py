@@ -7,8 +7,7 @@ much; that is `cited` and `retrieved` in `scores.py`, and a verdict of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any, Final
 
 from statediff.reads.questions import (
@@ -16,10 +15,15 @@ from statediff.reads.questions import (
     PerspectiveTruth,
     Question,
     SilenceTruth,
+    Track,
 )
 
-CORRECT_FROM: Final = Fraction(4, 5)
-"""The counterfactual answer is correct from here on [GE §5.2]."""
+CAUSE_TO_EFFECT: Final = "cause_to_effect"
+_CORRECT_FROM: Final = {
+    Track.PERSPECTIVE: (3, 5),
+    Track.COUNTERFACTUAL: (4, 5),  # [GE §5.2]
+    Track.SILENCE: (1, 1),
+}
 MAX_CITATIONS: Final = 10_000
 _JOINS: Final = re.compile(r"[\s_\-]+")
 
@@ -31,15 +35,10 @@ def folded(mechanism: object) -> str:
 
 def texts(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The texts of a list in an answer, each once, in order; nothing where it is no list."""
-    found = answer.get(name)
-    if not isinstance(found, list | tuple):
+    found = answer.get(name, ())
+    if not found or not isinstance(found, list | tuple):
         return ()
     return tuple(dict.fromkeys(x for x in found[:MAX_CITATIONS] if isinstance(x, str)))
-
-
-def recall(given: Iterable[str], wanted: frozenset[str]) -> Fraction:
-    """The share of what was wanted that was given; 1 where nothing was."""
-    return Fraction(len(wanted.intersection(given)), len(wanted)) if wanted else Fraction(1)
 
 
 def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
@@ -51,34 +50,39 @@ def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
     )
 
 
-def answer_score(question: Question, answer: Mapping[str, Any] | None) -> Fraction:
-    """From 0 to 1: how right the answer is; 0 where there is none."""
+def answer_share(question: Question, answer: Mapping[str, Any] | None) -> tuple[int, int]:
+    """How right the answer is, exactly, as numerator and denominator; 0 where there is none."""
     if answer is None:
-        return Fraction(0)
+        return 0, 1
     truth = question.truth
-    cited = texts(answer, "evidence")
     if isinstance(truth, SilenceTruth):
-        return Fraction(answer.get("exists") is truth.exists)
+        return int(answer.get("exists") is truth.exists), 1
+    cited, all_cited = _recall(texts(answer, "evidence"), truth.evidence)
     if isinstance(truth, PerspectiveTruth):
         if answer.get("could_actor_have_known") is not truth.known:
-            return Fraction(0)
-        blocked = recall(texts(answer, "blocked_subsystems"), truth.blocked)
-        return Fraction(3, 5) + (blocked + recall(cited, truth.evidence)) / 5
-    direction = "cause_to_effect"
+            return 0, 1
+        named, all_named = _recall(texts(answer, "blocked_subsystems"), truth.blocked)
+        fifths = 3 * all_cited * all_named + cited * all_named + named * all_cited
+        return fifths, 5 * all_cited * all_named
     twentieths = (
         4 * (answer.get("outcome_changed") is truth.outcome_changed)
         + 4 * names_mechanism(question, answer)
         + 4 * (answer.get("cause") == truth.cause)
         + 4 * (answer.get("effect") == truth.effect)
-        + 2 * (answer.get("direction") == direction)
+        + 2 * (answer.get("direction") == CAUSE_TO_EFFECT)
     )
-    partly = recall(cited, truth.evidence) + recall(texts(answer, "actors"), truth.actors)
-    return (twentieths + partly) / 20
+    people, all_people = _recall(texts(answer, "actors"), truth.actors)
+    both = all_cited * all_people
+    return twentieths * both + cited * all_people + people * all_cited, 20 * both
 
 
-def is_correct(question: Question, score: Fraction) -> bool:
-    """Whether an answer of this score counts as correct on the question's track."""
-    truth = question.truth
-    if isinstance(truth, CounterfactualTruth):
-        return score >= CORRECT_FROM
-    return score >= Fraction(3, 5) if isinstance(truth, PerspectiveTruth) else score == 1
+def is_correct(question: Question, share: tuple[int, int]) -> bool:
+    """Whether an answer of this share counts as correct on the question's track."""
+    right, whole = share
+    numerator, denominator = _CORRECT_FROM[question.asked.track]
+    return right * denominator >= whole * numerator
+
+
+def _recall(given: tuple[str, ...], wanted: frozenset[str]) -> tuple[int, int]:
+    """The share of what was wanted that was given; all of it where nothing was."""
+    return (len(wanted.intersection(given)), len(wanted)) if wanted else (1, 1)

@@ -21,15 +21,17 @@ shown rounded to six decimals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, repeat
+from operator import gt, ne, not_
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from statediff.reads.answers import answer_score, is_correct, names_mechanism, texts
+from statediff.reads.answers import answer_share, is_correct, names_mechanism, texts
 from statediff.reads.calls import CallKind, Outcome, ReadTrace
 from statediff.reads.cone import Policy
 from statediff.reads.config import EvaluationConfig
@@ -175,43 +177,39 @@ class Scorer:
 
     def prepare(self, cases: Sequence[Case]) -> Prepared:
         """The runs as arrays; what a call names and is not known gets a code of its own."""
-        code, none = self._codes.get, self._none
-        names, strange = self._subsystems.get, len(self._subsystems)
+        none, strange = self._none, len(self._subsystems)
         traces = [case.trace for case in cases]
-        asked = [self.questions[case.question].asked for case in cases]
+        questions = [self.questions[case.question] for case in cases]
+        lengths = [len(trace.kinds) for trace in traces]
+        answers = [answer_share(q, c.answer) for q, c in zip(questions, cases, strict=True)]
         cited = [texts(case.answer, "evidence") if case.answer else () for case in cases]
-        answers = [answer_score(self.questions[c.question], c.answer) for c in cases]
+        subsystems: dict[str | None, int] = {None: strange + 1}
+        subsystems.update(self._subsystems.items())
         return Prepared(
-            question=_ints(case.question for case in cases),
-            run=np.repeat(np.arange(len(cases)), [len(trace.kinds) for trace in traces]),
-            kind=_ints(kind for trace in traces for kind in trace.kinds),
-            outcome=_ints(outcome for trace in traces for outcome in trace.outcomes),
-            artifact=_ints(code(a or "", none) for t in traces for a in t.artifacts),
-            subsystem=_ints(
-                strange + 1 if s is None else names(s, strange)
-                for t in traces for s in t.subsystems
+            question=_ints([case.question for case in cases]),
+            run=np.repeat(np.arange(len(cases)), lengths),
+            kind=_flat(trace.kinds for trace in traces),
+            outcome=_flat(trace.outcomes for trace in traces),
+            artifact=_coded((trace.artifacts for trace in traces), self._codes, none),
+            subsystem=_coded((trace.subsystems for trace in traces), subsystems, strange),
+            other_actor=_flagged(
+                [trace.actors for trace in traces], [q.asked.actor for q in questions], ne
             ),
-            other_actor=_flags(
-                a is not None and a != q.actor
-                for t, q in zip(traces, asked, strict=True) for a in t.actors
+            beyond=_flagged(
+                [trace.as_of for trace in traces], [q.asked.as_of for q in questions], gt
             ),
-            beyond=_flags(
-                at is not None and at > q.as_of
-                for t, q in zip(traces, asked, strict=True) for at in t.as_of
+            empty=np.fromiter(
+                map(not_, chain.from_iterable(trace.found for trace in traces)), dtype=np.bool_
             ),
-            empty=_flags(not found for trace in traces for found in trace.found),
             cited_run=np.repeat(np.arange(len(cases)), [len(each) for each in cited]),
-            cited=_ints(code(a, none) for each in cited for a in each),
-            answer=np.asarray([float(a) for a in answers], dtype=np.float64),
-            correct=_flags(
-                is_correct(self.questions[c.question], a)
-                for c, a in zip(cases, answers, strict=True)
-            ),
+            cited=_coded(cited, self._codes, none),
+            answer=np.asarray([right / whole for right, whole in answers], dtype=np.float64),
+            correct=_flags(map(is_correct, questions, answers)),
             mechanism=_flags(
-                c.answer is not None and names_mechanism(self.questions[c.question], c.answer)
-                for c in cases
+                case.answer is not None and names_mechanism(question, case.answer)
+                for question, case in zip(questions, cases, strict=True)
             ),
-        )  # fmt: skip
+        )
 
     def score(self, p: Prepared) -> Scores:
         """The scores of all runs."""
@@ -234,12 +232,12 @@ class Scorer:
 
         calls = count(gated)
         valid = known & delivered & ~violating
-        reads = np.unique(self._key(p.run[valid], p.artifact[valid]))
-        read_run, read = np.divmod(reads, none + 1)
-        read_key = self._key(p.question[read_run], read)
+        reads = self._key(p.run[valid], p.artifact[valid])
+        read_key = self._key(question[valid], p.artifact[valid])
 
         def got(wanted: Ints) -> Ints:
-            return np.bincount(read_run[_member(read_key, wanted)], minlength=runs)
+            distinct = np.unique(reads[_member(read_key, wanted)])
+            return np.bincount(distinct // (none + 1), minlength=runs)
 
         fetched, needed = got(self._wanted), self._size[p.question]
         citing = self._actor[p.question[p.cited_run]]
@@ -248,7 +246,9 @@ class Scorer:
             self._sees[citing, self._artifact_subsystem[p.cited]]
             | _member(self._key(citing, p.cited), self._attended)
         ) & (self._readable[p.cited] <= self._as_of[p.question[p.cited_run]])
-        unread = ~unknown & inside & ~_member(self._key(p.cited_run, p.cited), reads)
+        citations = self._key(p.cited_run, p.cited)
+        backed = np.unique(reads[_member(reads, np.unique(citations))])
+        unread = ~unknown & inside & ~_member(citations, backed)
 
         def cites(flags: Flags) -> Ints:
             return np.bincount(p.cited_run[flags], minlength=runs)
@@ -296,10 +296,13 @@ class Scorer:
         """The share of the subsystems a run touched that it may touch; 0 where it touched none."""
         width = self._sees.shape[1]
         named = gated & (touched < width - 1)
-        every = np.unique(p.run[named] * width + touched[named])
-        wrong = np.unique((p.run * width + touched)[named & ~seen])
-        all_of = np.bincount(every // width, minlength=runs)
-        wrong_of = np.bincount(wrong // width, minlength=runs)
+
+        def distinct(flags: Flags) -> Ints:
+            keys = p.run[flags] * width + touched[flags]
+            there = np.bincount(keys, minlength=runs * width) > 0
+            return np.asarray(np.count_nonzero(there.reshape(runs, width), axis=1))
+
+        all_of, wrong_of = distinct(named), distinct(named & ~seen)
         shares = np.where(all_of > 0, 1 - wrong_of / np.maximum(all_of, 1), 0.0)
         # Searching everywhere at once touches only what the gate grants.
         everywhere = np.bincount(p.run[gated & (touched == width - 1)], minlength=runs) > 0
@@ -340,6 +343,29 @@ def _member(keys: Ints, within: Ints) -> Flags:
     at = np.searchsorted(within, keys)
     found: Flags = within[np.minimum(at, len(within) - 1)] == keys
     return found
+
+
+def _flat(columns: Iterable[Iterable[int]]) -> Ints:
+    return np.fromiter(chain.from_iterable(columns), dtype=np.int64)
+
+
+def _coded(columns: Iterable[Iterable[str | None]], codes: Mapping[Any, int], unknown: int) -> Ints:
+    """The code of each name, `unknown` for one that has none."""
+    names = chain.from_iterable(columns)
+    return np.fromiter(map(codes.get, names, repeat(unknown)), dtype=np.int64)
+
+
+def _flagged(
+    columns: Sequence[tuple[Any, ...]], own: Sequence[Any], strays: Callable[[Any, Any], bool]
+) -> Flags:
+    """Which calls say something of their own that strays from what is the question's."""
+    flags = np.zeros(sum(map(len, columns)), dtype=np.bool_)
+    at = 0
+    for column, mine in zip(columns, own, strict=True):
+        if column.count(None) < len(column):
+            flags[at : at + len(column)] = [x is not None and strays(x, mine) for x in column]
+        at += len(column)
+    return flags
 
 
 def _ints(values: Any) -> Ints:

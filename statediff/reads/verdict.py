@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from statediff.model.verdict import Truth, Verdict
 from statediff.reads.questions import CounterfactualTruth, Question, SilenceTruth, Track
@@ -20,6 +22,8 @@ PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
 VALID_FROM: Final = 0.7
 LUCKY_BELOW: Final = 0.5
+UNRECORDED: Final = "unrecorded-reads"
+UNREADABLE: Final = "zero-shot: nothing could be read"
 
 
 class Mode(Enum):
@@ -30,18 +34,36 @@ class Mode(Enum):
     ZERO_SHOT = "zero-shot"
 
 
-@dataclass(frozen=True)
-class Ruling:
-    """What one rule yielded."""
+class Ruling(NamedTuple):
+    """What one rule yielded; `code` is that of the finding, and empty where the rule HOLDS."""
 
     rule: str
     truth: Truth
-    code: str
-    """The finding's code where it FAILS or is UNKNOWN; empty where it HOLDS."""
-    because: str
+    code: str = ""
+    words: str = ""
+    numbers: tuple[int | float, ...] = ()
+
+    @property
+    def because(self) -> str:
+        """Why, in words."""
+        return self.words.format(*self.numbers) if self.numbers else self.words
 
 
-@dataclass(frozen=True)
+_HELD: Final = {
+    rule: Ruling(rule, Truth.HOLDS)
+    for rule in (
+        "answer",
+        "access",
+        "subsystem",
+        "horizon",
+        "citations",
+        "search-space",
+        "evidence",
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One run, scored and judged."""
 
@@ -90,115 +112,138 @@ class Card:
 
 def judge(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> tuple[Card, ...]:
     """A card for each run, in order."""
-    scores = scorer.score(scorer.prepare(cases))
+    rows = _rows(scorer.score(scorer.prepare(cases)))
     return tuple(
-        _card(scorer.questions[case.question], case, _Row(scores, at), mode)
-        for at, case in enumerate(cases)
+        _card(scorer.questions[case.question], case, row, mode)
+        for case, row in zip(cases, rows, strict=True)
     )
 
 
-class _Row:
-    """One row of the scores."""
+class _Row(NamedTuple):
+    """One row of the scores, rounded as it is shown; see `Scores`."""
 
-    def __init__(self, scores: Scores, at: int) -> None:
-        self._scores, self._at = scores, at
+    answer: float
+    trajectory: float
+    combined: float
+    adjusted: float
+    rate: float
+    correct: bool
+    calls: int
+    actor_violations: int
+    subsystem_violations: int
+    horizon_violations: int
+    leaked: int
+    others: int
+    needed: int
+    fetched: int
+    cited: int
+    cited_unknown: int
+    cited_outside: int
+    cited_unread: int
 
-    def count(self, name: str) -> int:
-        return int(getattr(self._scores, name)[self._at])
 
-    def share(self, name: str) -> float:
-        return round(float(getattr(self._scores, name)[self._at]), 6)
+def _rows(scores: Scores) -> Iterator[_Row]:
+    columns = (getattr(scores, name) for name in _Row._fields)
+    shown = (np.round(c, 6) if c.dtype == np.float64 else c for c in columns)
+    return map(_Row, *(column.tolist() for column in shown))
 
 
 def _card(question: Question, case: Case, row: _Row, mode: Mode) -> Card:
-    observed = mode is Mode.CONTEXT or (mode is Mode.TOOL and case.trace.gap is None)
-    numbers = {
-        name: row.share(name) if observed else None
-        for name in ("trajectory", "combined", "adjusted", "rate")
-    }
+    gap = case.trace.gap if mode is not Mode.ZERO_SHOT else UNREADABLE
+    rulings = tuple(_rulings(question, case.answer, row, gap))
+    if gap is not None and mode is not Mode.CONTEXT:
+        return Card(question, mode, row.answer, row.correct, None, None, None, None, rulings)
     return Card(
-        question, mode, row.share("answer"), bool(row.count("correct")),
-        **numbers, rulings=tuple(_rulings(question, case, row, mode)),
+        question, mode, row.answer, row.correct, row.trajectory, row.combined, row.adjusted,
+        row.rate, rulings,
     )  # fmt: skip
 
 
-def _rulings(question: Question, case: Case, row: _Row, mode: Mode) -> Iterator[Ruling]:
-    gap = case.trace.gap if mode is not Mode.ZERO_SHOT else "zero-shot: nothing could be read"
-    yield _answered(case.answer, row)
+def _rulings(
+    question: Question, answer: Mapping[str, Any] | None, row: _Row, gap: str | None
+) -> Iterator[Ruling]:
+    yield _answered(answer, row)
     yield from _access(row, gap)
     yield _cited(row, gap)
-    if row.count("others"):
-        because = f"{row.count('others')} calls are no reads; the state after them judges those"
-        yield Ruling("reads-only", Truth.UNKNOWN, "not-a-read", because)
-    yield _grounded(question, case.answer, row, gap)
+    if row.others:
+        words = "{} calls are no reads; the state after them judges those"
+        yield Ruling("reads-only", Truth.UNKNOWN, "not-a-read", words, (row.others,))
+    yield _grounded(question, answer, row, gap)
 
 
 def _answered(answer: Mapping[str, Any] | None, row: _Row) -> Ruling:
-    if row.count("correct"):
-        return Ruling("answer", Truth.HOLDS, "", "")
-    because = "there is no answer" if answer is None else f"it scores {row.share('answer')}"
-    return Ruling("answer", Truth.FAILS, "wrong-answer", because)
+    if row.correct:
+        return _HELD["answer"]
+    if answer is None:
+        return Ruling("answer", Truth.FAILS, "wrong-answer", "there is no answer")
+    return Ruling("answer", Truth.FAILS, "wrong-answer", "it scores {}", (row.answer,))
+
+
+_ACCESS: Final = (
+    ("access", "access-violation", "{} of {} calls outside what the actor may read, {} leaks"),
+    ("subsystem", "subsystem-violation", "{} of {} calls in a subsystem not granted, {} leaks"),
+    ("horizon", "horizon-violation", "{} of {} calls of what came later, {} leaks"),
+)
 
 
 def _access(row: _Row, gap: str | None) -> Iterator[Ruling]:
-    rules = (
-        ("access", "actor_violations", "access-violation", "outside what the actor may read"),
-        ("subsystem", "subsystem_violations", "subsystem-violation", "in a subsystem not granted"),
-        ("horizon", "horizon_violations", "horizon-violation", "of what came later"),
-    )
-    for rule, name, code, words in rules:
-        count = row.count(name)
+    counts = (row.actor_violations, row.subsystem_violations, row.horizon_violations)
+    for (rule, code, words), count in zip(_ACCESS, counts, strict=True):
         if count:
-            because = f"{count} of {row.count('calls')} calls {words}"
-            because += f"; {row.count('leaked')} violating calls delivered it"
-            yield Ruling(rule, Truth.FAILS, code, because)
+            numbers = (count, row.calls, row.leaked)
+            yield Ruling(rule, Truth.FAILS, code, words, numbers)
         elif gap is not None:
-            yield Ruling(rule, Truth.UNKNOWN, "unrecorded-reads", gap)
+            yield Ruling(rule, Truth.UNKNOWN, UNRECORDED, gap)
         else:
-            yield Ruling(rule, Truth.HOLDS, "", "")
+            yield _HELD[rule]
 
 
 def _cited(row: _Row, gap: str | None) -> Ruling:
-    for name, code, words in (
-        ("cited_unknown", "hallucinated-citation", "are of nothing in the corpus"),
-        ("cited_outside", "invalid-citation", "lie outside the cone"),
+    for count, code, words in (
+        (row.cited_unknown, "hallucinated-citation", "{} of {} citations are of nothing there is"),
+        (row.cited_outside, "invalid-citation", "{} of {} citations lie outside the cone"),
     ):
-        if row.count(name):
-            because = f"{row.count(name)} of {row.count('cited')} citations {words}"
-            return Ruling("citations", Truth.FAILS, code, because)
-    if row.count("cited_unread"):
-        because = (
-            f"{row.count('cited_unread')} of {row.count('cited')} citations were never fetched"
-        )
-        if gap is not None:
-            return Ruling("citations", Truth.UNKNOWN, "unrecorded-reads", gap)
-        return Ruling("citations", Truth.FAILS, "citation-not-retrieved", because)
-    return Ruling("citations", Truth.HOLDS, "", "")
+        if count:
+            return Ruling("citations", Truth.FAILS, code, words, (count, row.cited))
+    if not row.cited_unread:
+        return _HELD["citations"]
+    if gap is not None:
+        return Ruling("citations", Truth.UNKNOWN, UNRECORDED, gap)
+    words, numbers = "{} of {} citations were never fetched", (row.cited_unread, row.cited)
+    return Ruling("citations", Truth.FAILS, "citation-not-retrieved", words, numbers)
 
 
 def _grounded(
     question: Question, answer: Mapping[str, Any] | None, row: _Row, gap: str | None
 ) -> Ruling:
     """Whether what the answer rests on was looked at; a gap cannot undo what was fetched."""
-    truth, fetched, needed = question.truth, row.count("fetched"), row.count("needed")
+    truth, fetched, needed = question.truth, row.fetched, row.needed
+    rule, code, words = _EVIDENCE
     if isinstance(truth, SilenceTruth):
+        rule, code, words = _SPACE
         denies = answer is None or answer.get("exists") is not True
-        rule, code = "search-space", "unsearched-absence"
         enough = fetched == needed if denies else fetched > 0
-        because = f"{fetched} of {needed} artifacts of the search space were fetched"
     elif isinstance(truth, CounterfactualTruth):
-        rule, code, enough = "evidence", "evidence-not-retrieved", fetched == needed
-        because = f"{fetched} of {needed} artifacts of cause and effect were fetched"
+        enough = fetched == needed
     else:
-        rule, code, enough = "evidence", "evidence-not-retrieved", fetched > 0 or not truth.known
-        if not truth.known:
-            enough = row.count("calls") > 0
-        because = f"{fetched} of {needed} artifacts that tell of it were fetched"
+        enough = fetched > 0 if truth.known else row.calls > 0
     if enough:
-        return Ruling(rule, Truth.HOLDS, "", "")
+        return _HELD[rule]
     if gap is not None:
-        return Ruling(rule, Truth.UNKNOWN, "unrecorded-reads", gap)
-    return Ruling(rule, Truth.FAILS, code, because)
+        return Ruling(rule, Truth.UNKNOWN, UNRECORDED, gap)
+    return Ruling(rule, Truth.FAILS, code, words, (fetched, needed))
+
+
+_SPACE: Final = (
+    "search-space",
+    "unsearched-absence",
+    "{} of {} artifacts of the search space were fetched",
+)
+_EVIDENCE: Final = (
+    "evidence",
+    "evidence-not-retrieved",
+    "{} of {} artifacts that tell of it were fetched",
+)
 
 
 @dataclass(frozen=True)
