@@ -142,6 +142,10 @@ class MariaDbSystem:
         except (pymysql.Error, OSError) as error:
             return cause_of(error)
 
+    def failure(self) -> str | None:
+        """Why an agent may have found no server; one that ended is not begun again."""
+        return "its server ended" if self._running().container.has_ended() else None
+
     def _running(self) -> _Server:
         if self._server is None:
             raise SandboxError(f"{self.source}: its server is not running; start the sandbox first")

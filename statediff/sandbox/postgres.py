@@ -36,13 +36,16 @@ from statediff.sandbox.containers import MEBIBYTE, Container, Spec, connect
 from statediff.sandbox.folders import make_folder
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.postgres_proof import (
+    SECRET,
     Connection,
+    begun_at,
     cluster,
     count_rows,
     digest_of,
     files_of,
     files_since,
     names_of,
+    shown,
 )
 from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
 from statediff.sandbox.receipt import Drift, SourceProof
@@ -63,7 +66,6 @@ AGENT_CONNECTIONS: Final = 40
 """At once; the server takes sixty, so that whoever reads always gets in."""
 BUILD_SECONDS: Final = 600.0
 _PROBE_SECONDS: Final = 0.01
-_SECRET: Final = "password of role "  # noqa: S105 - a label
 
 _ROLES: Final = """
 CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
@@ -149,7 +151,7 @@ class PostgresSystem:
             found = {"server": cause_of(error)}
         expected = server.expected
         drift = tuple(
-            Drift(self.source, server.named(label), *_shown(label, expected, found))
+            Drift(self.source, server.named(label), *shown(label, expected, found))
             for label in sorted(expected.keys() | found.keys())
             if expected.get(label) != found.get(label)
         )
@@ -177,6 +179,18 @@ class PostgresSystem:
                     time.sleep(_PROBE_SECONDS)
         except psycopg.Error as error:
             return cause_of(error)
+
+    def failure(self) -> str | None:
+        """Why an agent may have found no server: it ended, or ended all who were connected."""
+        server = self._running()
+        if server.container.has_ended():
+            return "its server ended"
+        try:
+            with server.admin() as admin:
+                is_same = server.begun == begun_at(admin)
+        except psycopg.Error as error:
+            return cause_of(error)
+        return None if is_same else "its server began again, after one of its processes had died"
 
     def _running(self) -> _Server:
         if self._server is None:
@@ -319,9 +333,10 @@ class _Server:
                     if _without_agent(now) != _without_agent(self._server_wide):
                         return False
                 self._swap(admin)
+                self.begun = begun_at(admin)
                 if not self._server_wide:
                     self._server_wide = cluster(admin, frozenset(self.spares.own))
-                self._server_wide[_SECRET + AGENT] = verifier
+                self._server_wide[SECRET + AGENT] = verifier
                 self.expected = {**self._server_wide, **_labelled(self._files)}
         except (psycopg.Error, TimeoutError):
             return False
@@ -368,7 +383,7 @@ class _Server:
 
 def _without_agent(found: Mapping[str, str]) -> dict[str, str]:
     """The server but for the agent's password, which every reset replaces."""
-    return {label: value for label, value in found.items() if label != _SECRET + AGENT}
+    return {label: value for label, value in found.items() if label != SECRET + AGENT}
 
 
 def _labelled(files: Mapping[str, str]) -> dict[str, str]:
@@ -383,13 +398,3 @@ def _set_password(admin: Connection, role: str, secret: str) -> str:
         sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
     )
     return verifier
-
-
-def _shown(label: str, expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[str, str]:
-    """Both sides in short; of what is secret or long only that they differ."""
-    if label.startswith((_SECRET, "file ")):
-        return (
-            "as in the base" if label in expected else "nothing",
-            "something else" if label in found else "nothing",
-        )
-    return expected.get(label, "nothing")[:200], found.get(label, "nothing")[:200]

@@ -24,6 +24,7 @@ import psycopg
 from psycopg import sql
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+SECRET: Final = "password of role "  # noqa: S105 - a label
 PIECE_BYTES: Final = 1024 * 1024
 """Read and digested at a time: memory that is used again costs half of fresh memory."""
 IGNORED_FILES: Final = ("pg_internal.init",)
@@ -193,9 +194,28 @@ def cluster(connection: Connection, own: frozenset[str]) -> dict[str, str]:
     }
 
 
+def begun_at(connection: Connection) -> str:
+    """When the server's own processes began; they begin again whenever one of all has died."""
+    found: Any = connection.execute(
+        "SELECT coalesce(min(backend_start)::text, '') FROM pg_stat_activity"
+        " WHERE backend_type = 'checkpointer'"
+    ).fetchone()
+    return str(found[0])
+
+
 def digest_of(parts: Mapping[str, str]) -> str:
     """One digest of all the parts."""
     hasher = hashlib.sha256()
     for label in sorted(parts):
         hasher.update(f"{len(label)} {label} {len(parts[label])} {parts[label]}\n".encode())
     return hasher.hexdigest()
+
+
+def shown(label: str, expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[str, str]:
+    """Both sides in short; of what is secret or long only that they differ."""
+    if label.startswith((SECRET, "file ")):
+        return (
+            "as in the base" if label in expected else "nothing",
+            "something else" if label in found else "nothing",
+        )
+    return expected.get(label, "nothing")[:200], found.get(label, "nothing")[:200]
