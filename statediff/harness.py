@@ -8,7 +8,8 @@
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
-is not proven, an agent that could not be started, a full disk. What was written until then stays.
+is not proven, an agent that could not be started, a full disk, a server that ended under an agent
+who then could not finish. What was written until then stays.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
 from statediff.contract.document import ContractDocument
-from statediff.errors import SandboxError, StorageError
+from statediff.errors import EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
     ContractFile,
@@ -46,12 +47,15 @@ from statediff.evidence.traces import trace_document
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
+from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
 RUN_FORM: Final = "statediff.run/1"
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
+_LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
+"""Stages that fail for what was not done as well as for what was."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -111,6 +115,8 @@ class ObservedTrial:
     after: Capture
     timeline: Timeline
     run: AgentRun
+    failed: tuple[tuple[str, str], ...] = ()
+    """Systems that ended under the agent, with the cause."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,7 @@ def run_trial(
         trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
         facts=facts,
     )  # fmt: skip
+    _require_served(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
@@ -204,7 +211,7 @@ def observe_trial(
         "during": seen_document(after.history),
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)
+    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run, settled.failed)
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
@@ -252,6 +259,23 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
         settled_at=settled.settled_at,
         unsettled=settled.unsettled,
     )
+
+
+def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
+    """What the agent lacks is its own fault. Raises `EnvironmentFailure`.
+
+    Where a system ended under it, the agent may have been kept from what it did not do; what it did
+    is judged all the same, so that nobody escapes by ending a server.
+    """
+    if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
+        return
+    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
+    if failed <= _LACKS:
+        told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
+        raise EnvironmentFailure(
+            f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
+            "nothing that it did is wrong. The trial has no verdict; run it again"
+        )
 
 
 def _not_proven(receipt: Receipt) -> str:

@@ -18,6 +18,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _GRACE_SECONDS: Final = 0.2
 """How long output may still arrive after the whole process group is gone."""
+_LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class CommandAgent:
     pass_environment: tuple[str, ...] = ()
     """Names of the evaluator's variables the program also gets, e.g. the key of its model."""
     name: str = ""
+    halted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    """Once set, no program of this agent runs or is begun any more: as after Ctrl-C."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -68,6 +72,7 @@ class CommandAgent:
         environment = agent_environment(trial, self.pass_environment)
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
+        _require_going(self.halted)
         try:
             process = subprocess.Popen(
                 [str(Path(program).absolute()), *self.command[1:]],
@@ -82,7 +87,7 @@ class CommandAgent:
             raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
         streams: dict[str, _Kept] = {"stdout": _Kept(), "stderr": _Kept()}
         try:
-            in_time = _attend(process, streams, self.timeout_seconds)
+            in_time = _attend(process, streams, self.timeout_seconds, self.halted)
         finally:
             end_group(process)
         _drain(process, streams)
@@ -153,7 +158,10 @@ class _Kept:
 
 
 def _attend(
-    process: subprocess.Popen[bytes], streams: Mapping[str, _Kept], timeout_seconds: float
+    process: subprocess.Popen[bytes],
+    streams: Mapping[str, _Kept],
+    timeout_seconds: float,
+    halted: threading.Event,
 ) -> bool:
     """Reads output until the program ends (True) or its time is over (False)."""
     deadline = time.monotonic() + timeout_seconds
@@ -163,18 +171,25 @@ def _attend(
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, name)
         while (left := deadline - time.monotonic()) > 0:
+            _require_going(halted)
             if process.poll() is not None:
                 return True
             if not selector.get_map():
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(left)
+                    process.wait(min(left, _LOOK_SECONDS))
                 continue
-            for key, _ in selector.select(min(left, 0.05)):
+            for key, _ in selector.select(min(left, _LOOK_SECONDS)):
                 piece = os.read(key.fd, 65536)
                 streams[key.data].take(piece)
                 if not piece:
                     selector.unregister(key.fileobj)
     return process.poll() is not None
+
+
+def _require_going(halted: threading.Event) -> None:
+    """Nobody has asked the agent to end; what Ctrl-C is to one thread, this is to many."""
+    if halted.is_set():
+        raise KeyboardInterrupt
 
 
 def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, _Kept]) -> None:

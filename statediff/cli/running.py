@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from statediff.cli.trials import Finished
     from statediff.evaluate import ContractFile
     from statediff.sandbox.embedded import EmbeddedSandbox
+    from statediff.sandbox.pool import SandboxPool
 
 
 def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
@@ -37,6 +39,16 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     ] = None,
     trials: Annotated[
         int, typer.Option("-k", "--trials", min=1, max=10_000, help="Trials of each contract.")
+    ] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "-j",
+            "--jobs",
+            min=1,
+            max=256,
+            help="Trials at once, each in a sandbox of its own; results are told in order.",
+        ),
     ] = 1,
     timeout: Annotated[
         float | None,
@@ -75,7 +87,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         unchanged(path, entry.file)
     folders.require_writable(out)
     with ExitStack() as stack:
-        sandboxes = _sandboxes(scheduled, sandbox, stack)
+        pools = _pools(scheduled, sandbox, workers, stack)
         folder = folders.new_run(out, "run")
         write_run(
             folder, folder.name,
@@ -87,7 +99,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
         try:
-            for finished in _finished(scheduled, sandboxes, folder):
+            for finished in _finished(scheduled, pools, workers, folder):
                 report.add(finished)
         except KeyboardInterrupt:
             report.is_interrupted = True
@@ -115,14 +127,14 @@ def _require_reviewed(scheduled: Sequence[Scheduled]) -> None:
         )
 
 
-def _sandboxes(
-    scheduled: Sequence[Scheduled], variant: str, stack: ExitStack
-) -> Mapping[str, EmbeddedSandbox]:
-    """A running sandbox for every contract, each contract checked against its base state."""
-    from statediff.cli.trials import base_state, embedded, require_sound
+def _pools(
+    scheduled: Sequence[Scheduled], variant: str, workers: int, stack: ExitStack
+) -> Mapping[str, SandboxPool[EmbeddedSandbox]]:
+    """Running sandboxes for every contract, each contract checked against its base state."""
+    from statediff.cli.trials import base_state, pool_of, require_sound
     from statediff.errors import UsageError
 
-    running: dict[str, EmbeddedSandbox] = {}
+    trials: dict[str, int] = {}
     for entry in scheduled:
         content = entry.file.content
         if content.sandbox is None:
@@ -130,40 +142,63 @@ def _sandboxes(
                 f"{content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
                 "that you captured yourself with `statediff judge`"
             )
-        if content.sandbox not in running:
-            running[content.sandbox] = stack.enter_context(embedded(content.sandbox, variant))
-        require_sound(entry.file, base_state(running[content.sandbox]))
-    return running
+        trials[content.sandbox] = trials.get(content.sandbox, 0) + entry.trials
+    pools: dict[str, SandboxPool[EmbeddedSandbox]] = {}
+    for name, number in trials.items():
+        pools[name] = stack.enter_context(pool_of(name, variant, min(workers, number)))
+        with pools[name].lease() as sandbox:
+            base = base_state(sandbox)
+        for entry in scheduled:
+            if entry.file.content.sandbox == name:
+                require_sound(entry.file, base)
+    return pools
 
 
 def _finished(
-    scheduled: Sequence[Scheduled], sandboxes: Mapping[str, EmbeddedSandbox], folder: Path
+    scheduled: Sequence[Scheduled],
+    pools: Mapping[str, SandboxPool[EmbeddedSandbox]],
+    workers: int,
+    folder: Path,
 ) -> Iterator[Finished]:
+    """Every trial, in the order of the schedule."""
+    from statediff.agents.command import CommandAgent
+    from statediff.suite.workers import Job, in_order
+
+    jobs = [
+        Job(entry.file.content.sandbox or "", partial(_trial, entry, number, folder))
+        for entry in scheduled
+        for number in range(1, entry.trials + 1)
+    ]
+
+    def halt() -> None:
+        for entry in scheduled:
+            if isinstance(entry.agent, CommandAgent):
+                entry.agent.halted.set()
+
+    yield from in_order(jobs, pools, workers, halt)
+
+
+def _trial(entry: Scheduled, number: int, folder: Path, sandbox: EmbeddedSandbox) -> Finished:
+    """One trial, with its record on disk; a fault of the machinery is one of its ends."""
     from statediff.capture.store import DiskChunks
     from statediff.cli.reporting import keep_fault, keep_trial_report
     from statediff.cli.trials import Finished, clock
     from statediff.errors import HarnessError
     from statediff.harness import TrialPlan, run_trial
 
-    store = DiskChunks(folder / "chunks")
-    for entry in scheduled:
-        name = entry.file.content.contract
-        for number in range(1, entry.trials + 1):
-            trial = f"{name.replace('/', '-')}-{number}"
-            try:
-                judged = run_trial(
-                    sandboxes[entry.file.content.sandbox or ""], entry.file, entry.agent,
-                    TrialPlan(trial, folder / "trials" / trial, seed=number),
-                    clock=clock, store=store,
-                )  # fmt: skip
-            except HarnessError as error:
-                keep_fault(folder / "trials" / trial, error)
-                yield Finished(trial, name, entry.agent.name, fault=error)
-            else:
-                keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
-                yield Finished(
-                    trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder
-                )
+    name = entry.file.content.contract
+    trial = f"{name.replace('/', '-')}-{number}"
+    try:
+        judged = run_trial(
+            sandbox, entry.file, entry.agent,
+            TrialPlan(trial, folder / "trials" / trial, seed=number),
+            clock=clock, store=DiskChunks(folder / "chunks"),
+        )  # fmt: skip
+    except HarnessError as error:
+        keep_fault(folder / "trials" / trial, error)
+        return Finished(trial, name, entry.agent.name, fault=error)
+    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
+    return Finished(trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder)
 
 
 @dataclass

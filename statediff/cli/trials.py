@@ -27,6 +27,7 @@ from statediff.model.verdict import Verdict
 from statediff.packs import EMBEDDED, sandbox_pack
 from statediff.reports.plain import brief_findings
 from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sandbox.pool import SandboxPool
 
 TRIAL: Final = "statediff/trial/1"
 AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
@@ -79,6 +80,17 @@ def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
         EmbeddedSandbox(pack, Path(work)) as sandbox,
     ):
         yield sandbox
+
+
+@contextmanager
+def pool_of(name: str, variant: str, size: int) -> Iterator[SandboxPool[EmbeddedSandbox]]:
+    """That many sandboxes called `name`, running in folders that go with them."""
+    pack = sandbox_pack(name, variant)
+    with (
+        tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
+        SandboxPool(lambda folder: EmbeddedSandbox(pack, folder), size, Path(work)) as pool,
+    ):
+        yield pool
 
 
 def base_state(sandbox: EmbeddedSandbox) -> Capture:

@@ -9,8 +9,8 @@
 3. `verify`: the database's files are those of `pristine`, byte for byte, and the server's own
    catalogue is as it was (`postgres_proof`).
 
-The next clone is made in the background. What decides what "pristine" means is in this process's
-memory; the databases it comes from let nobody connect.
+The next clone is made, and mostly digested, in the background (`postgres_spares`). What decides
+what "pristine" means is in this process's memory; the databases it comes from let nobody connect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -36,25 +35,37 @@ from statediff.packs import PackSource
 from statediff.sandbox.containers import MEBIBYTE, Container, Spec, connect
 from statediff.sandbox.folders import make_folder
 from statediff.sandbox.images import image_tag
-from statediff.sandbox.postgres_proof import cluster, digest_of, files_of, names_of
+from statediff.sandbox.postgres_proof import (
+    SECRET,
+    Connection,
+    begun_at,
+    cluster,
+    count_rows,
+    digest_of,
+    files_of,
+    files_since,
+    names_of,
+    shown,
+)
+from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.postgres import PostgresSource
-from statediff.sources.postgres_session import cause_of, connected
+from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
 
-METHOD: Final = "sha256 of the database's files, and of the server's roles, settings and databases"
+METHOD: Final = (
+    "sha256 of the database's files, none changed since it was taken, and of the server's roles,"
+    " settings and databases"
+)
 DATA: Final = "/var/lib/statediff"
 MEMORY_BYTES: Final = 1536 * MEBIBYTE
 """A limit: what was written and not yet brought to disk counts too, and databases are copied."""
 SOCKET: Final = ".s.PGSQL.5432"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
-PRISTINE: Final = "pristine"
 AGENT_CONNECTIONS: Final = 40
 """At once; the server takes sixty, so that whoever reads always gets in."""
-STEP_SECONDS: Final = 60.0
 BUILD_SECONDS: Final = 600.0
 _PROBE_SECONDS: Final = 0.01
-_SECRET: Final = "password of role "  # noqa: S105 - a label
 
 _ROLES: Final = """
 CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
@@ -115,7 +126,7 @@ class PostgresSystem:
 
     def sources(self) -> tuple[Source, ...]:
         server = self._running()
-        return (PostgresSource(self.source, server.reader_url, self._refined, server.own),)
+        return (PostgresSource(self.source, server.reader_url, self._refined, server.spares.own),)
 
     def unplug(self, source: str) -> None:
         """The container is gone until the next reset."""
@@ -140,11 +151,11 @@ class PostgresSystem:
             found = {"server": cause_of(error)}
         expected = server.expected
         drift = tuple(
-            Drift(self.source, server.named(label), *_shown(label, expected, found))
+            Drift(self.source, server.named(label), *shown(label, expected, found))
             for label in sorted(expected.keys() | found.keys())
             if expected.get(label) != found.get(label)
         )
-        server.prepare()
+        server.spares.prepare()
         proof = SourceProof(
             self.source, METHOD, digest_of(expected), digest_of(found), server.entities
         )
@@ -169,6 +180,18 @@ class PostgresSystem:
         except psycopg.Error as error:
             return cause_of(error)
 
+    def failure(self) -> str | None:
+        """Why an agent may have found no server: it ended, or ended all who were connected."""
+        server = self._running()
+        if server.container.has_ended():
+            return "its server ended"
+        try:
+            with server.admin() as admin:
+                is_same = server.begun == begun_at(admin)
+        except psycopg.Error as error:
+            return cause_of(error)
+        return None if is_same else "its server began again, after one of its processes had died"
+
     def _running(self) -> _Server:
         if self._server is None:
             raise SandboxError(f"{self.source}: its server is not running; start the sandbox first")
@@ -182,12 +205,11 @@ class _Server:
         self._name = name
         self._database = database
         self._secrets = {role: secrets.token_urlsafe(24) for role in ("postgres", READER, AGENT)}
-        self._spare: Future[str] | None = None
-        self._used: list[str] = []
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"clones of {name}")
-        self.own: set[str] = {PRISTINE}
-        """Databases that come and go behind the one that is used; exact names, none ever given
-        twice, and none forgotten while somebody may still read a list in which it stands."""
+        self.spares = Spares(name, self._apart)
+        self._used: Spare | None = None
+        self._server_wide: dict[str, str] = {}
+        self.expected: dict[str, str] = {}
+        self._admin: Connection | None = None
         self.container: Container = connect().run(
             Spec(
                 image_tag("postgres"),
@@ -200,7 +222,7 @@ class _Server:
         try:
             self.container.await_ready(self._answers)
             self._build(pack)
-            self.prepare()
+            self.spares.prepare()
         except BaseException as error:
             self.stop()
             if isinstance(error, psycopg.Error):
@@ -224,10 +246,34 @@ class _Server:
         return f"postgresql://{role}:{self._secrets[role]}@{folder}/{database}"
 
     @contextlib.contextmanager
-    def admin(
+    def admin(self) -> Iterator[Connection]:
+        """The connection of the server's owner, which no agent can be; it stays until it fails."""
+        kept = self._kept()
+        with hung_up_after(kept, STEP_SECONDS):
+            yield kept
+
+    def _kept(self) -> Connection:
+        """A connection that works; the server may have ended the one there was."""
+        try:
+            if self._admin is not None:
+                self._admin.execute("SELECT")
+                return self._admin
+        except psycopg.Error:
+            self._let_go()
+        self._admin = opened(self._url("postgres", "postgres"))
+        self._admin.execute("RESET row_security")
+        return self._admin
+
+    def _let_go(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+        self._admin = None
+
+    @contextlib.contextmanager
+    def _apart(
         self, database: str = "postgres", seconds: float = STEP_SECONDS
-    ) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """A connection of the server's owner, which no agent can be."""
+    ) -> Iterator[Connection]:
+        """A connection of the server's owner for once."""
         with connected(self._url("postgres", database), seconds) as connection:
             connection.execute("RESET row_security")
             yield connection
@@ -261,84 +307,64 @@ class _Server:
                 )
             )
             admin.execute("SELECT pg_reload_conf()")
-        with self.admin(PRISTINE, BUILD_SECONDS) as admin:
+        with self._apart(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")
             admin.execute(tables.encode())
             admin.execute(b"BEGIN;" + rows.encode() + b";COMMIT")
-            self.entities = _count(admin)
+            self.entities = count_rows(admin)
             admin.execute("RESET SESSION AUTHORIZATION")
             admin.execute("SET search_path = pg_catalog")
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             self._names = names_of(admin)
-        with self.admin(seconds=BUILD_SECONDS) as admin:
+        with self._apart(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
-            self._clone(admin, self._database)
-            admin.execute(f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS true")
-            self.expected: dict[str, str] = {}
-            self._server_wide = cluster(admin, frozenset(self.own))
             self._files = files_of(admin, PRISTINE)
-
-    def _clone(self, admin: psycopg.Connection[Any], name: str) -> None:
-        admin.execute(
-            f"CREATE DATABASE {name} TEMPLATE {PRISTINE} STRATEGY file_copy"
-            " ALLOW_CONNECTIONS false".encode()
-        )
-
-    def prepare(self) -> None:
-        """A clone is at hand, or being made."""
-        if self._spare is None:
-            name = f"spare_{secrets.token_hex(8)}"
-            self.own.add(name)
-            self._spare = self._worker.submit(self._make_spare, name)
-
-    def _make_spare(self, name: str) -> str:
-        with self.admin() as admin:
-            while self._used:
-                admin.execute(f"DROP DATABASE {self._used[-1]} WITH (FORCE)".encode())
-                self._used.pop()
-            self._clone(admin, name)
-        return name
 
     def exchange(self) -> bool:
         """The database is a clone that nobody used; False where the server must be made anew."""
         try:
-            self.prepare()
             with self.admin() as admin:
-                admin.execute(_END)
-                now = cluster(admin, frozenset(self.own))
-                if _without_agent(now) != _without_agent(self._server_wide):
-                    return False
-                assert self._spare is not None  # noqa: S101 - `prepare` has seen to it
-                spare = self._spare.result(STEP_SECONDS)
-                used = f"used_{secrets.token_hex(8)}"
-                self.own.add(used)
-                self._used.append(used)
-                for step in (
-                    f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS false",
-                    _END,
-                    f"ALTER DATABASE {self._database} RENAME TO {used}",
-                    f"ALTER DATABASE {spare} RENAME TO {self._database}",
-                    f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS true",
-                ):
-                    admin.execute(step.encode())
-                self._spare = None
-                self._secrets[AGENT] = secrets.token_urlsafe(24)
-                _set_password(admin, AGENT, self._secrets[AGENT])
-                self._server_wide = cluster(admin, frozenset(self.own))
-                self.expected = {**self._server_wide, **self._labelled(self._files)}
+                verifier = self._renew_password(admin)
+                if self._server_wide:
+                    admin.execute(_END)
+                    now = cluster(admin, frozenset(self.spares.own))
+                    if _without_agent(now) != _without_agent(self._server_wide):
+                        return False
+                self._swap(admin)
+                self.begun = begun_at(admin)
+                if not self._server_wide:
+                    self._server_wide = cluster(admin, frozenset(self.spares.own))
+                self._server_wide[SECRET + AGENT] = verifier
+                self.expected = {**self._server_wide, **_labelled(self._files)}
         except (psycopg.Error, TimeoutError):
             return False
         return True
 
+    def _renew_password(self, admin: Connection) -> str:
+        """Nobody knows the agent's password; what the server keeps of it."""
+        self._secrets[AGENT] = secrets.token_urlsafe(24)
+        return _set_password(admin, AGENT, self._secrets[AGENT])
+
+    def _swap(self, admin: Connection) -> None:
+        """The spare has the database's name; nobody is connected to what had it before."""
+        self._used = self.spares.take()
+        steps = [
+            f"ALTER DATABASE {self._used.name} RENAME TO {self._database}",
+            f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS true",
+        ]
+        if self._server_wide:
+            admin.execute(f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS false".encode())
+            admin.execute(_END)
+            steps.insert(0, f"ALTER DATABASE {self._database} RENAME TO {self.spares.retired()}")
+        admin.execute("; ".join(steps).encode())
+
     def look(self, admin: psycopg.Connection[Any], database: str) -> dict[str, str]:
         """All that `expected` says, as it is now."""
-        found = cluster(admin, frozenset(self.own))
-        return {**found, **self._labelled(files_of(admin, database))}
-
-    def _labelled(self, files: Mapping[str, str]) -> dict[str, str]:
-        return {f"file base/{name}": digest for name, digest in files.items()}
+        found = cluster(admin, frozenset(self.spares.own))
+        known = None if self._used is None else self._used.known_files()
+        return {**found, **_labelled(files_since(admin, database, known))}
 
     def named(self, label: str) -> str:
         """What a label speaks of, in words: a file by the table that lies in it."""
@@ -351,37 +377,24 @@ class _Server:
     def stop(self) -> None:
         """Nothing of it is running."""
         self.container.remove()
-        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._let_go()
+        self.spares.close()
 
 
 def _without_agent(found: Mapping[str, str]) -> dict[str, str]:
     """The server but for the agent's password, which every reset replaces."""
-    return {label: value for label, value in found.items() if label != _SECRET + AGENT}
+    return {label: value for label, value in found.items() if label != SECRET + AGENT}
 
 
-def _set_password(admin: psycopg.Connection[Any], role: str, secret: str) -> None:
+def _labelled(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"file base/{name}": digest for name, digest in files.items()}
+
+
+def _set_password(admin: Connection, role: str, secret: str) -> str:
+    """What the server keeps of it, from which it cannot be told."""
+    encrypted = admin.pgconn.encrypt_password(secret.encode(), role.encode(), b"scram-sha-256")
+    verifier = encrypted.decode()
     admin.execute(
-        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(secret))
+        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
     )
-
-
-def _count(admin: psycopg.Connection[Any]) -> int:
-    tables = admin.execute(
-        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE c.relkind = 'r' AND c.oid >= 16384 AND n.nspname !~ '^pg_toast'"
-    ).fetchall()
-    total = 0
-    for names in tables:
-        rows = admin.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(*names)))
-        total += int((rows.fetchone() or (0,))[0])
-    return total
-
-
-def _shown(label: str, expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[str, str]:
-    """Both sides in short; of what is secret or long only that they differ."""
-    if label.startswith((_SECRET, "file ")):
-        return (
-            "as in the base" if label in expected else "nothing",
-            "something else" if label in found else "nothing",
-        )
-    return expected.get(label, "nothing")[:200], found.get(label, "nothing")[:200]
+    return verifier
