@@ -1,4 +1,4 @@
-"""The state of a PostgreSQL database at one moment, told from another moment's and the pages between.
+"""A PostgreSQL database at one moment, told from another moment and the pages touched between.
 
 For each table the rows that lie on touched pages are read at both moments; what is on one side only
 is its delta. That holds while the table is in the same files and has the same columns, and while

@@ -4,11 +4,11 @@
    there on. Nothing is made or set in the database that is watched: no publication, no trigger.
 2. `establish` puts a barrier into the log and reads from it which transactions committed, in their
    order, and which pages each of them touched (`postgres_wal`).
-3. What lies on these pages is read before and after, in SQL, by the code that scans (`postgres_past`,
-   `postgres_delta`): rows without a key, values kept outside their row and columns that are computed
-   need no care of their own. Schema objects, roles, grants, settings, sequences and large objects are
-   always read whole, in the same snapshot; a table that was made anew, rewritten or truncated, or is
-   unlogged, is scanned: that is the guard.
+3. What lies on these pages is read before and after, in SQL, by the code that scans
+   (`postgres_past`, `postgres_delta`): rows without a key, values kept outside their row and
+   computed columns need no care of their own. Schema objects, roles, grants, settings, sequences
+   and large objects are always read whole, in the same snapshot; a table that was made anew,
+   rewritten or truncated, or is unlogged, is scanned: that is the guard.
 4. Between the ends, each transaction's state is told in the same way (`postgres_moments`).
 
 What it cannot see: rolled-back work; states of unlogged tables, of sequences and of what was
@@ -50,7 +50,7 @@ from statediff.sources.postgres_wal import (
 from statediff.sources.relational import Shelf, with_types
 
 Admin = Callable[[float], AbstractContextManager[Connection]]
-"""Opens a connection of the server's owner, in a database of the evaluator's, for so many seconds."""
+"""Opens a connection of the server's owner, in the evaluator's database, for so many seconds."""
 HOLD_SECONDS: Final = 86_400.0
 _WATCH_SECONDS: Final = 0.1
 _RELEASE: Final = range(150_000, 160_000)
@@ -59,6 +59,9 @@ SELECT pg_create_physical_replication_slot('statediff_' || pg_backend_pid(), tru
 """
 _WAITING: Final = """
 SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND virtualxid = %s AND NOT granted
+"""
+_TRANSACTION: Final = """
+SELECT virtualtransaction FROM pg_locks WHERE pid = %s AND locktype = 'virtualxid'
 """
 _CATALOGUES: Final = """
 SELECT relisshared, pg_relation_filenode(oid)::int8, relname::text FROM pg_class
@@ -167,10 +170,10 @@ class _Hold:
             self.past.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.start = Snapshot.parse(_text(self.past, "SELECT pg_current_snapshot()::text"))
             process = self.past.info.backend_pid
-            transaction = _text(
-                self.admin, "SELECT virtualtransaction FROM pg_locks"
-                f" WHERE pid = {process} AND locktype = 'virtualxid'",
-            )  # fmt: skip
+            row = self.admin.execute(_TRANSACTION, (process,)).fetchone()
+            if row is None:
+                raise SourceUnavailable("the transaction that keeps the past has ended")
+            transaction = str(row[0])
             folder = _text(self.admin, "SELECT current_setting('data_directory')")
             self.held = Held(transaction, process, database, folder)
         except BaseException:

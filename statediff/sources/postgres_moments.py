@@ -1,9 +1,9 @@
 """The state after each commit between a run's ends, as far as the server still shows it exactly.
 
 Rows of tables that kept their files and columns follow from the pages each commit touched. A table
-that was made, rewritten or altered is read whole at the moments at which it was as it is at the end,
-and stands as before until something touches it; in between it is unobserved. So are unlogged tables
-and, where one moved, sequences.
+that was made, rewritten or altered is read whole at the moments at which it was as it is at the
+end, and stands as before until something touches it; in between it is unobserved. So are unlogged
+tables and, where one moved, sequences.
 
 Rows of the catalogue follow the moment, the server's functions that describe them do not. A listing
 is that of an end where the catalogue it rests on has the same rows as at that end; those of roles,

@@ -62,8 +62,8 @@ GATES = {
         "UPDATE item SET more = 6 WHERE id = 3",
     ],
     "trigger added": [
-        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN NEW.name = 'by trigger'; RETURN NEW; END $$",
+        """CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.name = 'by trigger'; RETURN NEW; END $$""",
         "CREATE TRIGGER t BEFORE UPDATE ON item FOR EACH ROW EXECUTE FUNCTION f()",
         "UPDATE item SET ok = NULL WHERE id = 4",
     ],
@@ -75,7 +75,8 @@ GATES = {
     "truncate": ["DELETE FROM base", "TRUNCATE item", "INSERT INTO item VALUES (1, 'back')"],
     "rolled-back work": [
         "BEGIN; DELETE FROM item; ROLLBACK",
-        "BEGIN; DELETE FROM item WHERE id = 1; SAVEPOINT s; DELETE FROM item; ROLLBACK TO s; COMMIT",
+        "BEGIN; DELETE FROM item WHERE id = 1; SAVEPOINT s; DELETE FROM item",
+        "ROLLBACK TO s; COMMIT",
     ],
     "synchronous_commit off": [
         "SET synchronous_commit = off; DELETE FROM item WHERE id < 9",
@@ -123,11 +124,11 @@ GATES = {
         "CREATE TABLE fresh (id int)", "INSERT INTO fresh VALUES (1)", "DROP TABLE fresh"
     ],
     "temporary table": [
-        "CREATE TEMP TABLE t AS SELECT * FROM item", "INSERT INTO item SELECT 777, name FROM t"
-        " WHERE id = 1",
+        "CREATE TEMP TABLE t AS SELECT * FROM item",
+        "INSERT INTO item SELECT 777, name FROM t WHERE id = 1",
     ],
     "inheritance": ["UPDATE base SET v = 'all'", "DELETE FROM ONLY base"],
-    "copy": ["CREATE TABLE c (a int)", "INSERT INTO note SELECT 'x', n FROM generate_series(1, 900) n"],
+    "many rows": ["INSERT INTO note SELECT 'x', n FROM generate_series(1, 900) n"],
     "locked rows": ["BEGIN; SELECT * FROM item WHERE id < 50 FOR UPDATE; COMMIT"],
     "unlogged made logged": ["ALTER TABLE quick SET LOGGED", "INSERT INTO quick VALUES (9, 'z')"],
     "logged made unlogged": ["ALTER TABLE base SET UNLOGGED", "INSERT INTO base VALUES (9, 'z')"],
