@@ -15,6 +15,7 @@ from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
     from statediff.agents.trial import Agent
+    from statediff.capture.guard import Scans
     from statediff.cli.trials import Finished
     from statediff.evaluate import ContractFile
     from statediff.sandbox.embedded import EmbeddedSandbox
@@ -66,9 +67,24 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     allow_unreviewed: Annotated[
         bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
     ] = False,
+    authoritative: Annotated[
+        bool,
+        typer.Option("--authoritative", help="Scan every source after every trial, feed or not."),
+    ] = False,
+    sample_scans: Annotated[
+        float,
+        typer.Option(
+            "--sample-scans",
+            metavar="RATE",
+            min=0.0,
+            max=1.0,
+            help="How many of the trials that a feed tells of are scanned too, to compare.",
+        ),
+    ] = 0.05,
     as_json: JsonFlag = False,
 ) -> int:
     """Run an agent in its contract's sandbox, k times, and judge every trial."""
+    from statediff.capture.guard import AUTHORITATIVE, Scans
     from statediff.cli import folders
     from statediff.cli.contracts import contract_paths
     from statediff.cli.releases import unchanged
@@ -95,11 +111,13 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
              for s in scheduled},
             {"trials": trials, "sandbox": sandbox,
              "agents": sorted({s.agent.name for s in scheduled}),
-             "timeout_seconds": None if timeout is None else str(timeout)},
+             "timeout_seconds": None if timeout is None else str(timeout),
+             "scans": "always" if authoritative else str(sample_scans)},
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
         try:
-            for finished in _finished(scheduled, pools, workers, folder):
+            scans = AUTHORITATIVE if authoritative else Scans(sample_scans)
+            for finished in _finished(scheduled, pools, workers, folder, scans):
                 report.add(finished)
         except KeyboardInterrupt:
             report.is_interrupted = True
@@ -159,13 +177,14 @@ def _finished(
     pools: Mapping[str, SandboxPool[EmbeddedSandbox]],
     workers: int,
     folder: Path,
+    scans: Scans,
 ) -> Iterator[Finished]:
     """Every trial, in the order of the schedule."""
     from statediff.agents.command import CommandAgent
     from statediff.suite.workers import Job, in_order
 
     jobs = [
-        Job(entry.file.content.sandbox or "", partial(_trial, entry, number, folder))
+        Job(entry.file.content.sandbox or "", partial(_trial, entry, number, folder, scans))
         for entry in scheduled
         for number in range(1, entry.trials + 1)
     ]
@@ -178,7 +197,9 @@ def _finished(
     yield from in_order(jobs, pools, workers, halt)
 
 
-def _trial(entry: Scheduled, number: int, folder: Path, sandbox: EmbeddedSandbox) -> Finished:
+def _trial(
+    entry: Scheduled, number: int, folder: Path, scans: Scans, sandbox: EmbeddedSandbox
+) -> Finished:
     """One trial, with its record on disk; a fault of the machinery is one of its ends."""
     from statediff.capture.store import DiskChunks
     from statediff.cli.reporting import keep_fault, keep_trial_report
@@ -192,13 +213,16 @@ def _trial(entry: Scheduled, number: int, folder: Path, sandbox: EmbeddedSandbox
         judged = run_trial(
             sandbox, entry.file, entry.agent,
             TrialPlan(trial, folder / "trials" / trial, seed=number),
-            clock=clock, store=DiskChunks(folder / "chunks"),
+            clock=clock, store=DiskChunks(folder / "chunks"), scans=scans,
         )  # fmt: skip
     except HarnessError as error:
         keep_fault(folder / "trials" / trial, error)
         return Finished(trial, name, entry.agent.name, fault=error)
     keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
-    return Finished(trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder)
+    return Finished(
+        trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder,
+        sandbox=entry.file.content.sandbox or "", checks=judged.observed.checks,
+    )  # fmt: skip
 
 
 @dataclass
@@ -210,6 +234,24 @@ class Report:
     folder: Path
     finished: list[Finished] = field(default_factory=list)
     is_interrupted: bool = False
+
+    def suspects(self) -> list[str]:
+        """The trials to judge again: those that rest on a feed which a later scan contradicted.
+
+        A feed is trusted again from the last scan that agreed with it.
+        """
+        found: set[str] = set()
+        unproven: dict[tuple[str, str], list[str]] = {}
+        for finished in self.finished:
+            for check in finished.checks:
+                since = unproven.setdefault((finished.sandbox, check.source), [])
+                if check.disagreement:
+                    found.update(since)
+                if check.by_scan:
+                    since.clear()
+                elif check.by_feed:
+                    since.append(finished.trial)
+        return sorted(found)
 
     def add(self, finished: Finished) -> None:
         from rich.text import Text
@@ -245,10 +287,12 @@ class Report:
         from statediff.cli.output import emit, results, shown
         from statediff.cli.reporting import keep_run_report
 
-        counts = self.counts()
+        counts, suspects = self.counts(), self.suspects()
         page = keep_run_report(self.folder)
         if self.as_json:
             summary: dict[str, Any] = {**counts, "interrupted": self.is_interrupted}
+            if suspects:
+                summary["judge_again"] = suspects
             where = None if page is None else shown(page)
             emit({"summary": {**summary, "run": shown(self.folder), "report": where}})
         else:
@@ -261,6 +305,11 @@ class Report:
             results().print(
                 f"{lead}{self.scheduled} {plural}: {told}   {shown(self.folder)}", soft_wrap=True
             )
+            if suspects:
+                results().print(
+                    "a scan contradicted a feed; judge these again, with --authoritative: "
+                    + ", ".join(suspects), soft_wrap=True,
+                )  # fmt: skip
         return self._exit_code()
 
     def _exit_code(self) -> int:

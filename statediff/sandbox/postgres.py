@@ -50,6 +50,7 @@ from statediff.sandbox.postgres_proof import (
 from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.postgres import PostgresSource
+from statediff.sources.postgres_feed import PostgresFeed
 from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
 
 METHOD: Final = (
@@ -162,8 +163,10 @@ class PostgresSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """The server's log tells every commit."""
+        server = self._running()
+        source = PostgresSource(self.source, server.reader_url, self._refined, server.own)
+        return (PostgresFeed(source, lambda seconds: server.apart(seconds=seconds)),)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -270,7 +273,7 @@ class _Server:
         self._admin = None
 
     @contextlib.contextmanager
-    def _apart(
+    def apart(
         self, database: str = "postgres", seconds: float = STEP_SECONDS
     ) -> Iterator[Connection]:
         """A connection of the server's owner for once."""
@@ -307,7 +310,8 @@ class _Server:
                 )
             )
             admin.execute("SELECT pg_reload_conf()")
-        with self._apart(PRISTINE, BUILD_SECONDS) as admin:
+            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
+        with self.apart(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")
             admin.execute(tables.encode())
@@ -318,7 +322,7 @@ class _Server:
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             self._names = names_of(admin)
-        with self._apart(seconds=BUILD_SECONDS) as admin:
+        with self.apart(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
             self._files = files_of(admin, PRISTINE)
 
