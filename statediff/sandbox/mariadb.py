@@ -210,8 +210,8 @@ class _Server:
                 )
             admin.query(f"GRANT ALL ON {quoted(self.database)}.* TO {AGENT}@localhost")
             admin.query(
-                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES ON *.* TO"
-                f" {READER}@localhost"
+                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES, BINLOG MONITOR,"
+                f" REPLICATION SLAVE ON *.* TO {READER}@localhost"
             )
             self._set_password(admin, OWNER)
             self._load(admin)
