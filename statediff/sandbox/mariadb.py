@@ -37,6 +37,7 @@ from statediff.sandbox.mariadb_proof import look
 from statediff.sandbox.postgres_proof import digest_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
+from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
 METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
@@ -124,8 +125,8 @@ class MariaDbSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """What tells every commit of a run from the server's log."""
+        return (MariaDbFeed(self.source, self._running().reader_url, self._refined),)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""

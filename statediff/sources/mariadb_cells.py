@@ -24,7 +24,11 @@ Image = dict[str, Cell]
 """One row as the log has it: column → its text, or its bytes where it is no text."""
 _Read = Callable[["_Bytes"], Cell]
 
-_ENCODINGS: Final = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii"}
+_ENCODINGS: Final = {
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8",
+    # Of these what is ASCII: elsewhere the server and Python do not map them alike.
+    "ascii": "ascii", "latin1": "ascii", "latin2": "ascii", "cp1250": "ascii", "cp1251": "ascii",
+}  # fmt: skip
 _INTEGERS: Final = {
     FIELD_TYPE.TINY: (1, "tinyint"), FIELD_TYPE.SHORT: (2, "smallint"),
     FIELD_TYPE.INT24: (3, "mediumint"), FIELD_TYPE.LONG: (4, "int"),
@@ -82,7 +86,9 @@ class Layout:
         for column in columns:
             declared = known.pop(column.name, None)
             if declared is None:
-                raise Inexact(f"its log has a column of {printable(entry.name)} that is not its own")
+                raise Inexact(
+                    f"its log has a column of {printable(entry.name)} that is not its own"
+                )
             self._readers.append(
                 (declared.name, _reader(column, declared, collations.get(declared.name)))
             )
@@ -137,14 +143,16 @@ def _string(column: Any, declared: Column, collation: str | None) -> _Read:
         raise Inexact(f"the log does not tell exactly what a {printable(declared.data_type)} holds")
     size = column.length_size if column.type == FIELD_TYPE.BLOB else 1 + (column.max_length > 255)
     if collation is None:
-        return lambda rest: rest.take(rest.little(size))
+        # The log leaves out the zeros that fill up a BINARY.
+        width = column.max_length if declared.data_type == "binary" else 0
+        return lambda rest: rest.take(rest.little(size)).ljust(width, b"\0")
     encoding = _encoding(collation)
 
     def read(rest: _Bytes) -> str:
         try:
             return rest.take(rest.little(size)).decode(encoding)
         except UnicodeDecodeError as error:
-            raise Inexact("a text in its log is not in its own encoding") from error
+            raise Inexact(f"a text in {collation} is not read from the log") from error
 
     return read
 

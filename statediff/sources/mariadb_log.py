@@ -9,7 +9,7 @@ the log before anybody can see what it did.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -118,7 +118,9 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
 
     What was told before that stands.
     """
-    place, is_open, size, count = start, None, 0, 0
+    place, size, count = start, 0, 0
+    is_open: Logged | None = None
+    is_alone = False
 
     def connect(**settings: Any) -> Any:
         made, _ = connected(url, seconds)
@@ -185,7 +187,9 @@ def _next(reader: BinLogStreamReader) -> Any:
 def _following(found: Any, place: Place) -> Place:
     there = Place(found.domain_id, found.server_id, found.gtid_seq_no)
     if there != Place(place.domain, place.server, place.number + 1):
-        raise SourceUnavailable(f"its log goes on with {there} after {place}: it was not kept whole")
+        raise SourceUnavailable(
+            f"its log goes on with {there} after {place}: it was not kept whole"
+        )
     return there
 
 
@@ -197,7 +201,7 @@ def _rows(found: Any) -> RowsChanged:
     kind = kinds.get(type(found))
     if kind is None:
         raise SourceUnavailable("its log holds parts of rows only")
-    bitmaps = (found.columns_present_bitmap,)
+    bitmaps: tuple[bytes, ...] = (found.columns_present_bitmap,)
     if kind is Kind.UPDATE:
         bitmaps = (found.columns_present_bitmap, found.columns_present_bitmap2)
     content = found.packet.read(found.event_size - found.packet.read_bytes)
