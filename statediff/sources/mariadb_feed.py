@@ -30,7 +30,14 @@ from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.sources.mariadb import ATTEMPTS, MariaDbSource
 from statediff.sources.mariadb_catalogue import OBJECT_NAMES
-from statediff.sources.mariadb_log import Logged, Place, check_settings, end_of_log, read_log
+from statediff.sources.mariadb_log import (
+    Logged,
+    Place,
+    check_kept,
+    check_settings,
+    end_of_log,
+    read_log,
+)
 from statediff.sources.mariadb_replay import GIVES_RIGHTS, Cascade, Look, Replay
 from statediff.sources.mariadb_session import Connection, fetched
 from statediff.sources.relational import Refine
@@ -108,6 +115,7 @@ class MariaDbFeed:
             for _ in range(ATTEMPTS):
                 as_of = clock()
                 end = end_of_log(connection)
+                check_kept(connection, start.place, end)
                 logged = list(read_log(self._url, start.place, end, LOG_SECONDS))
                 look = self._look(connection, database)
                 replay = Replay(database, before, start.look, logged, store)

@@ -21,7 +21,7 @@ from pymysqlreplication import BinLogStreamReader, event, row_event
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.values import printable
-from statediff.sources.mariadb_session import Connection, cause_of, connected, fetched
+from statediff.sources.mariadb_session import Connection, cause_of, connected, fetched, literal
 
 MAX_TRANSACTIONS: Final = 10_000
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -31,6 +31,7 @@ _SETTINGS: Final = {
     "binlog_row_metadata": "FULL", "log_bin_compress": "0",
 }  # fmt: skip
 _REPLICA_ID: Final = 1_000_000_007
+_ATTEMPTS: Final = 20
 _NO_KEYS_CHECKED: Final = 2
 _XA: Final = 64 | 128
 _SILENT: Final = (
@@ -44,11 +45,13 @@ _BROKEN: Final = (struct.error, LookupError, ValueError, TypeError, AttributeErr
 
 @dataclass(frozen=True)
 class Place:
-    """Where a log ends: the number of its last transaction."""
+    """Where a log ends: the number of its last transaction, and where in its files that is."""
 
     domain: int
     server: int
     number: int
+    file: str = field(default="", compare=False)
+    offset: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         return f"{self.domain}-{self.server}-{self.number}"
@@ -105,12 +108,30 @@ def check_settings(connection: Connection[Any]) -> None:
 
 def end_of_log(connection: Connection[Any]) -> Place:
     """The last transaction that is in the log now. Raises `SourceUnavailable`, `pymysql.Error`."""
-    ((text,),) = fetched(connection, "SELECT @@global.gtid_binlog_pos")
+    for _ in range(_ATTEMPTS):
+        ((text,),) = fetched(connection, "SELECT @@global.gtid_binlog_pos")
+        (status,) = fetched(connection, "SHOW MASTER STATUS")
+        if fetched(connection, "SELECT @@global.gtid_binlog_pos") == [(text,)]:
+            break  # both tell of one moment
+    else:
+        raise SourceUnavailable("its log grew without a pause")
     try:
         domain, server, number = (int(part) for part in str(text).split("-"))
     except ValueError as error:
         raise SourceUnavailable("its server has not one log, but several or none") from error
-    return Place(domain, server, number)
+    return Place(domain, server, number, str(status[0]), int(status[1]))
+
+
+def check_kept(connection: Connection[Any], start: Place, end: Place) -> None:
+    """The log that had its end at `start` goes on to `end`.
+
+    Raises `SourceUnavailable` where it was begun anew or cut, `pymysql.Error`.
+    """
+    ((found,),) = fetched(
+        connection, f"SELECT BINLOG_GTID_POS({literal(start.file)}, {start.offset})"
+    )
+    if found != str(start) or end.number < start.number:
+        raise SourceUnavailable(f"its log is no longer the one that had its end at {start}")
 
 
 def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Logged]:
@@ -155,7 +176,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                 if size > MAX_BYTES:
                     raise SourceUnavailable(f"its log holds more than {MAX_BYTES >> 20} MiB")
                 is_open = replace(is_open, rows=(*is_open.rows, rows))
-            elif isinstance(found, event.XidEvent):
+            elif isinstance(found, event.XidEvent | event.XAPrepareEvent):
                 yield is_open
                 is_open = None
             elif isinstance(found, event.QueryEvent):

@@ -94,9 +94,7 @@ def differing(told, scanned):
         elif not one.enumeration.is_complete:
             if other is None or other.enumeration.is_complete:
                 untold.add(name)
-        elif other is None:
-            wrong.add(name)
-        elif one.type != other.type or one.enumeration != other.enumeration:
+        elif other is None or one.type != other.type or one.enumeration != other.enumeration:
             wrong.add(name)
         elif one.chunks != other.chunks:
             (untold if _is_open(one, other) else wrong).add(name)
