@@ -39,6 +39,7 @@ from statediff.sandbox.mariadb_restore import Copies
 from statediff.sandbox.postgres_proof import digest_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
+from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
 METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
@@ -126,8 +127,8 @@ class MariaDbSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """What tells every commit of a run from the server's log."""
+        return (MariaDbFeed(self.source, self._running().reader_url, self._refined),)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -216,8 +217,8 @@ class _Server:
                 )
             admin.query(f"GRANT ALL ON {quoted(self.database)}.* TO {AGENT}@localhost")
             admin.query(
-                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES ON *.* TO"
-                f" {READER}@localhost"
+                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES, BINLOG MONITOR,"
+                f" REPLICATION SLAVE ON *.* TO {READER}@localhost"
             )
             self._set_password(admin, OWNER)
             self._load(admin)
