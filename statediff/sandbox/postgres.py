@@ -208,7 +208,7 @@ class _Server:
         self._name = name
         self._database = database
         self._secrets = {role: secrets.token_urlsafe(24) for role in ("postgres", READER, AGENT)}
-        self.spares = Spares(name, self._apart)
+        self.spares = Spares(name, self.apart)
         self._used: Spare | None = None
         self._server_wide: dict[str, str] = {}
         self.expected: dict[str, str] = {}
