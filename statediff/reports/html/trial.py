@@ -36,6 +36,7 @@ from statediff.reports.html.clauses import (
     effects,
     stages,
 )
+from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.record import Reading, Record, reading
 
@@ -152,6 +153,8 @@ class Trial:
     numbers: tuple[Number, ...]
     contract: tuple[str, ...]
     more_contract: str
+    seal: Seal | None = None
+    """The sealed copy that the page is made from and carries."""
 
 
 def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:
