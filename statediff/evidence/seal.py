@@ -147,7 +147,7 @@ def load(path: Path) -> Sealed:
     try:
         if path.is_dir():
             return _from_folder(path)
-        return _from_archive(_bytes(path))
+        return from_archive(_bytes(path))
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -164,7 +164,7 @@ def _from_folder(path: Path) -> Sealed:
     return Sealed({name: _bytes(path / name) for name in names})
 
 
-def _from_archive(data: bytes) -> Sealed:
+def from_archive(data: bytes) -> Sealed:
     """Nothing is extracted: what is not byte for byte what we would write is refused."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

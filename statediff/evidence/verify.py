@@ -10,12 +10,13 @@ A sealed bundle is three files of canonical JSON:
 The order of the checks; the first that fails makes the copy INVALID:
 
 1. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
-2. The envelope's payload names this manifest, and every signature is by a key that the trust file
+2. The envelope's payload names this manifest, and its one signature is by a key that the trust file
    holds for sealing at the time of sealing. The trust file never comes from the bundle.
 3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
    are as many of each tag as was signed, and no two leaves stand at one place.
 4. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
    withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
+   Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them.
 
 Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
 leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`.
@@ -47,13 +48,13 @@ STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "urn:statediff:sealed:1"
 PAYLOAD: Final = "application/vnd.in-toto+json"
 TIERS: Final = ("public", "reviewer", "auditor")
+RAW: Final = "auditor/raw"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
 
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
-MAX_SIGNATURES: Final = 8
 _SAFE: Final = 2**53 - 1
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _SALT: Final = re.compile(r"[0-9a-f]{32}")
@@ -162,7 +163,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         if len(hashes) != tree["leaves"] or root(hashes) != tree["root"]:
             _reject("leaves.json: the leaves do not give the signed root")
     withheld = _withheld(tags, tree["tags"], len(hidden))
-    status = "NOT_REPLAYABLE_AT_TIER" if withheld else "VALID"
+    status = "NOT_REPLAYABLE_AT_TIER" if set(withheld) - {RAW} else "VALID"
     return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, signers)
 
 
@@ -279,28 +280,24 @@ def _signed(
     if payload != statement(manifest):
         _reject("envelope.json: what was signed is another manifest")
     signatures = document["signatures"]
-    if not 0 < len(signatures) <= MAX_SIGNATURES:
-        _reject(f"envelope.json: expected 1 to {MAX_SIGNATURES} signatures")
-    known = {key_id(signer.key): signer for signer in trust}
-    found: list[str] = []
-    for entry in signatures:
-        _shape(entry, {"keyid": str, "sig": str}, "envelope.json: signature")
-        signer = known.pop(entry["keyid"], None)
-        if signer is None:
-            _reject(f"envelope.json: key {entry['keyid'][:16]!r} is not trusted, or signed twice")
-        if SEALING not in signer.roles:
-            _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
-        early = signer.valid_from is not None and sealed_at < signer.valid_from
-        late = signer.valid_until is not None and sealed_at >= signer.valid_until
-        if early or late:
-            _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
-        try:
-            key = Ed25519PublicKey.from_public_bytes(signer.key)
-            key.verify(_base64(entry["sig"], "sig"), signed_bytes(payload))
-        except InvalidSignature:
-            _reject(f"envelope.json: the signature of {signer.name} does not fit")
-        found.append(signer.name)
-    return tuple(found)
+    if len(signatures) != 1:  # a second one could be taken away without being missed
+        _reject("envelope.json: expected one signature")
+    _shape(signatures[0], {"keyid": str, "sig": str}, "envelope.json: signature")
+    signer = next((s for s in trust if key_id(s.key) == signatures[0]["keyid"]), None)
+    if signer is None:
+        _reject(f"envelope.json: key {signatures[0]['keyid'][:16]!r} is not trusted")
+    if SEALING not in signer.roles:
+        _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
+    early = signer.valid_from is not None and sealed_at < signer.valid_from
+    late = signer.valid_until is not None and sealed_at >= signer.valid_until
+    if early or late:
+        _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(signer.key)
+        key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))
+    except InvalidSignature:
+        _reject(f"envelope.json: the signature of {signer.name} does not fit")
+    return (signer.name,)
 
 
 def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
