@@ -45,6 +45,8 @@ class CommandAgent:
     pass_environment: tuple[str, ...] = ()
     """Names of the evaluator's variables the program also gets, e.g. the key of its model."""
     name: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Further variables the program gets."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -65,7 +67,9 @@ class CommandAgent:
             raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        environment = agent_environment(trial, self.pass_environment)
+        environment = {
+            **agent_environment(trial, self.pass_environment), **dict(self.environment),
+        }  # fmt: skip
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
         try:
