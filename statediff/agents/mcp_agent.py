@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from statediff.agents.calllog import CallLog
 from statediff.agents.command import CommandAgent
 from statediff.agents.mcp_server import mcp_server, serving_http
+from statediff.agents.recording import recording
 from statediff.agents.tools.of import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
@@ -31,21 +31,22 @@ class McpAgent:
         return self.program.name
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        log = CallLog(clock)
-        table = tool_table(trial.urls, log)
-        with serving_http(mcp_server("statediff", table)) as url:
-            config = trial.folder / "mcp.json"
-            try:
-                config.write_text(json.dumps({"mcpServers": {"sandbox": {"url": url}}}))
-            except OSError as error:
-                raise AdapterError(f"{config} cannot be written: {error.strerror}") from error
-            program = replace(
-                self.program,
-                environment=(
-                    ("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)),
-                ),
-            )  # fmt: skip
-            run = program.run(replace(trial, urls={}), clock)
-            gap = table.close()
-        # What is still under way might write after the agent's end: settle waits for what ended.
-        return replace(run, trace=log.trace(gap), finished_at=max(run.finished_at, clock()))
+        with recording(clock) as recorder:
+            table = tool_table(trial.urls, recorder)
+            with serving_http(mcp_server("statediff", table)) as url:
+                try:
+                    run = self._served(trial, clock, url)
+                finally:
+                    table.close()  # before anybody looks at what the calls left
+            recorder.close()
+            return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
+
+    def _served(self, trial: Trial, clock: Clock, url: str) -> AgentRun:
+        config = trial.folder / "mcp.json"
+        try:
+            config.write_text(json.dumps({"mcpServers": {"sandbox": {"url": url}}}))
+        except OSError as error:
+            raise AdapterError(f"{config} cannot be written: {error.strerror}") from error
+        told = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
+        program = replace(self.program, environment=told)
+        return program.run(replace(trial, urls={}), clock)

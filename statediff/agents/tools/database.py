@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from statediff.agents.tools.tool import MAX_TEXT, Arguments, Tool, ToolError, tool_name
-from statediff.model.trace import ActionClass
+from statediff.agents.tools.tool import MAX_TEXT, Arguments, Done, Tool, ToolError, tool_name
+from statediff.model.trace import ActionClass, Mark
 
 MAX_ROWS: Final = 1000
 MAX_CELLS_BYTES: Final = 48 * 1024
@@ -55,6 +55,9 @@ class Session(Protocol):
     def run(self, statement: str) -> Rows:
         """One statement; `ToolError` if the database refuses it."""
 
+    def marks(self, source: str) -> tuple[Mark, ...]:
+        """How the source's history may name this transaction; none where it wrote nothing."""
+
     def commit(self) -> None:
         """What was done holds."""
 
@@ -77,8 +80,9 @@ def database_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     def execute(asked: Execute) -> Any:
         with database.session(writes=True) as session:
             results = [_result(session.run(each), 100) for each in asked.statements]
+            marks = session.marks(source)
             session.commit()
-        return {"committed": True, "results": results}
+        return Done({"committed": True, "results": results}, marks)
 
     dialect = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mysql": "MariaDB"}
     speaks = dialect[urlsplit(url).scheme]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import smtplib
 from email.errors import MessageError
 from email.message import EmailMessage
+from email.utils import make_msgid
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -14,11 +15,12 @@ from statediff.agents.tools.tool import (
     MAX_SECONDS,
     MAX_TEXT,
     Arguments,
+    Done,
     Tool,
     ToolError,
     tool_name,
 )
-from statediff.model.trace import ActionClass
+from statediff.model.trace import ActionClass, Mark
 
 Address = Annotated[str, Field(max_length=320)]
 Addresses = Annotated[list[Address], Field(max_length=100)]
@@ -46,8 +48,8 @@ class Sent(Arguments):
 def mail_tools(source: str, url: str) -> tuple[Tool[Sent], ...]:
     """The one tool of a mailbox that only takes."""
 
-    def send(message: Sent) -> object:
-        return _send(url, message)
+    def send(message: Sent) -> Done:
+        return _send(source, url, message)
 
     return (
         Tool(
@@ -60,8 +62,9 @@ def mail_tools(source: str, url: str) -> tuple[Tool[Sent], ...]:
     )
 
 
-def _send(url: str, message: Sent) -> object:
+def _send(source: str, url: str, message: Sent) -> Done:
     made = EmailMessage()
+    made["Message-ID"] = name = make_msgid(domain="agent.example")
     recipients = [*message.to, *message.cc, *message.bcc]
     try:
         made["From"], made["To"], made["Subject"] = (
@@ -80,4 +83,5 @@ def _send(url: str, message: Sent) -> object:
             refused = server.send_message(made, message.sender, recipients)
     except (OSError, smtplib.SMTPException, ValueError, UnicodeError) as error:
         raise ToolError(f"the mail server did not take it: {error}") from error
-    return {"sent": True, "refused": {who: str(why) for who, why in sorted(refused.items())}}
+    told = {"sent": True, "refused": {who: str(why) for who, why in sorted(refused.items())}}
+    return Done(told, (Mark(source, name),))

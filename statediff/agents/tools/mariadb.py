@@ -15,6 +15,7 @@ from pymysql.cursors import SSCursor
 
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
+from statediff.model.trace import Mark
 
 _AS_TEXT: Final = frozenset(
     {FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.DATE, FIELD_TYPE.TIME}
@@ -79,6 +80,9 @@ class MariaSession:
         except (pymysql.Error, OSError, UnicodeError) as error:
             raise ToolError(f"the database refuses it: {error}") from error
         return cursor
+
+    def marks(self, source: str) -> tuple[Mark, ...]:
+        return (Mark(source),)
 
     def commit(self) -> None:
         try:

@@ -13,6 +13,7 @@ from psycopg.types.string import TextLoader
 
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
+from statediff.model.trace import Mark
 
 
 class PostgresDatabase:
@@ -65,6 +66,10 @@ class PostgresSession:
         names = tuple(column.name for column in cursor.description or ())
         touched = cursor.rowcount if cursor.rowcount >= 0 else None
         return Rows(names, _refusals_told(rows), touched)
+
+    def marks(self, source: str) -> tuple[Mark, ...]:
+        found = self.connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+        return (Mark(source, found[0]),) if found is not None and found[0] is not None else ()
 
     def commit(self) -> None:
         try:

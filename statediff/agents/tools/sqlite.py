@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
+from statediff.model.trace import Mark
 
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
 _STEPS: Final = 10_000
@@ -64,6 +65,9 @@ class SqliteSession:
             raise ToolError(f"the database refuses it: {error}") from error
         names = tuple(column[0] for column in cursor.description or ())
         return Rows(names, _rows(cursor), cursor.rowcount if cursor.rowcount >= 0 else None)
+
+    def marks(self, source: str) -> tuple[Mark, ...]:
+        return (Mark(source),)
 
     def commit(self) -> None:
         try:

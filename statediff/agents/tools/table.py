@@ -1,4 +1,4 @@
-"""All tools of one trial behind one door: every call that comes in is checked, made and recorded.
+"""All tools of one trial behind one door: every call that comes in is checked, recorded and made.
 
 Calls of tools that do not exist, and calls whose arguments are wrong, are recorded like any other:
 what the agent tried is part of what it did. What a call brings back is bounded before it is
@@ -7,23 +7,23 @@ recorded, so that the agent and the record always see the same.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from statediff.agents.calllog import MAX_CALL_BYTES, CallLog, Refused, as_value
-from statediff.agents.tools.tool import MAX_RESULT_BYTES, Tool, ToolError
+from statediff.agents.recorder import Recorder
+from statediff.agents.tools.tool import MAX_RESULT_BYTES, Done, Tool, ToolError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 
 SHOWN_BYTES: Final = 16 * 1024
 """Of a result that is too long: its beginning."""
+MAX_SAID: Final = 2000
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,32 @@ class Reply:
 
 
 class ToolTable:
-    """The tools by name. Closing it ends the trial for the agent: no further call is made."""
+    """The tools by name. Once closed, it makes no further call."""
 
-    def __init__(
-        self,
-        tools: Iterable[Tool[Any]],
-        log: CallLog,
-        close: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, tools: Iterable[Tool[Any]], recorder: Recorder) -> None:
         self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
-        self.log = log
-        self._close = close
+        self.recorder = recorder
         self._is_closed = False
         self._running = 0
         self._idle = threading.Condition()
 
-    def call(self, name: str, arguments: Any, **more: Any) -> Reply:
-        """What the call gave; `more` is what else is recorded of it."""
+    def call(
+        self, name: str, arguments: Any, *, context: str | None = None, messages: str | None = None
+    ) -> Reply:
+        """What the call gave; `context` was offered to the agent, `messages` it said beside it."""
         with self._idle:
             if self._is_closed:
                 return Reply("the trial is over; no further call is made", is_error=True)
             self._running += 1
         try:
-            return self._call(name, arguments, more)
+            tool, taken, problem = self._checked(name, arguments)
+            kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
+            call = self.recorder.begin(
+                name, arguments, class_=kind, context=context, messages=messages
+            )
+            if tool is None:
+                return self._refused(call, problem)
+            return self._made(call, tool, taken)
         finally:
             with self._idle:
                 self._running -= 1
@@ -65,62 +68,57 @@ class ToolTable:
 
     def record_invalid(self, name: Any, arguments: Any, problem: str) -> None:
         """A call so malformed that it names no tool, or has no arguments, is in the log too."""
-        with contextlib.suppress(Refused):
-            begun = self.log.begin(name if isinstance(name, str) else "(unnamed)", arguments)
-            self.log.end(begun, error=problem)
+        call = self.recorder.begin(name if isinstance(name, str) else "(no name)", arguments)
+        self._refused(call, problem)
 
-    def _call(self, name: str, arguments: Any, more: Mapping[str, Any]) -> Reply:
-        try:
-            begun = self.log.begin(name, arguments, **more)
-        except Refused as refused:
-            return Reply(str(refused), is_error=True)
-        kind = ActionClass.UNKNOWN
-        try:
-            tool, taken = self._checked(name, arguments)
-            kind = tool.class_of(taken)
-            told = _told(tool.act(taken))
-        except ToolError as error:
-            text = printable(str(error))[:2000]
-            self.log.end(begun, error=text, action_class=kind)
-            return Reply(text, is_error=True)
-        except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
-            text = printable(f"{type(error).__name__}: {error}")[:2000]
-            self.log.end(begun, error=text, action_class=kind)
-            return Reply(text, is_error=True)
-        value, _ = as_value(told, 4 * MAX_RESULT_BYTES)
-        self.log.end(begun, result=value, action_class=kind)
-        return Reply(json.dumps(told, ensure_ascii=False))
-
-    def _checked(self, name: str, arguments: Any) -> tuple[Tool[Any], Any]:
-        tool = self.tools.get(name)
-        if tool is None:
-            known = ", ".join(sorted(self.tools))
-            raise ToolError(f"there is no tool {name[:100]!r}; there are: {known}")
-        if not isinstance(arguments, dict):
-            raise ToolError(f"the arguments of {name} are a JSON object")
-        if as_value(arguments, MAX_CALL_BYTES)[0] is None:
-            raise ToolError(f"the arguments of {name} are no JSON, or too much of it")
-        try:
-            # JSON has no tuples, bytes or instants, so it is validated as what it is.
-            return tool, tool.arguments.model_validate_json(json.dumps(arguments))
-        except ValidationError as error:
-            raise ToolError(_invalid(name, error)) from error
-
-    def close(self, wait_seconds: float = 25.0) -> str:
-        """No call is made any more and none is under way; else why not: which still are."""
+    def close(self, wait_seconds: float = 25.0) -> None:
+        """No call is made any more, and none is under way; else the log says which still were."""
         deadline = time.monotonic() + wait_seconds
         with self._idle:
             self._is_closed = True
             while self._running and (left := deadline - time.monotonic()) > 0:
                 self._idle.wait(left)
             running = self._running
-        self._close()
-        return (
-            f"{running} calls had not ended {wait_seconds:g} s after the agent" if running else ""
-        )
+        if running:
+            self.recorder.miss(f"{running} calls had not ended {wait_seconds:g} s after the agent")
+
+    def _made(self, call: str, tool: Tool[Any], taken: Any) -> Reply:
+        try:
+            found = tool.act(taken)
+            done = found if isinstance(found, Done) else Done(found)
+            told = _bounded(done.result)
+            text = json.dumps(told, ensure_ascii=False, allow_nan=False)
+        except ToolError as error:
+            return self._refused(call, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
+            return self._refused(call, f"{type(error).__name__}: {error}")
+        marks = () if done.marks is None and tool.reads_only else done.marks
+        self.recorder.end(call, result=told, class_=done.action_class, transactions=marks)
+        return Reply(text)
+
+    def _refused(self, call: str, problem: str) -> Reply:
+        text = printable(problem[:MAX_SAID])
+        self.recorder.end(call, error=text)
+        return Reply(text, is_error=True)
+
+    def _checked(self, name: str, arguments: Any) -> tuple[Tool[Any] | None, Any, str]:
+        """The tool and its arguments, or neither and why."""
+        tool = self.tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools))
+            return None, None, f"there is no tool {name[:100]!r}; there are: {known}"
+        if not isinstance(arguments, dict):
+            return None, None, f"the arguments of {name} are a JSON object"
+        try:
+            # As JSON: it has no tuples, bytes or instants, and strict is strict about those.
+            return tool, tool.arguments.model_validate_json(json.dumps(arguments)), ""
+        except ValidationError as error:
+            return None, None, _invalid(name, error)
+        except (TypeError, ValueError, RecursionError) as error:
+            return None, None, f"the arguments of {name} are no JSON: {error}"
 
 
-def _told(result: Any) -> Any:
+def _bounded(result: Any) -> Any:
     """The result, or its beginning with a word that there is more."""
     text = json.dumps(result, ensure_ascii=False)
     size = len(text.encode("utf-8", errors="surrogatepass"))

@@ -13,12 +13,13 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from statediff.model.trace import ActionClass
+from statediff.model.trace import ActionClass, Mark
 
 MAX_TEXT: Final = 256 * 1024
 """Characters that one text of a call may have."""
-MAX_RESULT_BYTES: Final = 64 * 1024
-"""Of a result as JSON; what would be more is cut by the tool, which says so, or refused."""
+MAX_RESULT_BYTES: Final = 60 * 1024
+"""Of a result as JSON, so that it is recorded whole; of what would be more the agent gets the
+beginning only, and is told so."""
 MAX_SECONDS: Final = 20.0
 """How long a system may take to answer one call."""
 
@@ -33,6 +34,17 @@ class ToolError(Exception):
     """The call did not do what it was asked to; the agent reads why and may try another."""
 
 
+@dataclass(frozen=True)
+class Done:
+    """What an act returns that knows more of what it did than its result."""
+
+    result: Any
+    marks: tuple[Mark, ...] | None = None
+    """All transactions that it made; None where that is not known."""
+    action_class: ActionClass | None = None
+    """None: what the tool says."""
+
+
 Taken = TypeVar("Taken", bound=Arguments)
 
 
@@ -44,8 +56,13 @@ class Tool(Generic[Taken]):
     description: str
     arguments: type[Taken]
     act: Callable[[Taken], Any]
-    """Does it, and returns what the agent is told, plain JSON. `ToolError` if it was not done."""
+    """Does it, and returns what the agent is told: plain JSON, or `Done`; `ToolError` if not done."""
     action_class: ActionClass | Callable[[Taken], ActionClass] = ActionClass.UNKNOWN
+
+    @property
+    def reads_only(self) -> bool:
+        """It makes no transaction."""
+        return self.action_class is ActionClass.READ
 
     def class_of(self, taken: Taken) -> ActionClass:
         """The class of one call."""
