@@ -11,7 +11,8 @@ import contextlib
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from statediff import __version__
+from statediff.agents.recorder import Recorder
 from statediff.agents.tools.table import ToolTable
 from statediff.errors import AdapterError
 
@@ -59,10 +61,7 @@ def mcp_server(name: str, table: ToolTable) -> Server[Any]:
 
     async def seen(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/call":
-            asked = ctx.params or {}
-            name, arguments = asked.get("name"), asked.get("arguments")
-            if not isinstance(name, str) or not isinstance(arguments, dict | None):
-                table.record_invalid(name, arguments, "a call names a tool, with an object")
+            record_malformed(table.recorder, ctx.params)
         return await call_next(ctx)
 
     server: Server[Any] = Server(
@@ -76,20 +75,37 @@ def mcp_server(name: str, table: ToolTable) -> Server[Any]:
     return server
 
 
-def serve_stdio(server: Server[Any]) -> None:
+def serve_stdio(
+    server: Server[Any],
+    around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+) -> None:
     """Returns when whoever speaks on standard input has gone."""
 
     async def serve() -> None:
-        async with stdio_server() as (read, write):
+        async with around(), stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
     anyio.run(serve)
 
 
+def record_malformed(recorder: Recorder, params: Any) -> None:
+    """A call that the protocol's own checks will refuse is in the log."""
+    asked = params or {}
+    name, arguments = asked.get("name"), asked.get("arguments")
+    if not isinstance(name, str) or not isinstance(arguments, dict | None):
+        call = recorder.begin(name if isinstance(name, str) else "(no name)", arguments)
+        recorder.end(call, error="a call names a tool, and its arguments are an object")
+
+
 @contextlib.contextmanager
-def serving_http(server: Server[Any], port: int = 0) -> Iterator[str]:
+def serving_http(
+    server: Server[Any],
+    port: int = 0,
+    around: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+) -> Iterator[str]:
     """The URL at which the server answers, on this machine only, until the end of the block.
 
+    `around` is entered in the event loop that serves, before it does.
     The path holds a secret, so that other users of the machine cannot call it.
     """
     path = f"/{secrets.token_urlsafe(16)}/mcp"
@@ -105,7 +121,12 @@ def serving_http(server: Server[Any], port: int = 0) -> Iterator[str]:
     running = uvicorn.Server(
         uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
     )
-    thread = threading.Thread(target=running.run, args=([listener],), daemon=True, name="mcp")
+
+    async def serve() -> None:
+        async with around():
+            await running.serve(sockets=[listener])
+
+    thread = threading.Thread(target=anyio.run, args=(serve,), daemon=True, name="mcp")
     thread.start()
     try:
         _await(running, thread)

@@ -66,11 +66,6 @@ class ToolTable:
                 self._running -= 1
                 self._idle.notify_all()
 
-    def record_invalid(self, name: Any, arguments: Any, problem: str) -> None:
-        """A call so malformed that it names no tool, or has no arguments, is in the log too."""
-        call = self.recorder.begin(name if isinstance(name, str) else "(no name)", arguments)
-        self._refused(call, problem)
-
     def close(self, wait_seconds: float = 25.0) -> None:
         """No call is made any more, and none is under way; else the log says which still were."""
         deadline = time.monotonic() + wait_seconds

@@ -56,7 +56,7 @@ class Tool(Generic[Taken]):
     description: str
     arguments: type[Taken]
     act: Callable[[Taken], Any]
-    """Does it, and returns what the agent is told: plain JSON, or `Done`; `ToolError` if not done."""
+    """Does it, and returns what the agent is told: plain JSON, or `Done`. Else `ToolError`."""
     action_class: ActionClass | Callable[[Taken], ActionClass] = ActionClass.UNKNOWN
 
     @property
