@@ -279,6 +279,7 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "error": run.error,
             "stdout": _output(run.stdout),
             "stderr": _output(run.stderr),
+            **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
 

@@ -9,6 +9,12 @@ TOOLS = [
     for name in ("add", "environment", "crash")
 ]
 
+
+def tell(**answer: object) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **answer}) + "\n")
+    sys.stdout.flush()
+
+
 for line in sys.stdin:
     asked = json.loads(line)
     if "id" not in asked:
@@ -30,6 +36,6 @@ for line in sys.stdin:
             answer = {"content": [{"type": "text", "text": said}]}
         case other:
             refusal = {"code": -32601, "message": f"no method {other}"}
-            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": refusal}), flush=True)
+            tell(id=asked["id"], error=refusal)
             continue
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+    tell(id=asked["id"], result=answer)
