@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from statediff.agents.plain import plain
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import ActionClass
-from statediff.model.values import Map, Value, printable
+from statediff.model.values import printable
 
 MAX_CONFIG_BYTES: Final = 256 * 1024
 MAX_SERVERS: Final = 50
@@ -61,7 +62,7 @@ def read_mcp_config(path: Path, environment: Mapping[str, str]) -> tuple[ServerE
         raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{what}: cannot be read: {error.strerror}") from error
-    document = _plain(read_json(raw, what, max_bytes=MAX_CONFIG_BYTES))
+    document = plain(read_json(raw, what, max_bytes=MAX_CONFIG_BYTES))
     listed = document.get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(listed, dict) or not listed:
         raise InputError(f'{what}: expected servers by name under "mcpServers"')
@@ -103,9 +104,3 @@ def _entry(what: str, name: str, raw: Any, environment: Mapping[str, str]) -> Se
         None if entry.url is None else filled(entry.url),
         classes,
     )
-
-
-def _plain(value: Value) -> Any:
-    if isinstance(value, Map):
-        return {name: _plain(each) for name, each in value.items}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value

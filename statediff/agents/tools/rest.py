@@ -8,10 +8,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
+from statediff.agents.plain import plain
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
-from statediff.model.values import Map, Value
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
@@ -53,14 +53,6 @@ class Rest:
         if not raw.strip():
             return {}
         try:
-            return _plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
+            return plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
         except InputError as error:
             raise ToolError(str(error)) from error
-
-
-def _plain(value: Value) -> Any:
-    if isinstance(value, Map):
-        return {name: _plain(each) for name, each in value.items}
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
