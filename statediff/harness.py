@@ -42,7 +42,7 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
-from statediff.evidence.traces import trace_document
+from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
@@ -264,9 +264,7 @@ def _not_proven(receipt: Receipt) -> str:
 
 
 def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    trace = trace_document(run.trace)
-    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
-    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _write(folder / "trace.jsonl", trace_lines(run.trace))
     _save(folder / "answer.json", documents.answer_document(run.answer))
     _save(
         folder / "agent.json",

@@ -57,6 +57,12 @@ class ServerEntry:
 
 def read_mcp_config(path: Path, environment: Mapping[str, str]) -> tuple[ServerEntry, ...]:
     """The servers that the file names, by name; `InputError` says what is wrong with it."""
+    what, listed = named_servers(path)
+    return tuple(_entry(what, name, listed[name], environment) for name in sorted(listed))
+
+
+def named_servers(path: Path) -> tuple[str, Mapping[str, Any]]:
+    """How the file is called in messages, and its servers as they stand there, by name."""
     what = printable(str(path))
     try:
         raw = path.read_bytes()
@@ -68,7 +74,7 @@ def read_mcp_config(path: Path, environment: Mapping[str, str]) -> tuple[ServerE
         raise InputError(f'{what}: expected servers by name under "mcpServers"')
     if len(listed) > MAX_SERVERS:
         raise InputError(f"{what}: {len(listed)} servers; at most {MAX_SERVERS} are taken")
-    return tuple(_entry(what, name, listed[name], environment) for name in sorted(listed))
+    return what, listed
 
 
 def _entry(what: str, name: str, raw: Any, environment: Mapping[str, str]) -> ServerEntry:

@@ -28,11 +28,13 @@ from statediff.cli import (
     linting,
     logs,
     mutating,
+    recording,
     reporting,
     running,
     sandboxes,
     schemas,
     sealing,
+    serving,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -87,6 +89,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("demo", demo.demo),
     ("init", drafting.init),
     ("run", running.run),
+    ("record", recording.record),
+    ("mcp", serving.mcp),
+    ("mcp-proxy", serving.mcp_proxy),
     ("judge", judging.judge),
     ("capture", comparing.capture),
     ("diff", comparing.diff),

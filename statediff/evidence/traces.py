@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from statediff.evidence.canonical import write
 from statediff.evidence.documents import answer_document, answer_from, instant_or_none
 from statediff.model.trace import Action, ActionClass, Excerpt, Mark, Trace, Turn
 from statediff.model.values import Map, Unobserved, decode, encode
@@ -47,6 +48,13 @@ def trace_document(trace: Trace) -> Json:
         "actions": [action_document(a) for a in trace.actions],
         "turns": None if trace.turns is None else [_turn_document(t) for t in trace.turns],
     }
+
+
+def trace_lines(trace: Trace) -> bytes:
+    """The trace as a trial keeps it: a line on the whole, then one a call."""
+    document = trace_document(trace)
+    head = {key: value for key, value in document.items() if key != "actions"}
+    return b"".join(write(line) + b"\n" for line in (head, *document["actions"]))
 
 
 def _turn_document(turn: Turn) -> Json:

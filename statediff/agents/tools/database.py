@@ -16,12 +16,19 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from statediff.agents.sql import classify
 from statediff.agents.tools.tool import MAX_TEXT, Arguments, Done, Tool, ToolError, tool_name
-from statediff.model.trace import ActionClass, Mark
+from statediff.model.trace import Mark
 
 MAX_ROWS: Final = 1000
 MAX_CELLS_BYTES: Final = 48 * 1024
 """Of the rows that one call brings back."""
+_DIALECTS: Final = {
+    "sqlite": ("SQLite", "sqlite"),
+    "postgresql": ("PostgreSQL", "postgres"),
+    "mysql": ("MariaDB", "mariadb"),
+}
+"""Scheme of an URL → what people call it, and what the classifier does."""
 Statement = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
@@ -84,15 +91,16 @@ def database_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
             session.commit()
         return Done({"committed": True, "results": results}, marks)
 
-    dialect = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mysql": "MariaDB"}
-    speaks = dialect[urlsplit(url).scheme]
+    scheme = urlsplit(url).scheme
+    speaks, dialect = _DIALECTS[scheme]
     return (
         Tool(
             tool_name(source, "query"),
             f"Reads from the {speaks} database {source} with one SQL statement.",
             Query,
             query,
-            ActionClass.READ,
+            lambda asked: classify(asked.sql, dialect).action_class,
+            is_harmless=True,
         ),
         Tool(
             tool_name(source, "execute"),
@@ -100,6 +108,7 @@ def database_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
             "holds whole or not at all. Statements that begin or end transactions are refused.",
             Execute,
             execute,
+            lambda asked: classify(";\n".join(asked.statements), dialect).action_class,
         ),
     )
 

@@ -84,10 +84,11 @@ def file_tools(
     return (
         Tool(
             tool_name(source, "list"), f"Names what is in {where}.", Listed, listed,
-            ActionClass.READ,
+            ActionClass.READ, is_harmless=True,
         ),
         Tool(
-            tool_name(source, "read"), f"Reads a file of {where}.", Named, read, ActionClass.READ
+            tool_name(source, "read"), f"Reads a file of {where}.", Named, read, ActionClass.READ,
+            is_harmless=True,
         ),
         Tool(
             tool_name(source, "write"),

@@ -120,7 +120,14 @@ def repository_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
         ("delete_tag", "Deletes a tag.", OldRef, repository.delete_tag, delete),
     )  # fmt: skip
     return tuple(
-        Tool(tool_name(source, verb), f"{text} Repository: {source}.", arguments, act, kind)
+        Tool(
+            tool_name(source, verb),
+            f"{text} Repository: {source}.",
+            arguments,
+            act,
+            kind,
+            is_harmless=kind is read,
+        )
         for verb, text, arguments, act, kind in listed
     )
 

@@ -87,8 +87,9 @@ class ToolTable:
             return self._refused(call, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
             return self._refused(call, f"{type(error).__name__}: {error}")
-        marks = () if done.marks is None and tool.reads_only else done.marks
-        self.recorder.end(call, result=told, class_=done.action_class, transactions=marks)
+        if tool.is_harmless:
+            done = Done(done.result, (), ActionClass.READ)
+        self.recorder.end(call, result=told, class_=done.action_class, transactions=done.marks)
         return Reply(text)
 
     def _refused(self, call: str, problem: str) -> Reply:

@@ -59,10 +59,8 @@ class Tool(Generic[Taken]):
     """Does it, and returns what the agent is told: plain JSON, or `Done`. Else `ToolError`."""
     action_class: ActionClass | Callable[[Taken], ActionClass] = ActionClass.UNKNOWN
 
-    @property
-    def reads_only(self) -> bool:
-        """It makes no transaction."""
-        return self.action_class is ActionClass.READ
+    is_harmless: bool = False
+    """The system itself lets it change nothing: a call that succeeded is a read."""
 
     def class_of(self, taken: Taken) -> ActionClass:
         """The class of one call."""

@@ -99,7 +99,8 @@ def tracker_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
         def marked(taken: Any) -> Any:
             return act(taken) if kind is ActionClass.READ else Done(act(taken), mark)
 
-        return Tool(tool_name(source, verb), text, arguments, marked, kind)
+        is_read = kind is ActionClass.READ
+        return Tool(tool_name(source, verb), text, arguments, marked, kind, is_harmless=is_read)
 
     return (
         tool("list_issues", "Names issues.", Search, tracker.search, ActionClass.READ),
