@@ -45,7 +45,7 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
-from statediff.evidence.traces import trace_document
+from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
@@ -299,9 +299,7 @@ def _not_proven(receipt: Receipt) -> str:
 
 
 def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    trace = trace_document(run.trace)
-    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
-    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _write(folder / "trace.jsonl", trace_lines(run.trace))
     _save(folder / "answer.json", documents.answer_document(run.answer))
     _save(
         folder / "agent.json",
@@ -314,6 +312,7 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "error": run.error,
             "stdout": _output(run.stdout),
             "stderr": _output(run.stderr),
+            **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
 

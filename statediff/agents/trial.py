@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from statediff.agents.spending import Usage
 from statediff.capture.source import Clock
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
@@ -59,6 +60,8 @@ class AgentRun:
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
     stdout: Output = NOTHING_PRINTED
     stderr: Output = NOTHING_PRINTED
+    usage: Usage | None = None
+    """What was asked of a model; None where nobody counted."""
 
 
 class Agent(Protocol):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statediff.cli import agentoptions
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
@@ -27,17 +28,18 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         list[str],
         typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
     ],
-    agent_cmd: Annotated[
-        str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            "--agent",
-            metavar="MODULE:FUNCTION",
-            help="The agent: a Python function, or the name of one in the contract's folder.",
-        ),
-    ] = None,
+    agent_cmd: agentoptions.AgentCmd = None,
+    agent: agentoptions.AgentName = None,
+    agent_mcp: agentoptions.AgentMcp = None,
+    mcp_config: agentoptions.McpConfig = None,
+    base_url: agentoptions.BaseUrl = None,
+    model: agentoptions.Model = None,
+    key_env: agentoptions.KeyEnv = None,
+    price_in: agentoptions.PriceIn = None,
+    price_out: agentoptions.PriceOut = None,
+    max_cost: agentoptions.MaxCost = None,
+    max_turns: agentoptions.MaxTurns = None,
+    stream: agentoptions.Stream = False,
     trials: Annotated[
         int, typer.Option("-k", "--trials", min=1, max=10_000, help="Trials of each contract.")
     ] = 1,
@@ -51,10 +53,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
             help="Trials at once, each in a sandbox of its own; results are told in order.",
         ),
     ] = 1,
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
-    ] = None,
+    timeout: agentoptions.Timeout = None,
     sandbox: Annotated[
         str,
         typer.Option(
@@ -88,14 +87,17 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     from statediff.cli import folders
     from statediff.cli.contracts import contract_paths
     from statediff.cli.releases import unchanged
-    from statediff.cli.trials import agent_of
     from statediff.evaluate import load_contract
     from statediff.harness import write_run
 
     paths = contract_paths(contracts)
+    agents = agentoptions.AgentOptions(
+        agent_cmd, agent, agent_mcp, mcp_config, base_url, model, key_env, price_in, price_out,
+        max_cost, max_turns, stream, timeout,
+    ).agents(list(paths))  # fmt: skip
     scheduled = [
-        Scheduled(load_contract(path), agent_of(path, agent_cmd, agent, timeout), trials)
-        for path in paths
+        Scheduled(load_contract(path), made, trials)
+        for path, made in zip(paths, agents, strict=True)
     ]
     if not allow_unreviewed:
         _require_reviewed(scheduled)

@@ -54,6 +54,12 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
     causes = {run.gap} if run.gap is not None else set()
     if retried is not None:
         causes.add("attribution: no history says which call left which effect")
+    elif len(calls) > 1:
+        causes |= {
+            f"in {tries[0].id}, the log does not say its arguments: it may repeat another call"
+            for tries in calls.values()
+            if isinstance(tries[0].arguments, Unobserved)
+        }
     some = bool(vague) and (number > 1 or bool(doubts))
     if causes and (len(alike) > 1 or some):
         return unknown(rule.retry_id, _STAGE, causes | vague)
@@ -81,7 +87,9 @@ def _tried(actions: Iterable[Action], tool: str | None) -> dict[str, list[Action
     calls: dict[str, list[Action]] = {}
     for action in actions:
         if action.action_class is not ActionClass.READ and tool in (None, action.tool):
-            calls.setdefault(repr((action.tool, encode(action.arguments))), []).append(action)
+            is_known = not isinstance(action.arguments, Unobserved)
+            likeness = encode(action.arguments) if is_known else action.id
+            calls.setdefault(repr((action.tool, likeness)), []).append(action)
     return calls
 
 

@@ -165,7 +165,7 @@ class PostgresSystem:
     def feeds(self) -> tuple[Feed, ...]:
         """The server's log tells every commit."""
         server = self._running()
-        source = PostgresSource(self.source, server.reader_url, self._refined, server.own)
+        source = PostgresSource(self.source, server.reader_url, self._refined, server.spares.own)
         return (PostgresFeed(source, lambda seconds: server.apart(seconds=seconds)),)
 
     def unsettled(self, deadline: float) -> str | None:

@@ -156,10 +156,3 @@ def test_every_moment_that_is_told_is_what_a_scan_showed_then(system, seed):
             # Between two transactions a sequence may move; a new type may be one that is not yet.
             different -= {"db.sequence"}
         assert not different, (at, sorted(different), done[: at + 1])
-    unknown = [
-        name
-        for _, state in moments
-        for name, table in state.tables.items()
-        if not table.enumeration.is_complete
-    ]
-    print(f"seed {seed}: {len(moments)} transactions, unobserved {len(unknown)}")
