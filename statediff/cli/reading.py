@@ -175,10 +175,9 @@ def judge(
         name = card.question.asked.id
         invalid = "  state-invalid-correct" if card.is_state_invalid_correct else ""
         console.print(Text(f"{card.verdict.value:13} {name}{invalid}"), soft_wrap=True)
-        for ruling in card.rulings:
-            if ruling.code:
-                text = f"    {ruling.truth.value} {ruling.code}: {said(ruling.because, 500)}"
-                console.print(Text(text), soft_wrap=True)
+        told = dict.fromkeys((r.truth.value, r.code, r.because) for r in card.rulings if r.code)
+        for truth, code, because in told:
+            console.print(Text(f"    {truth} {code}: {said(because, 500)}"), soft_wrap=True)
     verdicts = Counter(card.verdict for card in cards)
     tracks = [
         {"track": s.track.value, "runs": s.runs, "answer": s.answer, "trajectory": s.trajectory,

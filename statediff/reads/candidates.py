@@ -70,13 +70,13 @@ def perspectives(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate
             as_of = end_of_day(first - chosen(ASKED_EARLIER, seed, "when", event.id) * DAY)
         else:
             as_of = end_of_day(first + chosen(ASKED_LATER, seed, "when", event.id) * DAY)
-        candidate = _perspective(policy, event, told, actor, as_of)
+        candidate = _perspective(corpus, policy, event, told, actor, as_of)
         if candidate is not None:
             yield candidate
 
 
 def _perspective(
-    policy: Policy, event: Event, told: Sequence[Artifact], actor: str, as_of: int
+    corpus: Corpus, policy: Policy, event: Event, told: Sequence[Artifact], actor: str, as_of: int
 ) -> Candidate | None:
     cone = Cone(policy, actor, as_of)
     evidence = frozenset(a.id for a in told if cone.holds(a))
@@ -91,10 +91,8 @@ def _perspective(
     else:
         return None
     truth = PerspectiveTruth(bool(evidence), evidence, denied)
-    who = ", ".join(event.actors) or "somebody"
-    scaffold = Scaffold(
-        Track.PERSPECTIVE, actor, shown(as_of)[:10], f"{_words(event.type)} involving {who}"
-    )
+    # Without its date, which beside the date that is asked for would give the answer away.
+    scaffold = Scaffold(Track.PERSPECTIVE, actor, shown(as_of)[:10], _matter(corpus, event))
     return Candidate(
         Track.PERSPECTIVE, bucket, f"perspective/{event.id}/{actor}", actor, as_of, truth,
         _difficulty(len(told) + len({a.subsystem for a in told}), (2, 4)), "perspective",
@@ -179,14 +177,18 @@ def _difficulty(measure: int, limits: tuple[int, int]) -> str:
 
 
 def _event(corpus: Corpus, event: Event) -> str:
+    return f"{_matter(corpus, event)} on {shown(event.at)[:10]}"
+
+
+def _matter(corpus: Corpus, event: Event) -> str:
     """The event in words; a fact that is an artifact's id would give the evidence away."""
     facts = ", ".join(
         f"{name} {value}"
         for name, value in sorted(event.facts.items())
         if str(value) not in corpus.artifacts
     )
-    told = "; ".join(filter(None, (facts, ", ".join(event.actors))))
-    return f"{_words(event.type)} of {shown(event.at)[:10]}" + (f" ({told})" if told else "")
+    who = " and ".join(event.actors) or "somebody"
+    return f"{_words(event.type)} by {who}" + (f" ({facts})" if facts else "")
 
 
 def _words(name: str) -> str:

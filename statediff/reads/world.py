@@ -112,7 +112,7 @@ class _Maker:
             gap = duration(spec.max_gap)
             for number in range(self._world.per_spec):
                 name = f"{spec.id}-{number}"
-                facts = {fact: self._opaque(fact, name) for fact in spec.join}
+                facts = {fact: self._named(fact, name) for fact in spec.join}
                 at = self._start + below(max(1, self._span - gap), self._seed, "at", name)
                 cause = self._made(f"{name}-cause", spec.cause, at, facts)
                 yield cause
@@ -120,7 +120,7 @@ class _Maker:
                 effect = self._made(f"{name}-effect", spec.effect, later, facts)
                 if below(PERCENT, self._seed, "decoy", name) * DECOY_EVERY < PERCENT:
                     # As near in time, and of another matter: adjacency is no cause.
-                    other = {fact: self._opaque(fact, name, "other") for fact in spec.join}
+                    other = {fact: self._named(fact, name, "other") for fact in spec.join}
                     effect = self._made(f"{name}-decoy", spec.effect, later, other)
                 yield effect
 
@@ -129,7 +129,7 @@ class _Maker:
             gap = duration(spec.max_gap)
             for number in range(self._world.per_spec):
                 name = f"{spec.id}-{number}"
-                facts = {fact: self._opaque(fact, name) for fact in spec.join}
+                facts = {fact: self._named(fact, name) for fact in spec.join}
                 at = self._start + below(max(1, self._span - gap), self._seed, "at", name)
                 yield self._made(f"{name}-trigger", spec.trigger, at, facts)
                 if below(PERCENT, self._seed, "answered", name) < self._world.answered:
@@ -161,6 +161,9 @@ class _Maker:
 
     def _topic(self, *names: str | int) -> str:
         return chosen(self._world.topics, self._seed, "topic", *names)
+
+    def _named(self, fact: str, *names: str | int) -> str:
+        return f"{lot(self._seed, fact, *names) % 10**9:09d}"
 
     def _opaque(self, prefix: str, *names: str | int) -> str:
         return f"{prefix}-{lot(self._seed, prefix, *names):016x}"
