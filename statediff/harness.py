@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff import __version__
-from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.capture.history import Watch
 from statediff.capture.source import Clock
 from statediff.capture.take import take
@@ -190,6 +190,8 @@ def observe_trial(
     _make(folder)
     sandbox.reset()
     receipt = sandbox.verify(clock)
+    if isinstance(agent, Isolated):
+        receipt = replace(receipt, isolation=agent.isolation)
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))

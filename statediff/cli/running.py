@@ -29,6 +29,14 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     agent_cmd: Annotated[
         str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
     ] = None,
+    agent_image: Annotated[
+        str | None,
+        typer.Option(
+            "--agent-image",
+            metavar="IMAGE",
+            help="The agent runs in a container of this image, and reaches the systems only.",
+        ),
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
@@ -78,7 +86,9 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
 
     paths = contract_paths(contracts)
     scheduled = [
-        Scheduled(load_contract(path), agent_of(path, agent_cmd, agent, timeout), trials)
+        Scheduled(
+            load_contract(path), agent_of(path, agent_cmd, agent, timeout, agent_image), trials
+        )
         for path in paths
     ]
     if not allow_unreviewed:
@@ -161,7 +171,7 @@ def _finished(
     folder: Path,
 ) -> Iterator[Finished]:
     """Every trial, in the order of the schedule."""
-    from statediff.agents.command import CommandAgent
+    from statediff.agents.trial import Haltable
     from statediff.suite.workers import Job, in_order
 
     jobs = [
@@ -172,7 +182,7 @@ def _finished(
 
     def halt() -> None:
         for entry in scheduled:
-            if isinstance(entry.agent, CommandAgent):
+            if isinstance(entry.agent, Haltable):
                 entry.agent.halted.set()
 
     yield from in_order(jobs, pools, workers, halt)
