@@ -105,7 +105,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
              for s in scheduled},
             {"trials": trials, "sandbox": sandbox,
              "agents": sorted({s.agent.name for s in scheduled}),
-             "timeout_seconds": None if timeout is None else str(timeout)},
+             "timeout_seconds": None if timeout is None else str(timeout),
+             "images": _images(sandbox, agent_image)},
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
         try:
@@ -162,6 +163,22 @@ def _pools(
             if entry.file.content.sandbox == name:
                 require_sound(entry.file, base)
     return pools
+
+
+def _images(variant: str, agent_image: str | None) -> dict[str, str]:
+    """The exact images that the run's servers, and its agent, are in."""
+    from statediff.packs import EMBEDDED
+
+    if variant == EMBEDDED and agent_image is None:
+        return {}
+    from statediff.cli.sandboxes import docker_parts
+
+    containers, images = docker_parts()
+    engine = containers.connect()
+    found: dict[str, str] = images.in_use(engine)
+    if agent_image is not None:
+        found[agent_image] = str(engine.client.images.get(agent_image).id)
+    return found
 
 
 def _finished(
