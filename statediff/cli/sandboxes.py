@@ -74,7 +74,7 @@ def build(
                 highlight=False, soft_wrap=True,
             )  # fmt: skip
             for tag in removed:
-                results().print(f"{image.name:<10} {tag}  removed", highlight=False, soft_wrap=True)
+                progress().print(f"{tag}: removed, an older one", highlight=False, soft_wrap=True)
     return 0
 
 
