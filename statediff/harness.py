@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff import __version__
-from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
 from statediff.capture.history import Watch
 from statediff.capture.source import Clock
@@ -196,6 +196,8 @@ def observe_trial(
     _make(folder)
     sandbox.reset()
     receipt = sandbox.verify(clock)
+    if isinstance(agent, Isolated):
+        receipt = replace(receipt, isolation=agent.isolation)
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))

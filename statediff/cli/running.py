@@ -29,6 +29,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
     ],
     agent_cmd: agentoptions.AgentCmd = None,
+    agent_image: agentoptions.AgentImage = None,
     agent: agentoptions.AgentName = None,
     agent_mcp: agentoptions.AgentMcp = None,
     mcp_config: agentoptions.McpConfig = None,
@@ -93,7 +94,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     paths = contract_paths(contracts)
     agents = agentoptions.AgentOptions(
         agent_cmd, agent, agent_mcp, mcp_config, base_url, model, key_env, price_in, price_out,
-        max_cost, max_turns, stream, timeout,
+        max_cost, max_turns, stream, timeout, agent_image,
     ).agents(list(paths))  # fmt: skip
     scheduled = [
         Scheduled(load_contract(path), made, trials)
@@ -114,7 +115,9 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
             {"trials": trials, "sandbox": sandbox,
              "agents": sorted({s.agent.name for s in scheduled}),
              "timeout_seconds": None if timeout is None else str(timeout),
-             "scans": "always" if authoritative else str(sample_scans)},
+             "scans": "always" if authoritative else str(sample_scans),
+             "images": _images(sandbox, agent_image)},
+
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
         try:
@@ -174,6 +177,22 @@ def _pools(
     return pools
 
 
+def _images(variant: str, agent_image: str | None) -> dict[str, str]:
+    """The exact images that the run's servers, and its agent, are in."""
+    from statediff.packs import EMBEDDED
+
+    if variant == EMBEDDED and agent_image is None:
+        return {}
+    from statediff.cli.sandboxes import docker_parts
+
+    containers, images = docker_parts()
+    engine = containers.connect()
+    found: dict[str, str] = images.in_use(engine)
+    if agent_image is not None:
+        found[agent_image] = str(engine.client.images.get(agent_image).id)
+    return found
+
+
 def _finished(
     scheduled: Sequence[Scheduled],
     pools: Mapping[str, SandboxPool[EmbeddedSandbox]],
@@ -182,7 +201,7 @@ def _finished(
     scans: Scans,
 ) -> Iterator[Finished]:
     """Every trial, in the order of the schedule."""
-    from statediff.agents.command import CommandAgent
+    from statediff.agents.trial import Haltable
     from statediff.suite.workers import Job, in_order
 
     jobs = [
@@ -193,7 +212,7 @@ def _finished(
 
     def halt() -> None:
         for entry in scheduled:
-            if isinstance(entry.agent, CommandAgent):
+            if isinstance(entry.agent, Haltable):
                 entry.agent.halted.set()
 
     yield from in_order(jobs, pools, workers, halt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -110,13 +111,20 @@ def require_sound(file: ContractFile, base: Capture) -> None:
 
 
 def agent_of(
-    contract: Path, command: str | None, named: str | None, timeout_seconds: float | None
+    contract: Path,
+    command: str | None,
+    named: str | None,
+    timeout_seconds: float | None,
+    image: str | None = None,
 ) -> Agent:
     """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
 
-    `named` is `module:function`, or the name of a program in the contract's `agents` folder.
+    `named` is `module:function`, or the name of a program in the contract's `agents` folder;
+    `image` holds the program that `command`, or the image itself, names.
     """
     limit = 600.0 if timeout_seconds is None else timeout_seconds
+    if image is not None:
+        return _in_image(image, command, named, limit)
     if command is not None and named is None:
         return CommandAgent.parse(command, limit)
     if named is None or command is not None:
@@ -128,6 +136,21 @@ def agent_of(
             sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
         return FunctionAgent.load(named)
     return packed_agent(contract.parent, named, limit)
+
+
+def _in_image(image: str, command: str | None, named: str | None, limit: float) -> Agent:
+    if named is not None:
+        raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
+    try:
+        from statediff.agents.image import ImageAgent
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
+        ) from error
+    try:
+        return ImageAgent(image, tuple(shlex.split(command or "")), limit)
+    except ValueError as error:
+        raise UsageError(f"the agent command {command!r} cannot be split: {error}") from error
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = 600.0) -> CommandAgent:

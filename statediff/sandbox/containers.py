@@ -80,6 +80,10 @@ class Spec:
     memory_bytes: int = 512 * MEBIBYTE
     processes: int = 256
     shared_memory_bytes: int = 64 * MEBIBYTE
+    loopback_of: str = ""
+    """The id of a container whose loopback it shares, and no other network either."""
+    folder: str = ""
+    """Where its program starts, in place of the image's own choice."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,8 @@ class Container:
             self._volumes.append(api.create_volume(labels=labels)["Name"])
             mounts.append(Mount(place, self._volumes[-1], "volume"))
         limits = api.create_host_config(
-            network_mode="none", read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
+            network_mode=f"container:{spec.loopback_of}" if spec.loopback_of else "none",
+            read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
             cap_drop=["ALL"], cap_add=list(spec.capabilities),
             security_opt=["no-new-privileges"], pids_limit=spec.processes,
             mem_limit=spec.memory_bytes, memswap_limit=spec.memory_bytes,
@@ -232,6 +237,7 @@ class Container:
         self.id = api.create_container(
             spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
             environment=dict(spec.environment), host_config=limits,
+            working_dir=spec.folder or None,
         )["Id"]  # fmt: skip
         api.start(self.id)
 

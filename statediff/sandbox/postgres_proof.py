@@ -16,7 +16,7 @@ tablespaces, configuration files) is listed by `cluster`, one label a thing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -183,7 +183,7 @@ def count_rows(admin: Connection) -> int:
     return total
 
 
-def cluster(connection: Connection, own: frozenset[str]) -> dict[str, str]:
+def cluster(connection: Connection, own: Container[str]) -> dict[str, str]:
     """All of the server that outlives a database; `own` databases are the sandbox's spares."""
     connection.execute("SET search_path = pg_catalog")
     found = {label: "" if value is None else value for label, value in connection.execute(_CLUSTER)}

@@ -11,7 +11,8 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.sandbox.postgres import AGENT_CONNECTIONS, PostgresSystem  # noqa: E402
+from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.sandbox.postgres_server import AGENT_CONNECTIONS  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -125,7 +126,7 @@ def test_the_owners_connection_is_opened_anew_where_the_server_ended_it(fresh):
     server = fresh._running()
     with server.admin() as admin:
         pid = admin.info.backend_pid
-    with server._apart() as other:
+    with server.apart() as other:
         other.execute("SELECT pg_terminate_backend(%s, 2000)", [pid])
     assert fresh.unsettled(time.monotonic() + 5) is None
     assert drifted(fresh) == set()
