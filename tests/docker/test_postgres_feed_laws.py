@@ -6,6 +6,7 @@ by type, wherever it claims to know. `HYPOTHESIS_PROFILE=fuzz` tries thousands o
 
 import os
 import random
+import sys
 
 import pytest
 
@@ -162,4 +163,4 @@ def test_every_moment_that_is_told_is_what_a_scan_showed_then(system, seed):
         for name, table in state.tables.items()
         if not table.enumeration.is_complete
     ]
-    print(f"seed {seed}: {len(moments)} transactions, unobserved {len(unknown)}")
+    sys.stderr.write(f"seed {seed}: {len(moments)} transactions, {len(unknown)} unobserved\n")
