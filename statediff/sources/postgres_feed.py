@@ -57,12 +57,14 @@ _RELEASE: Final = range(150_000, 160_000)
 _SLOT: Final = """
 SELECT pg_create_physical_replication_slot('statediff_' || pg_backend_pid(), true, true)
 """
+_UNSLOT: Final = "SELECT pg_drop_replication_slot('statediff_' || pg_backend_pid())"
 _WAITING: Final = """
 SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND virtualxid = %s AND NOT granted
 """
 _TRANSACTION: Final = """
 SELECT virtualtransaction FROM pg_locks WHERE pid = %s AND locktype = 'virtualxid'
 """
+_DATABASE: Final = "SELECT oid::text FROM pg_database WHERE datname = current_database()"
 _CATALOGUES: Final = """
 SELECT relisshared, pg_relation_filenode(oid)::int8, relname::text FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'pg_catalog'::regnamespace
@@ -100,7 +102,7 @@ class PostgresFeed:
     def establish(self, store: ChunkStore, clock: Clock, before: State) -> Established:
         if self._hold is None:
             raise SourceUnavailable(f"no feed of {self.source} is attached")
-        with self._hold.in_use() as hold, self._source.session() as now:
+        with self._hold.in_use() as hold, hold.looking() as now:
             as_of = clock()  # before the snapshot is taken
             held, catalogue = self._source.snapshot(now)
             end = Snapshot.parse(_text(now, "SELECT pg_current_snapshot()::text"))
@@ -157,15 +159,16 @@ class _Hold:
                 raise SourceUnavailable(f"its log can be read of PostgreSQL 15, not of {release}")
             self.admin.execute("SET search_path = public, pg_catalog")
             self.admin.execute(_SLOT)
+            self._stack.callback(self.admin.execute, _UNSLOT)  # before its connection is closed
             self.since = _text(self.admin, "SELECT pg_current_wal_insert_lsn()::text")
-            with source.session() as now:
-                self.catalogues: dict[File, str] = {
-                    (is_shared, file): name
-                    for is_shared, file, name in now.execute(_CATALOGUES).fetchall()
-                }
-                database = int(_text(
-                    now, "SELECT oid::text FROM pg_database WHERE datname = current_database()"
-                ))  # fmt: skip
+            self._now = self._stack.enter_context(source.session(HOLD_SECONDS))
+            self.catalogues: dict[File, str] = {
+                (is_shared, file): name
+                for is_shared, file, name in self._now.execute(_CATALOGUES).fetchall()
+            }
+            database = int(_text(self._now, _DATABASE))
+            with self.looking():  # the server knows its catalogue by heart when it is asked again
+                source.snapshot(self._now)
             self.past = self._stack.enter_context(source.session(HOLD_SECONDS))
             self.past.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.start = Snapshot.parse(_text(self.past, "SELECT pg_current_snapshot()::text"))
@@ -195,13 +198,23 @@ class _Hold:
             except psycopg.Error as error:
                 raise SourceUnavailable(cause_of(error)) from error
 
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[Connection]:
+        """A connection at the present; the transaction that is begun on it ends with this."""
+        try:
+            yield self._now
+        finally:
+            if not self._now.closed:
+                self._now.execute("ROLLBACK")
+
     def commits(self, end: Snapshot) -> tuple[str, tuple[Commit, ...]]:
         """Where the log is now, and all that committed since `attach` and before `end`."""
         position = flushed(self.admin)
         found = commits_between(self.admin, self.since, position, self.held.database)
         if any(c.xid in self.start.pending and _is_local(c) for c in found):
             raise SourceUnavailable("a transaction was under way when the feed was attached")
-        return position, tuple(c for c in found if c.touched and end.sees(c.xid))
+        # One that touched nothing, as far as the log says, may have written unlogged tables.
+        return position, tuple(c for c in found if end.sees(c.xid))
 
     def close(self) -> None:
         """Nothing is kept any more."""

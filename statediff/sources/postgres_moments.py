@@ -27,7 +27,7 @@ from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.sources.postgres import Scan
 from statediff.sources.postgres_catalogue import OBJECT_NAMES
-from statediff.sources.postgres_delta import VALUES_CHANGED, Delta
+from statediff.sources.postgres_delta import SILENT, VALUES_CHANGED, Delta
 from statediff.sources.postgres_objects import LISTINGS
 from statediff.sources.postgres_past import Definition, Held, Look
 from statediff.sources.postgres_session import Connection, cause_of
@@ -142,6 +142,8 @@ class _Run:
         self._tables = dict(before.tables)
         self._bytes_left = MAX_READ_BYTES
         self._touched = [delta.touched(commit) for commit in delta.commits]
+        self._writing = self._all_touched(0, None) - SILENT
+        self._passing_now: dict[str, Table] = {}
         self._has_moved = self._sequences_moved()
 
     def state(self, number: int, earlier: Look, look: Look) -> State:
@@ -164,16 +166,33 @@ class _Run:
                     told = self._unknown(each, told)
                 tables[each.name] = told
         self._tables = tables
+        passing = self._passing(look) if self._touched[number - 1] else self._passing_now
+        self._passing_now = passing
+        shown = {**tables, **passing}
         schema = self._after.schema
-        types = tuple(tables[name].type for name in sorted(tables))
-        delivered = tuple(
-            (source, tuple(n for n in names if n in tables)) for source, names in schema.sources
-        )
-        return State(replace(schema, types=types, sources=delivered), tables)
+        types = tuple(shown[name].type for name in sorted(shown))
+        ((source, _),) = schema.sources
+        delivered = ((source, tuple(sorted(shown))),)
+        return State(replace(schema, types=types, sources=delivered), shown)
+
+    def _passing(self, look: Look) -> dict[str, Table]:
+        """The tables that are at neither end: there were some, and nothing else is known."""
+        known = {t.source_table for t in self._after.schema.types}
+        taken = self._after.schema.by_name
+        found = {}
+        for name in look.definitions.keys() - known:
+            own = f"public.{name}" if name in taken else name
+            empty = Shelf(self._store).empty(EntityType(own, (), (), name), None)
+            found[own] = empty.unobserved("the table was made and dropped in the run")
+        return found
 
     def _unknown(self, each: EntityType, cause: str) -> Table:
         shelf = Shelf(self._store)
         return shelf.empty(each, self._before.tables.get(each.name)).unobserved(cause)
+
+    def _all_touched(self, first: int, end: int | None) -> frozenset[str]:
+        """The tables of the catalogue that some of the commits wrote."""
+        return frozenset().union(*self._touched[first:end])
 
     # Tables of which no delta tells
 
@@ -191,11 +210,12 @@ class _Run:
             return self._unknown(each, cause)
         if earlier is not None and now == first and self._is_as_before(now, cause, number):
             return earlier
-        if now != last or cause == VALUES_CHANGED or name not in self._delta.catalogue.tables:
+        if now != last or name not in self._delta.catalogue.tables:
             return self._unknown(each, cause)
-        (size,) = look.connection.execute(_SIZE, ([oid for oid, _ in now.files],)).fetchone() or (
-            0,
-        )
+        if cause == VALUES_CHANGED and not self._same(look, self._delta.last, self._writing):
+            return self._unknown(each, cause)
+        files = [oid for oid, _ in now.files]
+        (size,) = look.connection.execute(_SIZE, (files,)).fetchone() or (0,)
         self._bytes_left -= size
         if self._bytes_left < 0:
             return self._unknown(each, f"{cause}, and too large to be read at each moment")
@@ -204,7 +224,7 @@ class _Run:
 
     def _is_as_before(self, now: Definition, cause: str, number: int) -> bool:
         """Whether nothing that decides its rows was touched yet."""
-        is_written_so = cause != VALUES_CHANGED or not any(self._touched[:number])
+        is_written_so = cause != VALUES_CHANGED or not self._all_touched(0, number) - SILENT
         return is_written_so and not self._delta.pages(now, self._delta.commits[:number])
 
     # Schema objects, roles, grants, settings
@@ -216,21 +236,24 @@ class _Run:
         is_asked = name in _BY_ROLES or name == "db.grant"
         if name == "db.grant":
             looks_up = _GRANT_NAMES
-        done = frozenset().union(*self._touched[:number])
-        to_come = frozenset().union(*self._touched[number:])
+        done, to_come = self._all_touched(0, number), self._all_touched(number, None)
         if is_asked:
             done, to_come = done & rests_on, to_come & rests_on
         else:
-            done, to_come = done - _OF_NO_LISTING, to_come - _OF_NO_LISTING
+            apart = _OF_NO_LISTING - ({"pg_depend"} if name == SEQUENCES else set())  # its owner
+            done, to_come = done - apart, to_come - apart
         if name == SEQUENCES and self._has_moved:
             return self._unknown(each, "a sequence moves without regard to transactions")
         if earlier is not None and not done:
             return earlier
-        if not to_come or self._same(look, self._delta.last, to_come):
+        if not to_come:
             return later
-        if earlier is not None and self._same(look, self._delta.first, done):
-            return earlier
-        if not is_asked or not self._same(look, self._delta.last, to_come & looks_up):
+        if not is_asked:
+            if self._same(look, self._delta.last, to_come):
+                return later
+            if earlier is not None and self._same(look, self._delta.first, done):
+                return earlier
+        if not is_asked or not self._same(look, self._delta.last, to_come & looks_up, names=True):
             return self._unknown(each, "the server describes such objects only as they are now")
         names = [f.name for f in each.fields]
         query = _QUERIES[name].encode()
@@ -241,8 +264,13 @@ class _Run:
             rows = [row for row in rows if row["name"] not in self._own]
         return Shelf(self._store).distinct(each, rows, earlier)
 
-    def _same(self, one: Look, other: Look, catalogues: frozenset[str]) -> bool:
-        return all(one.fingerprint(c) == other.fingerprint(c) for c in sorted(catalogues))
+    def _same(
+        self, one: Look, other: Look, catalogues: frozenset[str], *, names: bool = False
+    ) -> bool:
+        return all(
+            one.fingerprint(c, names_only=names) == other.fingerprint(c, names_only=names)
+            for c in sorted(catalogues)
+        )
 
     def _sequences_moved(self) -> bool:
         earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))

@@ -6,6 +6,7 @@ by type, wherever it claims to know. `HYPOTHESIS_PROFILE=fuzz` tries thousands o
 
 import os
 import random
+import sys
 
 import pytest
 
@@ -156,3 +157,10 @@ def test_every_moment_that_is_told_is_what_a_scan_showed_then(system, seed):
             # Between two transactions a sequence may move; a new type may be one that is not yet.
             different -= {"db.sequence"}
         assert not different, (at, sorted(different), done[: at + 1])
+    unknown = [
+        name
+        for _, state in moments
+        for name, table in state.tables.items()
+        if not table.enumeration.is_complete
+    ]
+    sys.stderr.write(f"seed {seed}: {len(moments)} transactions, {len(unknown)} unobserved\n")
