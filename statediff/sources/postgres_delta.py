@@ -1,4 +1,4 @@
-"""The state of a PostgreSQL database at one moment, told from another moment's and the pages between.
+"""A PostgreSQL database at one moment, told from another moment and the pages touched between.
 
 For each table the rows that lie on touched pages are read at both moments; what is on one side only
 is its delta. That holds while the table is in the same files and has the same columns, and while
@@ -24,8 +24,10 @@ from statediff.sources.postgres_wal import Commit, File
 NAMED_OIDS: Final = frozenset({24, 1033, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096})
 """Types whose values are written with names of the catalogue, e.g. `regclass` and `aclitem`."""
 VALUES_CHANGED: Final = "the catalogue by which its values are written was changed"
-_SILENT: Final = frozenset({"pg_statistic", "pg_statistic_ext_data", "pg_largeobject",
-                            "pg_largeobject_metadata", "pg_database"})  # fmt: skip
+SILENT: Final = frozenset({
+    "pg_statistic", "pg_statistic_ext_data", "pg_largeobject", "pg_largeobject_metadata",
+    "pg_database", "pg_depend", "pg_shdepend", "pg_description", "pg_init_privs",
+})  # fmt: skip
 """Tables of the catalogue by which no value of a row is written."""
 
 
@@ -80,7 +82,7 @@ class Delta:
             return "it was rewritten, truncated or cut into other partitions"
         if now != then or like.type.fields != entity_type.fields:
             return "its columns or its key are others now"
-        changed = frozenset().union(*map(self.touched, self.commits)) - _SILENT
+        changed = frozenset().union(*map(self.touched, self.commits)) - SILENT
         types = self.query(entity_type).types
         if changed and any(t.is_own or t.oid in NAMED_OIDS for t in types):
             return VALUES_CHANGED

@@ -4,11 +4,11 @@
    there on. Nothing is made or set in the database that is watched: no publication, no trigger.
 2. `establish` puts a barrier into the log and reads from it which transactions committed, in their
    order, and which pages each of them touched (`postgres_wal`).
-3. What lies on these pages is read before and after, in SQL, by the code that scans (`postgres_past`,
-   `postgres_delta`): rows without a key, values kept outside their row and columns that are computed
-   need no care of their own. Schema objects, roles, grants, settings, sequences and large objects are
-   always read whole, in the same snapshot; a table that was made anew, rewritten or truncated, or is
-   unlogged, is scanned: that is the guard.
+3. What lies on these pages is read before and after, in SQL, by the code that scans
+   (`postgres_past`, `postgres_delta`): rows without a key, values kept outside their row and
+   computed columns need no care of their own. Schema objects, roles, grants, settings, sequences
+   and large objects are always read whole, in the same snapshot; a table that was made anew,
+   rewritten or truncated, or is unlogged, is scanned: that is the guard.
 4. Between the ends, each transaction's state is told in the same way (`postgres_moments`).
 
 What it cannot see: rolled-back work; states of unlogged tables, of sequences and of what was
@@ -50,16 +50,21 @@ from statediff.sources.postgres_wal import (
 from statediff.sources.relational import Shelf, with_types
 
 Admin = Callable[[float], AbstractContextManager[Connection]]
-"""Opens a connection of the server's owner, in a database of the evaluator's, for so many seconds."""
+"""Opens a connection of the server's owner, in the evaluator's database, for so many seconds."""
 HOLD_SECONDS: Final = 86_400.0
 _WATCH_SECONDS: Final = 0.1
 _RELEASE: Final = range(150_000, 160_000)
 _SLOT: Final = """
 SELECT pg_create_physical_replication_slot('statediff_' || pg_backend_pid(), true, true)
 """
+_UNSLOT: Final = "SELECT pg_drop_replication_slot('statediff_' || pg_backend_pid())"
 _WAITING: Final = """
 SELECT count(*) FROM pg_locks WHERE locktype = 'virtualxid' AND virtualxid = %s AND NOT granted
 """
+_TRANSACTION: Final = """
+SELECT virtualtransaction FROM pg_locks WHERE pid = %s AND locktype = 'virtualxid'
+"""
+_DATABASE: Final = "SELECT oid::text FROM pg_database WHERE datname = current_database()"
 _CATALOGUES: Final = """
 SELECT relisshared, pg_relation_filenode(oid)::int8, relname::text FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'pg_catalog'::regnamespace
@@ -97,7 +102,7 @@ class PostgresFeed:
     def establish(self, store: ChunkStore, clock: Clock, before: State) -> Established:
         if self._hold is None:
             raise SourceUnavailable(f"no feed of {self.source} is attached")
-        with self._hold.in_use() as hold, self._source.session() as now:
+        with self._hold.in_use() as hold, hold.looking() as now:
             as_of = clock()  # before the snapshot is taken
             held, catalogue = self._source.snapshot(now)
             end = Snapshot.parse(_text(now, "SELECT pg_current_snapshot()::text"))
@@ -154,23 +159,24 @@ class _Hold:
                 raise SourceUnavailable(f"its log can be read of PostgreSQL 15, not of {release}")
             self.admin.execute("SET search_path = public, pg_catalog")
             self.admin.execute(_SLOT)
+            self._stack.callback(self.admin.execute, _UNSLOT)  # before its connection is closed
             self.since = _text(self.admin, "SELECT pg_current_wal_insert_lsn()::text")
-            with source.session() as now:
-                self.catalogues: dict[File, str] = {
-                    (is_shared, file): name
-                    for is_shared, file, name in now.execute(_CATALOGUES).fetchall()
-                }
-                database = int(_text(
-                    now, "SELECT oid::text FROM pg_database WHERE datname = current_database()"
-                ))  # fmt: skip
+            self._now = self._stack.enter_context(source.session(HOLD_SECONDS))
+            self.catalogues: dict[File, str] = {
+                (is_shared, file): name
+                for is_shared, file, name in self._now.execute(_CATALOGUES).fetchall()
+            }
+            database = int(_text(self._now, _DATABASE))
+            with self.looking():  # the server knows its catalogue by heart when it is asked again
+                source.snapshot(self._now)
             self.past = self._stack.enter_context(source.session(HOLD_SECONDS))
             self.past.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.start = Snapshot.parse(_text(self.past, "SELECT pg_current_snapshot()::text"))
             process = self.past.info.backend_pid
-            transaction = _text(
-                self.admin, "SELECT virtualtransaction FROM pg_locks"
-                f" WHERE pid = {process} AND locktype = 'virtualxid'",
-            )  # fmt: skip
+            row = self.admin.execute(_TRANSACTION, (process,)).fetchone()
+            if row is None:
+                raise SourceUnavailable("the transaction that keeps the past has ended")
+            transaction = str(row[0])
             folder = _text(self.admin, "SELECT current_setting('data_directory')")
             self.held = Held(transaction, process, database, folder)
         except BaseException:
@@ -192,13 +198,23 @@ class _Hold:
             except psycopg.Error as error:
                 raise SourceUnavailable(cause_of(error)) from error
 
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[Connection]:
+        """A connection at the present; the transaction that is begun on it ends with this."""
+        try:
+            yield self._now
+        finally:
+            if not self._now.closed:
+                self._now.execute("ROLLBACK")
+
     def commits(self, end: Snapshot) -> tuple[str, tuple[Commit, ...]]:
         """Where the log is now, and all that committed since `attach` and before `end`."""
         position = flushed(self.admin)
         found = commits_between(self.admin, self.since, position, self.held.database)
         if any(c.xid in self.start.pending and _is_local(c) for c in found):
             raise SourceUnavailable("a transaction was under way when the feed was attached")
-        return position, tuple(c for c in found if c.touched and end.sees(c.xid))
+        # One that touched nothing, as far as the log says, may have written unlogged tables.
+        return position, tuple(c for c in found if end.sees(c.xid))
 
     def close(self) -> None:
         """Nothing is kept any more."""

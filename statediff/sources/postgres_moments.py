@@ -1,9 +1,9 @@
 """The state after each commit between a run's ends, as far as the server still shows it exactly.
 
 Rows of tables that kept their files and columns follow from the pages each commit touched. A table
-that was made, rewritten or altered is read whole at the moments at which it was as it is at the end,
-and stands as before until something touches it; in between it is unobserved. So are unlogged tables
-and, where one moved, sequences.
+that was made, rewritten or altered is read whole at the moments at which it was as it is at the
+end, and stands as before until something touches it; in between it is unobserved. So are unlogged
+tables and, where one moved, sequences.
 
 Rows of the catalogue follow the moment, the server's functions that describe them do not. A listing
 is that of an end where the catalogue it rests on has the same rows as at that end; those of roles,
@@ -27,7 +27,7 @@ from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.sources.postgres import Scan
 from statediff.sources.postgres_catalogue import OBJECT_NAMES
-from statediff.sources.postgres_delta import VALUES_CHANGED, Delta
+from statediff.sources.postgres_delta import SILENT, VALUES_CHANGED, Delta
 from statediff.sources.postgres_objects import LISTINGS
 from statediff.sources.postgres_past import Definition, Held, Look
 from statediff.sources.postgres_session import Connection, cause_of
@@ -142,6 +142,7 @@ class _Run:
         self._tables = dict(before.tables)
         self._bytes_left = MAX_READ_BYTES
         self._touched = [delta.touched(commit) for commit in delta.commits]
+        self._writing = self._all_touched(0, None) - SILENT
         self._has_moved = self._sequences_moved()
 
     def state(self, number: int, earlier: Look, look: Look) -> State:
@@ -175,6 +176,10 @@ class _Run:
         shelf = Shelf(self._store)
         return shelf.empty(each, self._before.tables.get(each.name)).unobserved(cause)
 
+    def _all_touched(self, first: int, end: int | None) -> frozenset[str]:
+        """The tables of the catalogue that some of the commits wrote."""
+        return frozenset().union(*self._touched[first:end])
+
     # Tables of which no delta tells
 
     def _doubtful(self, each: EntityType, number: int, look: Look) -> Table | None:
@@ -191,7 +196,9 @@ class _Run:
             return self._unknown(each, cause)
         if earlier is not None and now == first and self._is_as_before(now, cause, number):
             return earlier
-        if now != last or cause == VALUES_CHANGED or name not in self._delta.catalogue.tables:
+        if now != last or name not in self._delta.catalogue.tables:
+            return self._unknown(each, cause)
+        if cause == VALUES_CHANGED and not self._same(look, self._delta.last, self._writing):
             return self._unknown(each, cause)
         (size,) = look.connection.execute(_SIZE, ([oid for oid, _ in now.files],)).fetchone() or (
             0,
@@ -204,7 +211,7 @@ class _Run:
 
     def _is_as_before(self, now: Definition, cause: str, number: int) -> bool:
         """Whether nothing that decides its rows was touched yet."""
-        is_written_so = cause != VALUES_CHANGED or not any(self._touched[:number])
+        is_written_so = cause != VALUES_CHANGED or not self._all_touched(0, number) - SILENT
         return is_written_so and not self._delta.pages(now, self._delta.commits[:number])
 
     # Schema objects, roles, grants, settings
@@ -216,8 +223,7 @@ class _Run:
         is_asked = name in _BY_ROLES or name == "db.grant"
         if name == "db.grant":
             looks_up = _GRANT_NAMES
-        done = frozenset().union(*self._touched[:number])
-        to_come = frozenset().union(*self._touched[number:])
+        done, to_come = self._all_touched(0, number), self._all_touched(number, None)
         if is_asked:
             done, to_come = done & rests_on, to_come & rests_on
         else:
@@ -230,7 +236,7 @@ class _Run:
             return later
         if earlier is not None and self._same(look, self._delta.first, done):
             return earlier
-        if not is_asked or not self._same(look, self._delta.last, to_come & looks_up):
+        if not is_asked or not self._same(look, self._delta.last, to_come & looks_up, names=True):
             return self._unknown(each, "the server describes such objects only as they are now")
         names = [f.name for f in each.fields]
         query = _QUERIES[name].encode()
@@ -241,8 +247,13 @@ class _Run:
             rows = [row for row in rows if row["name"] not in self._own]
         return Shelf(self._store).distinct(each, rows, earlier)
 
-    def _same(self, one: Look, other: Look, catalogues: frozenset[str]) -> bool:
-        return all(one.fingerprint(c) == other.fingerprint(c) for c in sorted(catalogues))
+    def _same(
+        self, one: Look, other: Look, catalogues: frozenset[str], *, names: bool = False
+    ) -> bool:
+        return all(
+            one.fingerprint(c, names_only=names) == other.fingerprint(c, names_only=names)
+            for c in sorted(catalogues)
+        )
 
     def _sequences_moved(self) -> bool:
         earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))

@@ -43,6 +43,33 @@ FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY c.oi
 """  # noqa: S608 - built of text in this package
 
 
+_HIDDEN_SCHEMAS: Final = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname ~ '^pg_(toast|temp)')"
+_HIDDEN: Final = f"(SELECT r.oid FROM pg_class r WHERE r.relnamespace IN {_HIDDEN_SCHEMAS})"  # noqa: S608 - as above
+_COUNTED: Final = (
+    "relpages", "reltuples", "relallvisible", "relfrozenxid", "relminmxid", "relfilenode",
+    "reltoastrelid", "relhasindex", "relhastriggers",
+)  # fmt: skip
+_ROWS: Final = {
+    "pg_class": (
+        f"to_jsonb(c) - '{{{','.join(_COUNTED)}}}'::text[]",
+        f"WHERE c.relnamespace NOT IN {_HIDDEN_SCHEMAS}",
+    ),
+    "pg_attribute": ("c", f"WHERE c.attrelid NOT IN {_HIDDEN}"),
+    "pg_attrdef": ("c", f"WHERE c.adrelid NOT IN {_HIDDEN}"),
+    "pg_index": ("c", f"WHERE c.indexrelid NOT IN {_HIDDEN}"),
+    "pg_type": ("c", f"WHERE c.typnamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_constraint": ("c", f"WHERE c.connamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_namespace": ("c", "WHERE c.nspname !~ '^pg_(toast|temp)'"),
+}
+"""What a listing may rest on: not counts that the server keeps, nor what is hidden from it."""
+_NAMES: Final = {
+    "pg_authid": ("(c.oid, c.rolname)", ""),
+    "pg_proc": ("(c.oid, c.proname, c.pronamespace, c.proargtypes)", ""),
+    "pg_type": ("(c.oid, c.typname, c.typnamespace)", ""),
+    "pg_namespace": ("(c.oid, c.nspname)", ""),
+}
+
+
 @dataclass(frozen=True)
 class Definition:
     """What a table was at some moment: equal definitions are one table in one set of files."""
@@ -61,7 +88,7 @@ class Look:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._fingerprints: dict[str, str] = {}
+        self._fingerprints: dict[tuple[str, bool], str] = {}
 
     @cached_property
     def definitions(self) -> dict[str, Definition]:
@@ -92,17 +119,23 @@ class Look:
                 )
         return found
 
-    def fingerprint(self, catalogue: str) -> str:
-        """A digest of the rows that one table of the catalogue held at that moment."""
-        if catalogue not in self._fingerprints:
+    def fingerprint(self, catalogue: str, *, names_only: bool = False) -> str:
+        """A digest of the rows that one table of the catalogue held at that moment.
+
+        With `names_only`, of what the server's functions need to name its objects.
+        """
+        asked = _NAMES[catalogue] if names_only else _ROWS.get(catalogue, ("c::text", ""))
+        if (catalogue, names_only) not in self._fingerprints:
             if not re.fullmatch(r"pg_[a-z_]+", catalogue):
                 raise SourceUnavailable(f"{catalogue!r} is no table of the catalogue")
+            row, condition = asked
             (found,) = self.connection.execute(
                 "SELECT md5(coalesce(string_agg(row, '' ORDER BY row), ''))"  # noqa: S608 - matched
-                f" FROM (SELECT md5(c::text) AS row FROM pg_catalog.{catalogue} c) r".encode()
+                f" FROM (SELECT md5(({row})::text) AS row FROM pg_catalog.{catalogue} c"
+                f" {condition}) r".encode()
             ).fetchone() or ("",)
-            self._fingerprints[catalogue] = str(found)
-        return self._fingerprints[catalogue]
+            self._fingerprints[catalogue, names_only] = str(found)
+        return self._fingerprints[catalogue, names_only]
 
     def rows(self, query: TableQuery, pages: Iterable[tuple[int, int]]) -> list[Row]:
         """The rows that lie on the pages (number of the table or partition, page).

@@ -98,15 +98,9 @@ def commits_between(admin: Connection, start: str, end: str, database: int) -> t
         for part in parts:
             for name, pages in touched.get(part, {}).items():
                 pages_of.setdefault(name, set()).update(pages)
-        found.append(
-            Commit(
-                xid,
-                parts,
-                lsn,
-                _instant(description.partition(";")[0]),
-                {name: frozenset(pages) for name, pages in pages_of.items()},
-            )  # fmt: skip
-        )
+        at = _instant(description.partition(";")[0])
+        whole = {name: frozenset(pages) for name, pages in pages_of.items()}
+        found.append(Commit(xid, parts, lsn, at, whole))
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL with one table of each awkward shape, and runs on it that a feed and a scan watch."""
+"""A PostgreSQL with a table of each awkward shape, and runs on it that a feed and a scan watch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ CREATE TABLE wide (id int PRIMARY KEY, body text, n int);
 ALTER TABLE wide ALTER body SET STORAGE EXTERNAL;
 CREATE TABLE "{LONG}" ("{LONG}" int PRIMARY KEY, v text);
 CREATE TABLE sums (a int PRIMARY KEY, b int GENERATED ALWAYS AS (a * 2) STORED, c text);
-CREATE TABLE part (id int, region text, v text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE part (id int, region text, v text, PRIMARY KEY (id, region))
+  PARTITION BY LIST (region);
 CREATE TABLE part_n PARTITION OF part FOR VALUES IN ('n');
 CREATE TABLE part_s PARTITION OF part FOR VALUES IN ('s');
 CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -35,13 +36,15 @@ CREATE VIEW shown AS SELECT id, name FROM item;
 CREATE MATERIALIZED VIEW kept AS SELECT count(*) AS n FROM item;
 """
 SEED = f"""
-INSERT INTO item SELECT n, 'item ' || n, n * 1.10, n / 3.0, n % 2 = 0 FROM generate_series(1, 300) n;
+INSERT INTO item
+  SELECT n, 'item ' || n, n * 1.10, n / 3.0, n % 2 = 0 FROM generate_series(1, 300) n;
 INSERT INTO note VALUES ('x', 1), ('x', 1), ('y', NULL);
 INSERT INTO quick VALUES (1, 'a');
 INSERT INTO wide SELECT n, repeat(md5(n::text), 400), n FROM generate_series(1, 5) n;
 INSERT INTO "{LONG}" VALUES (1, 'a');
 INSERT INTO sums (a, c) VALUES (1, 'x'), (2, 'y');
-INSERT INTO part SELECT n, CASE n % 2 WHEN 0 THEN 'n' ELSE 's' END, 'p' FROM generate_series(1, 6) n;
+INSERT INTO part
+  SELECT n, CASE n % 2 WHEN 0 THEN 'n' ELSE 's' END, 'p' FROM generate_series(1, 6) n;
 INSERT INTO felt VALUES (1, 'ok', 'item'), (2, 'sad', NULL);
 INSERT INTO base VALUES (1, 'b');
 INSERT INTO derived VALUES (2, 'd', 'm');
