@@ -123,8 +123,9 @@ class MariaDbFeed:
                 replay = Replay(database, before, start.look, logged, store)
                 replay.forwards(look)
                 # Whoever may write past the log makes a whole look necessary.
-                is_loose = start.privileged or any(
-                    GIVES_RIGHTS.match(text) for entry in logged for text in entry.statements
+                who_may = {*start.privileged, *privileged(connection)}
+                is_loose = bool(who_may) or any(
+                    GIVES_RIGHTS.search(text) for entry in logged for text in entry.statements
                 )
                 wanted = None if is_loose else replay.doubts.keys() | OBJECT_NAMES
                 state, _ = self._source.look(
@@ -136,7 +137,6 @@ class MariaDbFeed:
                     break
             else:
                 raise SourceUnavailable("it kept changing while its log was read")
-            who_may = {*start.privileged, *privileged(connection)}
         told = self._accounts(start, replay, logged, database)
         if told is not None and not self._tell_accounts(replay, told, before, state, store):
             told = None
@@ -144,7 +144,10 @@ class MariaDbFeed:
         gaps = [f"{printable(who)} may have written past its log" for who in sorted(who_may)]
         if is_loose and told is None and not who_may:
             gaps.append("somebody was given rights, and may have written past its log meanwhile")
-        for name in replay.unlogged(state):
+        unlogged = replay.unlogged(state)
+        if unlogged and not is_loose:  # then rows may be others, too
+            raise SourceUnavailable(f"{', '.join(unlogged)} changed without a word in its log")
+        for name in unlogged:
             gaps.append(f"{name} changed without a word in its log")
             replay.distrust(name, "no history: it changed without a word in the log")
         replay.backwards(state, look)

@@ -42,7 +42,8 @@ ACCOUNT: Final = re.compile(
     r"\s*(GRANT|REVOKE|SET\s+PASSWORD|SET\s+DEFAULT\s+ROLE"
     r"|(CREATE|DROP|ALTER|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE))\b", re.IGNORECASE
 )  # fmt: skip
-GIVES_RIGHTS: Final = re.compile(r"\s*(GRANT|RENAME\s+USER)\b", re.IGNORECASE)
+GIVES_RIGHTS: Final = re.compile(r"\b(GRANT|RENAME\s+USER)\b|/\*M?!", re.IGNORECASE)
+"""Found anywhere in what may give somebody rights; a comment can hold what is executed."""
 _CREATION: Final = re.compile(
     r"\s*CREATE\s+(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?"
     r"(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)\b", re.IGNORECASE
@@ -92,6 +93,7 @@ class Replay:
         self._forwards: list[dict[str, Table]] = []
         self._backwards: dict[int, dict[str, Table]] = {}
         self._doubts = _Doubts()
+        self._open: dict[str, Table] = {}
         self._cascades = start.cascades
         self.accounts: list[int] = []
         """The transactions that were statements about accounts."""
@@ -284,10 +286,12 @@ class Replay:
                 tables[name] = known
             elif name in self._before.tables or number >= self._doubts.first[name]:
                 known = self._before.tables.get(name) or end.tables[name]
-                tables[name] = self._unobserved(known, self._doubts.causes[name])
+                tables[name] = self._unobserved(known)
         if NUMBERS in self._before.tables:
             is_last = number == len(self._logged)
-            tables[NUMBERS] = end.tables[NUMBERS] if is_last else self._numbers(end.tables[NUMBERS])
+            if not is_last and NUMBERS not in self._open:
+                self._open[NUMBERS] = self._numbers(end.tables[NUMBERS])
+            tables[NUMBERS] = end.tables[NUMBERS] if is_last else self._open[NUMBERS]
         base = self._before.schema if number < max(self._redefined, default=0) else end.schema
         schema = replace(
             with_types(base, {name: table.type for name, table in tables.items()}),
@@ -296,14 +300,18 @@ class Replay:
         schema = replace(schema, types=tuple(t for t in schema.types if t.name in tables))
         return State(schema, tables)
 
-    def _unobserved(self, table: Table, cause: str) -> Table:
-        return build_table(table.type, (), self._store, like=table).unobserved(cause)
+    def _unobserved(self, table: Table) -> Table:
+        name = table.type.name
+        if name not in self._open:
+            empty = build_table(table.type, (), self._store, like=table)
+            self._open[name] = empty.unobserved(self._doubts.causes[name])
+        return self._open[name]
 
     def _numbers(self, end: Table) -> Table:
         """The numbers that tables give out next, between the ends."""
         table = self._before.tables[NUMBERS]
         if NUMBERS in self._doubts.first:
-            return self._unobserved(table, self._doubts.causes[NUMBERS])
+            return self._unobserved(table)
         after = {key_order(key): row for key, row in end.rows()}
         open_value = Unobserved("no history: numbers are given out without being logged")
         rows = [

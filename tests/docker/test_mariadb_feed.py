@@ -68,6 +68,10 @@ TOLD = {
     "a row deleted and made again": [
         "DELETE FROM item WHERE id = 3", "INSERT INTO item VALUES (3, 'c', -0.01)",
     ],
+    "a message queued and withdrawn": [
+        "INSERT INTO note VALUES (2, 'to: everybody')",
+        "DELETE FROM note WHERE body = 'to: everybody'",
+    ],
     "one definition": [
         "UPDATE item SET name = 'z'", "ALTER TABLE item CHANGE name title TEXT, ADD made INT",
         "UPDATE item SET made = 1 WHERE id = 1",
@@ -203,6 +207,8 @@ PAST_THE_LOG = {
     "a setting": ["SET GLOBAL max_connections = 61"],
     "rights for a while": ["GRANT SUPER ON *.* TO agent@localhost", "TRUNCATE store.note",
                            "REVOKE SUPER ON *.* FROM agent@localhost"],
+    "rights for a while, in disguise": ["/*! GRANT SUPER ON *.* TO agent@localhost */",
+                                        "/*x*/ REVOKE SUPER ON *.* FROM agent@localhost"],
     "rights written by hand": ["UPDATE mysql.global_priv SET priv = JSON_SET(priv, '$.access', 1)"],
 }  # fmt: skip
 
