@@ -128,7 +128,17 @@ class MariaDbSystem:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What tells every commit of a run from the server's log."""
-        return (MariaDbFeed(self.source, self._running().reader_url, self._refined),)
+        url = self._running().reader_url
+        return (MariaDbFeed(self.source, url, self._refined, second=self._second_server),)
+
+    @contextlib.contextmanager
+    def _second_server(self) -> Iterator[str]:
+        """One more server with a pristine database, for as long as somebody asks it."""
+        server = _Server(self.source, self._pack)
+        try:
+            yield server.owner_url
+        finally:
+            server.container.remove()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -185,6 +195,10 @@ class _Server:
     @property
     def reader_url(self) -> str:
         return self._url(READER)
+
+    @property
+    def owner_url(self) -> str:
+        return self._url(OWNER)
 
     def _url(self, role: str) -> str:
         place = quote(str(self.container.socket(SOCKET)), safe="")

@@ -18,7 +18,7 @@ server's, in whole seconds.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,10 +26,20 @@ from statediff.capture.feed import Seen
 from statediff.capture.guard import Doubt, Established
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Reading, ReadingKind, SourceCapture, Transaction
-from statediff.model.state import ChunkStore, State
+from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import printable
 from statediff.sources.mariadb import ATTEMPTS, MariaDbSource
+from statediff.sources.mariadb_accounts import (
+    ACCOUNTS,
+    Accounts,
+    SecondServer,
+    Stored,
+    follow,
+    privileged,
+    stored_accounts,
+)
 from statediff.sources.mariadb_catalogue import OBJECT_NAMES
+from statediff.sources.mariadb_changes import Cascade
 from statediff.sources.mariadb_log import (
     Logged,
     Place,
@@ -38,15 +48,11 @@ from statediff.sources.mariadb_log import (
     end_of_log,
     read_log,
 )
-from statediff.sources.mariadb_replay import GIVES_RIGHTS, Cascade, Look, Replay
+from statediff.sources.mariadb_replay import GIVES_RIGHTS, Look, Replay
 from statediff.sources.mariadb_session import Connection, fetched
-from statediff.sources.relational import Refine
+from statediff.sources.relational import Refine, Shelf
 
 LOG_SECONDS: Final = 60.0
-EVALUATORS: Final = frozenset(
-    f"'{name}'@'localhost'" for name in ("root", "mysql", "mariadb.sys", "statediff_reader")
-)
-"""Accounts that no agent has, so that what they may do is no doubt."""
 _CASCADES: Final = """
 SELECT r.table_name, r.constraint_name, r.referenced_table_name, k.column_name,
   k.referenced_column_name, r.delete_rule, r.update_rule
@@ -54,13 +60,6 @@ FROM information_schema.referential_constraints r JOIN information_schema.key_co
   ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name
   AND k.table_name = r.table_name
 WHERE r.constraint_schema = {db} ORDER BY 1, 2, k.ordinal_position
-"""
-_PAST_THE_LOG: Final = """
-SELECT grantee FROM information_schema.user_privileges WHERE privilege_type <> 'USAGE'
-UNION SELECT grantee FROM information_schema.schema_privileges WHERE 'mysql' LIKE table_schema
-UNION SELECT grantee FROM information_schema.table_privileges WHERE table_schema = 'mysql'
-UNION SELECT grantee FROM information_schema.column_privileges WHERE table_schema = 'mysql'
-UNION SELECT CONCAT('''', user, '''@''', host, '''') FROM mysql.proxies_priv
 """
 _STAYING: Final = frozenset({"NO ACTION", "RESTRICT"})
 
@@ -72,6 +71,7 @@ class _Start:
     place: Place
     look: Look
     privileged: tuple[str, ...]
+    accounts: Stored
 
 
 class MariaDbFeed:
@@ -83,10 +83,12 @@ class MariaDbFeed:
         url: str,
         refine: Refine | None = None,
         own_databases: Container[str] = (),
+        second: SecondServer | None = None,
     ) -> None:
         self._name = source
         self._url = url
         self._source = MariaDbSource(source, url, refine, own_databases)
+        self._second = second
         self._start: _Start | None = None
 
     @property
@@ -99,7 +101,7 @@ class MariaDbFeed:
             check_settings(connection)
             place = end_of_log(connection)
             look = self._look(connection, database)
-            self._start = _Start(place, look, _privileged(connection))
+            self._start = _Start(place, look, privileged(connection), stored_accounts(connection))
 
     def detach(self) -> None:
         self._start = None
@@ -120,23 +122,35 @@ class MariaDbFeed:
                 look = self._look(connection, database)
                 replay = Replay(database, before, start.look, logged, store)
                 replay.forwards(look)
+                # Whoever may write past the log makes a whole look necessary.
+                who_may = {*start.privileged, *privileged(connection)}
+                is_loose = bool(who_may) or any(
+                    GIVES_RIGHTS.search(text) for entry in logged for text in entry.statements
+                )
+                wanted = None if is_loose else replay.doubts.keys() | OBJECT_NAMES
                 state, _ = self._source.look(
-                    connection, database, look.catalogue, store, before,
-                    replay.doubts.keys() | OBJECT_NAMES,
-                )  # fmt: skip
+                    connection, database, look.catalogue, store, before, wanted
+                )
                 is_steady = end_of_log(connection) == end
                 connection.rollback()
                 if is_steady:
                     break
             else:
                 raise SourceUnavailable("it kept changing while its log was read")
-            privileged = {*start.privileged, *_privileged(connection)}
-        gaps = [f"{printable(who)} may write past its log" for who in sorted(privileged)]
-        for name in replay.unlogged(state):
+        told = self._accounts(start, replay, logged, database)
+        if told is not None and not self._tell_accounts(replay, told, before, state, store):
+            told = None
+        who_may.update(who for accounts in (told or {}).values() for who in accounts.privileged)
+        gaps = [f"{printable(who)} may have written past its log" for who in sorted(who_may)]
+        if is_loose and told is None and not who_may:
+            gaps.append("somebody was given rights, and may have written past its log meanwhile")
+        unlogged = replay.unlogged(state)
+        if unlogged and not is_loose:  # then rows may be others, too
+            raise SourceUnavailable(f"{', '.join(unlogged)} changed without a word in its log")
+        for name in unlogged:
             gaps.append(f"{name} changed without a word in its log")
             replay.distrust(name, "no history: it changed without a word in the log")
         replay.backwards(state, look)
-        gaps += self._follow_accounts(start, replay, logged, state, store)
         seen = Seen(self._transactions(replay, logged, before, state), "; ".join(gaps) or None)
         last = seen.transactions[-1].state if seen.transactions else before
         failures = [
@@ -166,19 +180,38 @@ class MariaDbFeed:
                 told.append(Transaction(f"{self._name}/0", self._name, "", None, last))
         return tuple(told)
 
-    def _follow_accounts(
+    def _accounts(
+        self, start: _Start, replay: Replay, logged: Sequence[Logged], database: str
+    ) -> dict[int, Accounts] | None:
+        """The accounts after each statement about them; None if that is not told."""
+        if self._second is None or not replay.accounts or not replay.accounts_are_told:
+            return None
+        statements = [(number, logged[number - 1]) for number in replay.accounts]
+        return follow(self._second, database, start.accounts, statements)
+
+    def _tell_accounts(
         self,
-        start: _Start,
         replay: Replay,
-        logged: Sequence[Logged],
+        told: Mapping[int, Accounts],
+        before: State,
         end: State,
         store: ChunkStore,
-    ) -> list[str]:
-        """Why somebody may have been able to write past the log for a while."""
-        rights = [t for t in logged if any(map(GIVES_RIGHTS.match, t.statements))]
-        if rights:
-            return ["somebody was given rights, and may have written past its log meanwhile"]
-        return []
+    ) -> bool:
+        """The replay knows the accounts in between, if they begin and end as they were read."""
+        shelf = Shelf(store)
+        found: dict[str, dict[int, Table]] = {}
+        for name in ACCOUNTS:
+            like = before.tables[name]
+            found[name] = {
+                number: shelf.distinct(like.type, list(accounts.rows[name]), like)
+                for number, accounts in told.items()
+            }
+            first, last = found[name][0], found[name][max(told)]
+            if (first.chunks, last.chunks) != (like.chunks, end.tables[name].chunks):
+                return False
+        for name, tables in found.items():
+            replay.tell(name, tables)
+        return True
 
     def _look(self, connection: Connection[Any], database: str) -> Look:
         cascades: dict[tuple[str, str], Cascade] = {}
@@ -193,9 +226,3 @@ class MariaDbFeed:
             )  # fmt: skip
         catalogue = self._source.catalogue(connection, database)
         return Look(catalogue, tuple(cascades.values()))
-
-
-def _privileged(connection: Connection[Any]) -> tuple[str, ...]:
-    """Who may change the log's settings, or the accounts, beside the evaluator."""
-    found = {str(who) for (who,) in fetched(connection, _PAST_THE_LOG)}
-    return tuple(sorted(found - EVALUATORS))

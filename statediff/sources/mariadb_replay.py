@@ -18,44 +18,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from statediff.capture.source import SourceUnavailable
-from statediff.model.patch import patched
 from statediff.model.schema import EntityType
-from statediff.model.state import ChunkStore, Row, State, Table, build_table
+from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.model.values import Unobserved, key_order, printable, same
-from statediff.sources.mariadb import UNBOUNDED, Query, is_key
+from statediff.sources.mariadb_accounts import ACCOUNTS
 from statediff.sources.mariadb_catalogue import OBJECT_NAMES, Catalogue
-from statediff.sources.mariadb_cells import Image, Inexact, Layout
+from statediff.sources.mariadb_cells import Inexact
+from statediff.sources.mariadb_changes import (
+    Cascade,
+    Change,
+    applied,
+    gone_of,
+    may_follow,
+    read_changes,
+)
 from statediff.sources.mariadb_log import Kind, Logged, RowsChanged
 from statediff.sources.relational import with_types
 
-ACCOUNTS: Final = frozenset({"db.grant", "db.membership", "db.role"})
 NUMBERS: Final = "db.sequence"
-MOVED: Final = "its log does not fit the state that was read"
-_ACCOUNT: Final = re.compile(
+ACCOUNT: Final = re.compile(
     r"\s*(GRANT|REVOKE|SET\s+PASSWORD|SET\s+DEFAULT\s+ROLE"
     r"|(CREATE|DROP|ALTER|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE))\b", re.IGNORECASE
 )  # fmt: skip
-GIVES_RIGHTS: Final = re.compile(r"\s*(GRANT|RENAME\s+USER)\b", re.IGNORECASE)
+GIVES_RIGHTS: Final = re.compile(r"\b(GRANT|RENAME\s+USER)\b|/\*M?!", re.IGNORECASE)
+"""Found anywhere in what may give somebody rights; a comment can hold what is executed."""
 _CREATION: Final = re.compile(
     r"\s*CREATE\s+(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?"
-    r"(TABLE|INDEX|TRIGGER|VIEW|PROCEDURE|FUNCTION|EVENT|SEQUENCE|DATABASE|SCHEMA)\b",
+    r"(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)\b", re.IGNORECASE
+)  # fmt: skip
+_OF_TABLES: Final = re.compile(
+    r"\s*((ALTER|DROP|RENAME)\s+(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)|TRUNCATE)\b",
     re.IGNORECASE,
 )
+"""What changes no account; routines may, for their maker is given rights on them."""
 _SAVEPOINT: Final = re.compile(r"\s*(SAVEPOINT|RELEASE\s+SAVEPOINT)\b", re.IGNORECASE)
-
-
-class Cascade(NamedTuple):
-    """A foreign key whose rows follow those they refer to, which the log of rows does not tell."""
-
-    child: str
-    child_columns: tuple[str, ...]
-    parent: str
-    parent_columns: tuple[str, ...]
-    on_delete: bool
-    on_update: bool
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,6 @@ class Look:
 
     catalogue: Catalogue
     cascades: tuple[Cascade, ...]
-
-
-class _Change(NamedTuple):
-    """One row as it was and as it is then; None where there is none."""
-
-    old: Row | None
-    new: Row | None
 
 
 @dataclass
@@ -102,7 +93,12 @@ class Replay:
         self._forwards: list[dict[str, Table]] = []
         self._backwards: dict[int, dict[str, Table]] = {}
         self._doubts = _Doubts()
+        self._open: dict[str, Table] = {}
         self._cascades = start.cascades
+        self.accounts: list[int] = []
+        """The transactions that were statements about accounts."""
+        self.accounts_are_told = True
+        """Whether nothing but these can have changed accounts."""
         self._redefined: list[int] = []
         """The transactions after which the catalogue may be another one."""
 
@@ -125,29 +121,34 @@ class Replay:
             state = dict(state)
             for text in transaction.statements:
                 self._doubt_statement(number, text, rows=bool(transaction.rows))
-            changes: dict[str, list[_Change]] = {}
+            changes: dict[str, list[Change]] = {}
             for rows in transaction.rows:
                 self._follow(number, rows, changes, state)
             for name in [n for n in state if n in self._doubts.first]:
                 del state[name]
             for name, changed in changes.items():
                 if name in state:
-                    state[name] = _applied(state[name], changed)
+                    state[name] = applied(state[name], changed)
             self._forwards.append(state)
 
     def _doubt_statement(self, number: int, text: str, *, rows: bool) -> None:
         shown = printable(" ".join(text.split()[:3]))
         cause = f"no history: {shown} changed more than its log tells"
-        if _ACCOUNT.match(text):
+        if ACCOUNT.match(text):
             touched: Iterable[str] = ACCOUNTS
+            self.accounts.append(number)
         elif _SAVEPOINT.match(text):
             return
         elif _CREATION.match(text) and not rows:
-            touched = OBJECT_NAMES - ACCOUNTS
+            touched = OBJECT_NAMES.difference(ACCOUNTS)
             self._redefined.append(number)
         else:
             touched = self._before.tables.keys() | OBJECT_NAMES
             self._redefined.append(number)
+            if _OF_TABLES.match(text):
+                touched = frozenset(touched).difference(ACCOUNTS)
+            else:
+                self.accounts_are_told = False
         for name in touched:
             self._doubts.add(name, number, cause)
 
@@ -155,11 +156,11 @@ class Replay:
         self,
         number: int,
         rows: RowsChanged,
-        changes: dict[str, list[_Change]],
+        changes: dict[str, list[Change]],
         state: dict[str, Table],
     ) -> None:
         if rows.database != self._database:
-            if rows.database == "mysql":
+            if rows.database == "mysql":  # accounts, routines, events
                 self._doubt_statement(number, "a write to the tables of mysql", rows=True)
             return
         entity_type = self._types.get(rows.table)
@@ -170,7 +171,7 @@ class Replay:
         name, found = entity_type.name, None
         if name in state and name not in self._doubts.first:
             try:
-                found = self._read(rows, entity_type, self._start.catalogue)
+                found = read_changes(self._database, rows, entity_type, self._start.catalogue)
                 changes.setdefault(name, []).extend(found)
             except Inexact as error:
                 self._doubts.add(name, number, f"no history: {error}")
@@ -180,8 +181,8 @@ class Replay:
         self,
         number: int,
         rows: RowsChanged,
-        found: Sequence[_Change] | None,
-        changes: dict[str, list[_Change]],
+        found: Sequence[Change] | None,
+        changes: dict[str, list[Change]],
         state: dict[str, Table],
     ) -> None:
         """Rows of other tables may follow these: their types are in doubt where some might."""
@@ -192,14 +193,14 @@ class Replay:
             child = self._types.get(key.child)
             if key.parent != rows.table or not follows or child is None:
                 continue
-            gone = None if found is None else _gone(self._types[rows.table], key, found)
+            gone = None if found is None else gone_of(self._types[rows.table], key, found)
             if gone == []:
                 continue
             known = None if child.name in self._doubts.first else state.get(child.name)
             if (
                 gone is None
                 or known is None
-                or _may_follow(child, key, gone, known, changes.get(child.name, []))
+                or may_follow(child, key, gone, known, changes.get(child.name, []))
             ):
                 self._doubt_followers(number, child, set())
 
@@ -227,7 +228,7 @@ class Replay:
         self._backwards[len(self._logged)] = state
         for number in range(len(self._logged), 0, -1):
             state = dict(state)
-            changes: dict[str, list[_Change]] = {}
+            changes: dict[str, list[Change]] = {}
             for rows in reversed(self._logged[number - 1].rows):
                 entity_type = types.get(rows.table)
                 if rows.database != self._database or entity_type is None:
@@ -236,8 +237,8 @@ class Replay:
                 if name not in state or self._doubts.last.get(name, 0) >= number:
                     continue
                 try:
-                    found = self._read(rows, entity_type, look.catalogue)
-                    changes.setdefault(name, []).extend(_Change(c.new, c.old) for c in found[::-1])
+                    found = read_changes(self._database, rows, entity_type, look.catalogue)
+                    changes.setdefault(name, []).extend(Change(c.new, c.old) for c in found[::-1])
                 except Inexact as error:
                     self._doubts.add(name, number, f"no history: {error}")
             for name in list(state):
@@ -245,14 +246,14 @@ class Replay:
                 if not is_whole or self._doubts.last.get(name, 0) >= number:
                     del state[name]
                 elif name in changes:
-                    state[name] = _applied(state[name], changes[name])
+                    state[name] = applied(state[name], changes[name])
             self._backwards[number - 1] = state
 
     def unlogged(self, end: State) -> list[str]:
-        """Schema objects that are others after the run without the log saying so, sorted."""
+        """The types that are otherwise after the run than the log says, sorted."""
         last = self._forwards[-1]
         return sorted(
-            name for name in OBJECT_NAMES & last.keys() - {NUMBERS}
+            name for name in last.keys() & end.tables.keys() - {NUMBERS}
             if last[name].chunks != end.tables[name].chunks
         )  # fmt: skip
 
@@ -285,10 +286,12 @@ class Replay:
                 tables[name] = known
             elif name in self._before.tables or number >= self._doubts.first[name]:
                 known = self._before.tables.get(name) or end.tables[name]
-                tables[name] = self._unobserved(known, self._doubts.causes[name])
+                tables[name] = self._unobserved(known)
         if NUMBERS in self._before.tables:
             is_last = number == len(self._logged)
-            tables[NUMBERS] = end.tables[NUMBERS] if is_last else self._numbers(end.tables[NUMBERS])
+            if not is_last and NUMBERS not in self._open:
+                self._open[NUMBERS] = self._numbers(end.tables[NUMBERS])
+            tables[NUMBERS] = end.tables[NUMBERS] if is_last else self._open[NUMBERS]
         base = self._before.schema if number < max(self._redefined, default=0) else end.schema
         schema = replace(
             with_types(base, {name: table.type for name, table in tables.items()}),
@@ -297,14 +300,18 @@ class Replay:
         schema = replace(schema, types=tuple(t for t in schema.types if t.name in tables))
         return State(schema, tables)
 
-    def _unobserved(self, table: Table, cause: str) -> Table:
-        return build_table(table.type, (), self._store, like=table).unobserved(cause)
+    def _unobserved(self, table: Table) -> Table:
+        name = table.type.name
+        if name not in self._open:
+            empty = build_table(table.type, (), self._store, like=table)
+            self._open[name] = empty.unobserved(self._doubts.causes[name])
+        return self._open[name]
 
     def _numbers(self, end: Table) -> Table:
         """The numbers that tables give out next, between the ends."""
         table = self._before.tables[NUMBERS]
         if NUMBERS in self._doubts.first:
-            return self._unobserved(table, self._doubts.causes[NUMBERS])
+            return self._unobserved(table)
         after = {key_order(key): row for key, row in end.rows()}
         open_value = Unobserved("no history: numbers are given out without being logged")
         rows = [
@@ -313,133 +320,3 @@ class Replay:
             for key, row in table.rows()
         ]  # fmt: skip
         return build_table(table.type, rows, self._store, like=table)
-
-    def _read(
-        self, rows: RowsChanged, entity_type: EntityType, catalogue: Catalogue
-    ) -> list[_Change]:
-        """The rows of an event as a scan would have read them. Raises `Inexact`."""
-        entry = catalogue.tables.get(rows.table)
-        if entry is None or entry.unreadable is not None:
-            raise Inexact("its table is not one whose rows can be read")
-        if not entity_type.is_keyless and any(
-            entry.column(entity_type.by_name[k].source_column) is None for k in entity_type.key
-        ):
-            raise Inexact("its key is another one")
-        collations = {
-            str(row["name"]): None if row["collation"] is None else str(row["collation"])
-            for row in catalogue.objects["db.column"] if row["table"] == rows.table
-        }  # fmt: skip
-        kinds = {row["name"]: row["kind"] for row in catalogue.objects["db.table"]}
-        if kinds.get(rows.table) != "table":
-            raise Inexact("its old rows are kept beside the present ones")
-        layout = Layout(rows.columns, entry, collations)
-        query = Query(self._database, entity_type, entry)
-        found: list[_Change] = []
-        for images in layout.images(rows.content, rows.bitmaps):
-            made = [_row(query, entity_type, image) for image in images]
-            match rows.kind:
-                case Kind.WRITE:
-                    found.append(_Change(None, made[0]))
-                case Kind.DELETE:
-                    found.append(_Change(made[0], None))
-                case Kind.UPDATE:
-                    found.append(_Change(made[0], made[1]))
-        return found
-
-
-def _row(query: Query, entity_type: EntityType, image: Image) -> Row:
-    cells: list[Any] = []
-    sizes: list[Any] = []
-    for column in query.columns:
-        cell = image[column.name]
-        cells.append(cell)
-        if column.data_type in UNBOUNDED:
-            content = cell.encode() if isinstance(cell, str) else cell
-            sizes.append(None if content is None else len(content))
-    row = query.row((*cells, *sizes))
-    if not all(is_key(row[name]) for name in entity_type.key):
-        raise Inexact("a row has a key beyond the capture limit")
-    return row
-
-
-def _applied(table: Table, changes: Sequence[_Change]) -> Table:
-    """The table after the changes, in their order. Raises `SourceUnavailable`."""
-    try:
-        if table.type.is_keyless:
-            gone = [c.old for c in changes if c.old is not None]
-            come = [c.new for c in changes if c.new is not None]
-        else:
-            gone, come = _net(table.type, changes)
-        return patched(table, gone, come)
-    except ValueError as error:
-        raise SourceUnavailable(f"{MOVED}: {printable(str(error))}") from error
-
-
-def _net(entity_type: EntityType, changes: Iterable[_Change]) -> tuple[list[Row], list[Row]]:
-    """What was there of the rows that changed, and what is there then."""
-    first: dict[Any, Row | None] = {}
-    last: dict[Any, Row | None] = {}
-    for change in changes:
-        for row, is_new in ((change.old, False), (change.new, True)):
-            if row is None:
-                continue
-            order = key_order(tuple(row[name] for name in entity_type.key))  # type: ignore[misc]  # keys are values
-            there = last.get(order)
-            if order not in first:
-                first[order] = None if is_new else row
-            elif (there is not None) if is_new else (there is None or not _equal(there, row)):
-                raise ValueError(f"a row of {entity_type.name} changes into another one")
-            last[order] = row if is_new else None
-    gone = [row for row in first.values() if row is not None]
-    return gone, [row for row in last.values() if row is not None]
-
-
-def _equal(one: Row, other: Row) -> bool:
-    return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-
-
-def _gone(parent: EntityType, key: Cascade, found: Iterable[_Change]) -> list[tuple[Any, ...]]:
-    """What rows may have referred to, and what is no longer there after the changes."""
-    fields = _fields(parent, key.parent_columns)
-    gone = []
-    for change in found:
-        if change.old is None:
-            continue
-        old = tuple(change.old.get(name) for name in fields)
-        new = None if change.new is None else tuple(change.new.get(name) for name in fields)
-        is_whole = len(fields) == len(key.parent_columns)
-        if new is None or not is_whole or not all(map(same, old, new)):
-            gone.append(old)
-    return gone
-
-
-def _may_follow(
-    child: EntityType,
-    key: Cascade,
-    gone: Iterable[tuple[Any, ...]],
-    known: Table,
-    changes: Sequence[_Change],
-) -> bool:
-    """Whether a row of the child's may refer to one of what is gone."""
-    fields = _fields(child, key.child_columns)
-    wanted = list(gone)
-    present = _applied(known, changes) if changes else known
-    return any(
-        all(map(_may_be, (row[name] for name in fields), values))
-        for _, row in present.rows(fields)
-        for values in wanted
-    )
-
-
-def _may_be(one: Any, other: Any) -> bool:
-    """Whether the server may take two values for equal; of texts, nobody but itself can say."""
-    if one is None or other is None:
-        return False
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    return True
-
-
-def _fields(entity_type: EntityType, columns: Iterable[str]) -> tuple[str, ...]:
-    by_column = {f.source_column: f.name for f in entity_type.fields}
-    return tuple(by_column[c] for c in columns if c in by_column)

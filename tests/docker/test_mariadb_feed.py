@@ -68,6 +68,10 @@ TOLD = {
     "a row deleted and made again": [
         "DELETE FROM item WHERE id = 3", "INSERT INTO item VALUES (3, 'c', -0.01)",
     ],
+    "a message queued and withdrawn": [
+        "INSERT INTO note VALUES (2, 'to: everybody')",
+        "DELETE FROM note WHERE body = 'to: everybody'",
+    ],
     "one definition": [
         "UPDATE item SET name = 'z'", "ALTER TABLE item CHANGE name title TEXT, ADD made INT",
         "UPDATE item SET made = 1 WHERE id = 1",
@@ -148,8 +152,9 @@ def test_a_run_in_which_only_numbers_were_given_out_has_one_state_more(run):
 
 def test_a_table_without_a_snapshot_stays_unobserved_whatever_its_log_says(run):
     run.agent("INSERT INTO aside VALUES (1, 1)", "UPDATE item SET name = 'p'")
-    run.scan()
-    found, _ = told_of(run)
+    found = run.end()
+    assert found.seen.gap is None
+    assert found.part.state.digest() == run.scan().digest()
     assert not found.part.reading.is_complete
     assert "aside" in {doubt.type for doubt in found.doubts}
 
@@ -202,6 +207,8 @@ PAST_THE_LOG = {
     "a setting": ["SET GLOBAL max_connections = 61"],
     "rights for a while": ["GRANT SUPER ON *.* TO agent@localhost", "TRUNCATE store.note",
                            "REVOKE SUPER ON *.* FROM agent@localhost"],
+    "rights for a while, in disguise": ["/*! GRANT SUPER ON *.* TO agent@localhost */",
+                                        "/*x*/ REVOKE SUPER ON *.* FROM agent@localhost"],
     "rights written by hand": ["UPDATE mysql.global_priv SET priv = JSON_SET(priv, '$.access', 1)"],
 }  # fmt: skip
 
@@ -224,13 +231,65 @@ def test_what_the_owner_does_past_the_log_is_a_gap_or_open_and_never_silent(syst
         assert not any(differing(t.state, run.scans[-1])[0] for t in found.seen.transactions[-1:])
 
 
+def grants(state):
+    return {(row["role"], row["privilege"]) for _, row in state.tables["db.grant"].rows()}
+
+
+def test_rights_that_were_given_and_taken_again_are_witnessed_with_their_transaction(system):
+    system.reset()
+    run = Run(system)
+    for statement in (
+        "CREATE USER guest@localhost IDENTIFIED BY 'secret'",
+        "GRANT DELETE ON store.note TO guest@localhost",
+        "UPDATE store.note SET body = 'meanwhile'",
+        "SET PASSWORD FOR guest@localhost = PASSWORD('other')",
+        "DROP USER guest@localhost",
+    ):
+        run.owner(statement)
+        run.scan()
+    found, changed = told_of(run)
+    system.reset()
+    assert found.seen.gap is None
+    assert [differing(*pair) for pair in zip(changed, run.scans[1:], strict=True)] == [
+        (set(), set())
+    ] * 5
+    given = ("guest@localhost", "DELETE")
+    assert [given in grants(state) for state in changed] == [False, True, True, True, False]
+
+
+def test_rights_to_write_past_the_log_are_witnessed_and_leave_a_gap(system):
+    system.reset()
+    run = Run(system)
+    run.owner("GRANT SUPER ON *.* TO agent@localhost", "REVOKE SUPER ON *.* FROM agent@localhost")
+    run.scan()
+    found = run.end()
+    system.reset()
+    first, last = (t.state for t in found.seen.transactions)
+    assert ("agent@localhost", "SUPER") in grants(first) - grants(last)
+    assert "'agent'@'localhost' may have written past its log" in found.seen.gap
+    assert last.digest() == run.scans[-1].digest()
+
+
+def test_what_is_written_past_the_log_by_somebody_who_may_is_found_by_a_whole_look(system):
+    system.reset()
+    with system._running().admin() as owner:
+        owner.query("GRANT BINLOG ADMIN ON *.* TO agent@localhost")
+    run = Run(system)
+    run.agent("UPDATE note SET body = 'x' LIMIT 1", "SET sql_log_bin = 0", "DELETE FROM item")
+    run.scan()
+    found = run.end()
+    system.reset()
+    assert "item changed without a word in its log" in found.seen.gap
+    assert found.part.state.digest() == run.scans[-1].digest()
+
+
 def test_an_account_that_may_write_past_the_log_is_named_from_the_start(system):
     system.reset()
     with system._running().admin() as owner:
         owner.query("GRANT BINLOG ADMIN ON *.* TO agent@localhost")
     run = Run(system)
     run.agent("UPDATE note SET body = 'x'")
-    assert "'agent'@'localhost' may write past its log" in (run.end().seen.gap or "")
+    assert "'agent'@'localhost' may have written past its log" in (run.end().seen.gap or "")
     system.reset()
 
 
