@@ -41,12 +41,21 @@ def counterexample(judgement: Json) -> Json | None:
     }  # fmt: skip
 
 
-def types_read(example: Json, read_sets: Mapping[str, Sequence[str]]) -> frozenset[str] | None:
-    """The entity types whose values may stand in it; None where that cannot be told."""
+def types_read(
+    example: Json, read_sets: Sequence[Mapping[str, Sequence[str]]]
+) -> frozenset[str] | None:
+    """The entity types whose values may stand in it; None where that cannot be told.
+
+    `read_sets` are those of every matching, clause → what it read.
+    """
     found = {str(row["type"]) for row in example["witness"]["rows"]}
     found |= {str(delta["type"]) for delta in example["deltas"]}
-    read = list(_types(read_sets.get(example["clause"], ("",))))
-    return None if None in read else frozenset(found | {name for name in read if name is not None})
+    sets = [each.get(example["clause"], ("",)) for each in read_sets]
+    read = {name for each in sets for name in _types(each)}
+    # What is missing is told in the words of whichever source did not deliver it.
+    if None in read or example["missing"]:
+        return None
+    return frozenset(found | {name for name in read if name is not None})
 
 
 def _types(read_set: Sequence[str]) -> Iterator[str | None]:

@@ -62,7 +62,7 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
     yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
     example = counterexample(documents["judgement.json"])
     if example is not None:
-        read = types_read(example, documents["index.json"][0]["read_sets"])
+        read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
         yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():

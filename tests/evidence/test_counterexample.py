@@ -100,6 +100,12 @@ def test_what_its_clause_read_of_a_closed_source_closes_it_too() -> None:
     assert leaf(split).tag == "auditor/counterexample"
 
 
+def test_what_is_missing_is_told_to_whoever_may_see_every_source() -> None:
+    found = leaf(trial(state(BEFORE, {"user": CUT}), tier="public"))
+    assert found.value["missing"]
+    assert found.tag == "reviewer/counterexample"
+
+
 def test_what_depends_on_the_answer_counts_as_every_source() -> None:
     body = BODY + "answer: {schema: {n: int}, claims: ['answer.n == 1']}\n"
     found = run(body.replace("TIER", "public"), BEFORE, BEFORE, answer={"n": 2}).bundle

@@ -7,7 +7,7 @@ second verifier, so that whoever reads it can verify it again, with a trust file
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -85,7 +85,8 @@ class Copy:
     stages: tuple[Stage, ...]
     codes: tuple[tuple[str, str], ...]
     counterexample: Counterexample | None
-    withheld: tuple[tuple[str, str, int], ...]
+    withheld: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    """Tier → (kind, number of leaves)."""
     facts: tuple[tuple[str, str], ...]
     seal: Seal
 
@@ -120,7 +121,7 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
             tuple(_stages(summary["clauses"])),
             tuple((name(code), words.CODES.get(code, "")) for code in summary["codes"]),
             _counterexample(at[COUNTEREXAMPLE]) if COUNTEREXAMPLE in at else None,
-            tuple((*tag.split("/", 1), count) for tag, count in verified.withheld.items()),  # type: ignore[misc]
+            tuple(_withheld(verified.withheld)),
             (
                 ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
                 ("Judged by statediff", name(manifest["statediff"])),
@@ -129,6 +130,15 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
             ),
             seal_of(sealed, verified),
         )  # fmt: skip
+
+
+def _withheld(
+    tags: Mapping[str, int],
+) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+    for tier in v.TIERS:
+        own = [(tag.partition("/")[2], n) for tag, n in tags.items() if tag.startswith(f"{tier}/")]
+        if own:
+            yield tier, tuple(own)
 
 
 def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:

@@ -23,7 +23,7 @@ from statediff.evidence.verify import Signer
 from statediff.reports.html.changes import Standings
 from statediff.reports.html.trial import Trial, trial_view
 from statediff.reports.review.identities import Identities, identities
-from statediff.reports.review.unjudged import Unjudged, unjudged
+from statediff.reports.review.unjudged import Parsed, Unjudged, unjudged
 from statediff.suite.labels import Given, Labelled, by_key, keep, kept, sign_label
 
 _KEPT_VIEWS = 4
@@ -156,9 +156,10 @@ class Desk:
         bundle = case.read()
         if bundle.digest != case.digest:
             raise BundleError(f"{case.folder}: the bundle is another than when the review began")
-        shown = bundle if is_judged else unjudged(bundle)
-        view = trial_view(shown, str(case.folder), Standings if is_judged else Unjudged)
-        return Seen(view, identities(shown, str(case.folder)), is_judged)
+        where = str(case.folder)
+        shown = Parsed(bundle.manifest, bundle.files) if is_judged else unjudged(bundle, where)
+        view = trial_view(shown, where, Standings if is_judged else Unjudged)
+        return Seen(view, identities(shown, where), is_judged)
 
 
 def _says_why(given: Given) -> bool:
