@@ -156,7 +156,9 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
-        during=evidence.moments.named({i for f in ordered for i in f.deltas}),
+        during=room.attribution.named(
+            evidence.moments.named({i for f in ordered for i in f.deltas})
+        ),
     )
 
 
