@@ -26,7 +26,7 @@ from typing import Any, Final
 from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
-from statediff.capture.history import Watch
+from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
@@ -216,6 +216,7 @@ def observe_trial(
         wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
         guarded = capture_after(sources, watch, store, clock, before, wanted)
     after = guarded.capture
+    trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
@@ -223,8 +224,9 @@ def observe_trial(
     }  # fmt: skip
     _save(folder / "captures.json", captures)
     return ObservedTrial(
-        plan.id, folder, receipt, before, after, timeline, run, settled.failed, guarded.checks
-    )
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
+        settled.failed, guarded.checks,
+    )  # fmt: skip
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
