@@ -44,10 +44,9 @@ def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
     call, except where the log itself says that it does not.
     """
     what = printable(str(path))
-    reader = _reader(path, what)
-    trace = reader(path)
+    trace = _reader(path, what)(path)
     if is_vouched:
-        own = "" if reader in (_lines, read_otel) else trace.cause
+        own = "" if trace.is_agent_influenced else trace.cause
         return replace(trace, is_complete=not own, is_agent_influenced=False, cause=own)
     cause = trace.cause or "whether an agent wrote the file is not known"
     return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause)
