@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Output, Trial
-from statediff.capture.history import Watch
+from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
@@ -199,12 +199,15 @@ def observe_trial(
             hooks.before_capture_after(sandbox)
         after = take(sandbox.sources(), store, clock, before, "after")
         after = watch.told(store, before, after)
+    trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)
+    return ObservedTrial(
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace)
+    )
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:

@@ -47,6 +47,7 @@ def trace_document(trace: Trace) -> Json:
         "is_agent_influenced": trace.is_agent_influenced,
         "actions": [action_document(a) for a in trace.actions],
         "turns": None if trace.turns is None else [_turn_document(t) for t in trace.turns],
+        **({"observed": [action_document(a) for a in trace.observed]} if trace.observed else {}),
     }
 
 
@@ -77,6 +78,7 @@ def trace_from(document: Json) -> Trace:
         None
         if turns is None
         else tuple(Turn(t["message"], t["calls_before"], answer_from(t["reply"])) for t in turns),
+        tuple(_action_from(entry) for entry in document.get("observed", ())),
     )
 
 

@@ -126,6 +126,14 @@ class Trace:
     """The agent could have written or changed the log: its word, never proof in its favour."""
     turns: tuple[Turn, ...] | None = None
     """The user's messages in order; None where the log does not tell turns apart."""
+    observed: tuple[Action, ...] = ()
+    """What was done as the systems' histories tell it, where no harness recorded the calls: one for
+    each transaction. No clause about calls reads them; they say which of them made a change."""
+
+    @property
+    def told(self) -> tuple[Action, ...]:
+        """Who may have made a change, by nobody's word but the harness's and the systems'."""
+        return self.observed if self.is_agent_influenced else (*self.actions, *self.observed)
 
     @property
     def gap(self) -> str | None:

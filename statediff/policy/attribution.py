@@ -116,10 +116,13 @@ class Attribution:
 
     def with_makers(self, diff: Diff) -> Diff:
         """The diff whose deltas name the call that left them, where that is certain."""
+        return replace(diff, deltas=self.named(diff.deltas))
+
+    def named(self, deltas: tuple[Delta, ...]) -> tuple[Delta, ...]:
+        """The deltas with the calls that left them."""
         if not self.claims:
-            return diff
-        deltas = tuple(replace(d, action=self.maker(d).action) for d in diff.deltas)
-        return replace(diff, deltas=deltas)
+            return deltas
+        return tuple(replace(delta, action=self.maker(delta).action) for delta in deltas)
 
     def _claim(self, touch: Touch) -> Claim:
         name = f"transaction {touch.number} of {touch.source}"
@@ -154,7 +157,7 @@ NOBODY: Final = Attribution()
 
 def is_marked(trace: Trace) -> bool:
     """Whether the log says of some call which transactions it made, and may be believed."""
-    return not trace.is_agent_influenced and any(a.transactions is not None for a in trace.actions)
+    return any(action.transactions is not None for action in trace.told)
 
 
 Own = Mapping[str, tuple[Diff, ...]]
@@ -189,7 +192,7 @@ def _by_transactions(trace: Trace, course: Course, own: Own) -> Attribution:
         None,
         {place: tuple(found) for place, found in touches.items()},
         claims(trace, course),
-        {action.id: action.principal for action in trace.actions},
+        {action.id: action.principal for action in trace.told},
         causes,
     )
 

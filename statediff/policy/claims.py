@@ -31,17 +31,17 @@ def claims(trace: Trace, course: Course) -> Mapping[tuple[str, int], Claim]:
 
     Of calls that were made within each other and name one transaction, the innermost made it.
     """
-    actions = {action.id: action for action in trace.actions}
+    actions = {action.id: action for action in trace.told}
     named: dict[tuple[str, str], list[str]] = {}
     vague: dict[str, list[Action]] = {}
-    for action in trace.actions:
+    for action in trace.told:
         for mark in action.transactions or ():
             if mark.name is None:
                 vague.setdefault(mark.source, []).append(action)
             else:
                 named.setdefault((mark.source, mark.name), []).append(action.id)
     silent = [
-        a for a in trace.actions
+        a for a in trace.told
         if a.transactions is None and a.action_class is not ActionClass.READ
     ]  # fmt: skip
     found: dict[tuple[str, int], Claim] = {}

@@ -30,6 +30,7 @@ from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
 from statediff.policy.forbid import effect
 from statediff.policy.frame import Said, explain, frame
+from statediff.policy.left import with_left
 from statediff.policy.matching import Change, Judge, changes
 from statediff.policy.metrics import metrics
 from statediff.policy.moments import Moments
@@ -79,7 +80,7 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
     room.moments = evidence.moments.alone()
-    run = Run(room, evidence.trace, evidence.moments)
+    run = Run(room, evidence.trace, with_left(evidence.moments, evidence.trace, who.claims))
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -156,7 +157,9 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
-        during=evidence.moments.named({i for f in ordered for i in f.deltas}),
+        during=room.attribution.named(
+            evidence.moments.named({i for f in ordered for i in f.deltas})
+        ),
     )
 
 

@@ -209,3 +209,53 @@ def test_truth_is_never_guessed_from_the_order_of_calls() -> None:
     trace = log(made("t2"), made("t1"))
     found = judged(trace, one(5), one(5, t="b"))
     assert makers(found) == {"item[1].n": "call-2", "item[1].t": "call-1"}
+
+
+# Duplicates
+
+RETRIES = (
+    "forbid: [{delete: item}]\neffects:\n  - {on: create item, retry_safe: false, tool: refund}\n"
+)
+
+
+def refunds(*marks: str | None, same: bool = True) -> Trace:
+    """Calls of `refund`, the first of which timed out, each with the transaction it made."""
+    tries = [
+        replace(
+            call("refund", order=1 if same else n, error=None if n else "timeout"),
+            transactions=() if name is None else (Mark("db", name),),
+        )
+        for n, name in enumerate(marks)
+    ]
+    return log(*tries)
+
+
+TWICE = ({"item": [item(1), item(2), item(7)]}, {"item": [item(1), item(2), item(7), item(8)]})
+
+
+@pytest.mark.parametrize(
+    ("trace", "truth"),
+    [
+        (refunds("t1", "t2"), FAILS),
+        (cut(refunds("t1", "t2")), FAILS),
+        (refunds("t1", "t2", same=False), HOLDS),
+        (cut(refunds("t1", None)), UNKNOWN),
+        (own(refunds("t1", "t2")), UNKNOWN),
+    ],
+    ids=["retried", "incomplete", "two-calls", "unattributed", "own-word"],
+)
+def test_a_retry_that_left_a_second_effect_is_found_by_its_transaction(
+    trace: Trace, truth: Any
+) -> None:
+    found = judged(trace, *TWICE, body=RETRIES)
+    assert truths(found.judgement)["retried-create-item"] is truth
+
+
+def test_a_retry_of_one_call_is_told_from_another_call_that_is_alike() -> None:
+    trace = log(
+        replace(call("refund", order=1, error="timeout"), transactions=()),
+        replace(call("refund", order=1), transactions=(Mark("db", "t1"),)),
+        replace(call("refund", order=2), transactions=(Mark("db", "t2"),)),
+    )
+    found = judged(trace, *TWICE, body=RETRIES)
+    assert truths(found.judgement)["retried-create-item"] is HOLDS
