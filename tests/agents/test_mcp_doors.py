@@ -67,6 +67,7 @@ def test_a_proxy_on_standard_input_records_what_it_passes_on(tmp_path: Path) -> 
 
     found = by_stdio(tmp_path, act, "mcp-proxy", "--config", "mcp.json", "--trace", "calls.jsonl")
     assert found.content[0].text == "s"
+    assert r"tiny: complaint \x1b[31m" in (tmp_path / "stderr").read_text()
     (call,) = read_calls(tmp_path / "calls.jsonl").actions
     assert (call.tool, call.result, call.error) == ("environment", "s", None)
 

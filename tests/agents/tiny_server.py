@@ -30,6 +30,8 @@ for line in sys.stdin:
         case "tools/list":
             answer = {"tools": TOOLS}
         case "tools/call":
+            sys.stderr.write("complaint \x1b[31m\n")
+            sys.stderr.flush()
             if asked["params"]["name"] == "crash":
                 os._exit(3)
             said = os.environ.get("UPSTREAM_SECRET", "(none)")
