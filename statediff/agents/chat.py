@@ -22,6 +22,8 @@ from statediff.errors import AdapterError
 from statediff.model.values import printable
 
 MAX_RETRIES: Final = 5
+MAX_CONNECTIONS: Final = 4
+"""Tries to reach a server at all: mostly nobody listens there."""
 MAX_WAIT_SECONDS: Final = 60.0
 MAX_ANSWER_CHARACTERS: Final = 1024 * 1024
 MAX_CALLS: Final = 64
@@ -92,7 +94,7 @@ class Endpoint:
                 _Broken,
             ) as error:
                 wait = _wait(error, tries)
-                if tries >= MAX_RETRIES or time.monotonic() + wait > deadline:
+                if tries >= _most_retries(error) or time.monotonic() + wait > deadline:
                     raise AdapterError(self._complaint(error, tries + 1)) from error
                 tries += 1
                 self.pause(wait)
@@ -150,6 +152,12 @@ class Endpoint:
         if isinstance(error, openai.APIConnectionError) and cause is not None:
             said += f" ({cause})"
         return printable(said.replace(self.key, "[key]") if self.key else said)[:500]
+
+
+def _most_retries(error: Exception) -> int:
+    is_unreachable = isinstance(error, openai.APIConnectionError)
+    is_late = isinstance(error, openai.APITimeoutError)
+    return MAX_CONNECTIONS - 1 if is_unreachable and not is_late else MAX_RETRIES
 
 
 def _wait(error: Exception, tries: int) -> float:

@@ -8,9 +8,10 @@ times.
 from __future__ import annotations
 
 import contextlib
-import io
+import os
 import sys
-from typing import Any, Final
+import threading
+from typing import Any, Final, TextIO
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -25,6 +26,9 @@ MAX_STARTS: Final = 10
 START_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 120.0
 MAX_PAGES: Final = 50
+MAX_LINE: Final = 2000
+MAX_LINES: Final = 500
+"""Of a server's complaints, for each time that it is started."""
 
 
 class Upstream:
@@ -101,9 +105,12 @@ class Upstream:
         """One session, from its start until somebody says that it is over."""
         over, told = self._over, False
         try:
-            with anyio.fail_after(START_SECONDS) as scope:
+            with (
+                _complaints(self.entry.name) as complaints,
+                anyio.fail_after(START_SECONDS) as scope,
+            ):
                 async with Client(
-                    self._target(), read_timeout_seconds=CALL_SECONDS, cache=None
+                    self._target(complaints), read_timeout_seconds=CALL_SECONDS, cache=None
                 ) as client:
                     scope.deadline = float("inf")
                     self._client = client
@@ -119,7 +126,7 @@ class Upstream:
             elif self._over is over:
                 self._client = None
 
-    def _target(self) -> Any:
+    def _target(self, complaints: TextIO) -> Any:
         entry = self.entry
         if entry.url is not None:
             return entry.url
@@ -130,17 +137,28 @@ class Upstream:
                 env=dict(entry.environment),
                 cwd=entry.folder,
             ),
-            errlog=_errors(),
+            errlog=complaints,
         )
 
 
-def _errors() -> Any:
-    """Where servers may complain: standard error, if it is a file at all."""
-    try:
-        sys.stderr.fileno()
-    except (OSError, ValueError, io.UnsupportedOperation):
-        return open("/dev/null", "w", encoding="utf-8")  # noqa: PTH123 - it lives as long as the server
-    return sys.stderr
+def _complaints(server: str) -> TextIO:
+    """Where a server may complain: escaped, bounded, and under its name on standard error.
+
+    What an agent sends a server may come out there; it must not reach a terminal as it is.
+    """
+    reading, writing = os.pipe()
+
+    def pass_on() -> None:
+        kept = 0
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while line := lines.readline(MAX_LINE):
+                kept += 1
+                if kept <= MAX_LINES:
+                    with contextlib.suppress(OSError, ValueError):
+                        sys.stderr.write(f"{server}: {printable(line.rstrip())}\n")
+
+    threading.Thread(target=pass_on, daemon=True, name=f"stderr of {server}").start()
+    return os.fdopen(writing, "w", encoding="utf-8")
 
 
 def _first(error: BaseException) -> str:

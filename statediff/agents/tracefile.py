@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -45,9 +46,14 @@ def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
     """
     what = printable(str(path))
     reader = _reader(path, what)
-    trace = reader(path)
+    try:
+        trace = reader(path)
+        if reader in (read_calls, _whole):
+            _require_sound(trace)
+    except (BundleError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{what}: a line is no call as statediff writes it: {error}") from error
     if is_vouched:
-        own = "" if reader in (_lines, read_otel) else trace.cause
+        own = "" if trace.is_agent_influenced else trace.cause
         return replace(trace, is_complete=not own, is_agent_influenced=False, cause=own)
     cause = trace.cause or "whether an agent wrote the file is not known"
     return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause)
@@ -95,5 +101,35 @@ def _whole(path: Path) -> Trace:
         return trace_from({**head, "actions": actions})
     except OSError as error:
         raise InputError(f"{what}: cannot be read: {error.strerror}") from error
-    except (BundleError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{what}: a line is no call of a trial's trace: {error}") from error
+
+
+def _require_sound(trace: Trace) -> None:
+    """Everything is of its type: what reads our own files trusts that nobody else wrote them."""
+    ids = {action.id for action in trace.actions}
+    _require(len(ids) == len(trace.actions), "two calls have one id")
+    _require(isinstance(trace.cause, str), "the cause is no text")
+    _require(
+        all(type(each) is bool for each in (trace.is_complete, trace.is_agent_influenced)),
+        "what is known of the whole is neither true nor false",
+    )
+    for turn in trace.turns or ():
+        _require(isinstance(turn.message, str), "a message is no text")
+        count = turn.calls_before
+        _require(type(count) is int and 0 <= count <= len(ids), "a turn begins nowhere")
+    for action in trace.actions:
+        texts = (action.id, action.tool, action.error or "", action.principal or "")
+        _require(all(isinstance(text, str) for text in texts), "a name is no text")
+        _require(type(action.attempt) is int and action.attempt >= 1, "an attempt is no number")
+        _require(action.parent is None or action.parent in ids, "a call is within none that is")
+        _require(
+            all(isinstance(mark.source, str) for mark in action.transactions or ()),
+            "a transaction is of no source",
+        )
+        for at in (action.started_at, action.finished_at):
+            is_instant = type(at) is datetime and at.tzinfo is not None
+            _require(at is None or is_instant, "an instant is none")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

@@ -94,12 +94,17 @@ def _wait(trial: Trial) -> None:
     """Says where the systems are, and returns when Enter was pressed."""
     import shlex
 
+    from statediff.errors import UsageError
+
     for variable, url in _environment(trial).items():
         sys.stderr.write(f"export {variable}={shlex.quote(url)}\n")
     sys.stderr.write("do the task with these, in another window; then press Enter here\n")
     sys.stderr.flush()
     if not sys.stdin.readline():
-        raise EOFError  # nobody said that the task is done
+        raise UsageError(
+            "the input ended before anybody pressed Enter, so nobody said that the task is done; "
+            "nothing was drafted"
+        )
 
 
 def _shell(trial: Trial) -> None:

@@ -98,9 +98,11 @@ def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"{path.parent} cannot be made: {error.strerror}") from error
-    with Recorder(path, clock) as recorder:
-        yield recorder
-    progress().print(f"calls: {shown(path)}", soft_wrap=True)
+    try:
+        with Recorder(path, clock) as recorder:
+            yield recorder
+    finally:  # Ctrl-C is how a server ends
+        progress().print(f"calls: {shown(path)}", soft_wrap=True)
 
 
 def _serve(

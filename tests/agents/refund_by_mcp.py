@@ -23,6 +23,8 @@ async def told(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def main(how: str) -> int:
     async with Client(os.environ["STATEDIFF_MCP_URL"]) as client:
+        if how == "own":
+            return int(await told(client, "refund"))
         if how == "clumsy":
             await client.call_tool("shop_db_drop_everything", {"really": True})
             await client.call_tool("shop_db_query", {"statement": "SELECT 1"})

@@ -1,3 +1,4 @@
+import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,11 +26,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
         yield sandbox
 
 
-def tried(shop: EmbeddedSandbox, folder: Path, *how: str) -> JudgedTrial:
+def tried(
+    shop: EmbeddedSandbox, folder: Path, *how: str, config: Path | None = None
+) -> JudgedTrial:
     return run_trial(
         shop,
         load_contract(contract_folder("shop/refund-returned-order").contract),
-        McpAgent(CommandAgent((sys.executable, str(PROGRAM), *how), 60.0)),
+        McpAgent(CommandAgent((sys.executable, str(PROGRAM), *how), 60.0), config),
         TrialPlan("t", folder / "trial"),
         clock=lambda: datetime.now(UTC),
         store=MemoryChunks(),
@@ -63,3 +66,20 @@ def test_calls_of_unknown_tools_and_invalid_calls_are_recorded_and_change_nothin
     assert "there is no tool" in unknown.error
     assert "sql: Field required" in invalid.error
     assert "readonly" in denied.error
+
+
+def test_an_agent_on_mcp_servers_of_its_own_is_recorded_by_the_proxy(shop, tmp_path):
+    entry = {
+        "command": sys.executable,
+        "args": ["-S", str(PROGRAM.with_name("tiny_server.py"))],
+        "env": {"SHOP": "${STATEDIFF_SHOP_DB_URL}", "MAIL": "${STATEDIFF_OUTBOX_URL}"},
+        "classes": {"refund": "conditional-update"},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"own": entry}}))
+    done = tried(shop, tmp_path, "own", config=config)
+    assert done.evaluated.judgement.verdict is Verdict.MATCH, done.observed.run.stderr.text
+    (call,) = done.observed.run.trace.actions
+    assert (call.tool, call.action_class) == ("refund", ActionClass.CONDITIONAL_UPDATE)
+    assert call.result == 3900
+    assert done.observed.run.trace.gap is None

@@ -2,12 +2,30 @@
 
 import json
 import os
+import smtplib
+import sqlite3
 import sys
 
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object", "properties": {}}}
-    for name in ("add", "environment", "crash")
+    for name in ("add", "environment", "crash", "refund")
 ]
+
+
+def refund() -> str:
+    """A refund of order 1009 and its message, with the sandbox that the environment names."""
+    db = sqlite3.connect(os.environ["SHOP"].removeprefix("sqlite:///"))
+    db.execute(
+        "INSERT INTO refunds (order_id, to_method_id, cents, reason, by_staff_id, created_at)"
+        " VALUES (1009, 117, 3900, 'returned', 2, '2026-03-16 10:30:00')"
+    )
+    db.commit()
+    db.close()
+    host, _, port = os.environ["MAIL"].removeprefix("smtp://").partition(":")
+    sender, to = "care@hearthside.example", "nora.lindqvist@post.example"
+    with smtplib.SMTP(host, int(port)) as server:
+        server.sendmail(sender, to, f"From: {sender}\nTo: {to}\nSubject: refund\n\nDone.\n")
+    return "3900"
 
 
 def tell(**answer: object) -> None:
@@ -30,9 +48,13 @@ for line in sys.stdin:
         case "tools/list":
             answer = {"tools": TOOLS}
         case "tools/call":
+            sys.stderr.write("complaint \x1b[31m\n")
+            sys.stderr.flush()
             if asked["params"]["name"] == "crash":
                 os._exit(3)
             said = os.environ.get("UPSTREAM_SECRET", "(none)")
+            if asked["params"]["name"] == "refund":
+                said = refund()
             answer = {"content": [{"type": "text", "text": said}]}
         case other:
             refusal = {"code": -32601, "message": f"no method {other}"}

@@ -11,6 +11,9 @@ from statediff.agents.tools.tracker import Comment, New, Search, Update
 _PAGE: Final = 100
 _MOST: Final = 1000
 """Issues that a search looks at."""
+_RESOLUTIONS: Final = ("fixed", "duplicate", "declined", "cannot-reproduce")
+"""Those of the pack, by their numbers from 1: Redmine tells only its administrators."""
+_KNOWN_RESOLUTIONS: Final = ", ".join(_RESOLUTIONS)
 
 
 class Redmine:
@@ -125,13 +128,17 @@ class Redmine:
         fields = [each for each in found if str(each.get("name", "")).lower() == "resolution"]
         if len(fields) != 1:
             raise ToolError("this tracker's issues have no resolution")
-        return {"id": fields[0]["id"], "value": resolution}
+        if resolution not in _RESOLUTIONS:
+            raise ToolError(f"there is no {resolution[:100]!r}; there are: {_KNOWN_RESOLUTIONS}")
+        return {"id": fields[0]["id"], "value": str(_RESOLUTIONS.index(resolution) + 1)}
 
-    def _resolution(self, found: Any) -> Any:
-        named = {
-            str(e.get("name", "")).lower(): e.get("value") for e in found.get("custom_fields", ())
-        }
-        return named.get("resolution") or None
+    def _resolution(self, found: Any) -> str | None:
+        for each in found.get("custom_fields", ()):
+            if str(each.get("name", "")).lower() == "resolution" and each.get("value"):
+                number = str(each["value"])
+                known = number.isdecimal() and 0 < int(number) <= len(_RESOLUTIONS)
+                return _RESOLUTIONS[int(number) - 1] if known else number
+        return None
 
     def _numbered(self, kind: str, name: str) -> int:
         path = f"enumerations/{kind}.json" if kind == "issue_priorities" else f"{kind}.json"

@@ -349,6 +349,8 @@ def _tree(
             raise ToolError(f"there is no file {path!r} to delete")
         index.remove(path)
     for path, text in write.items():
+        if "" in path.split("/"):  # libgit2 would leave out what is empty and write another path
+            raise ToolError(f"{path[:100]!r} is no path of a file in a repository")
         mode = index[path].mode if path in index else pygit2.enums.FileMode.BLOB
         index.add(pygit2.IndexEntry(path, mirror.create_blob(text.encode()), mode))
     return index.write_tree(mirror)
