@@ -174,7 +174,7 @@ class Table:
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
         order = key_order(key)
-        batch = self.store.get(self.chunks[bisect.bisect_right(self._cuts, order)])
+        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, order)])
 
         def order_at(at: int) -> tuple[Any, ...]:
             return key_order(batch_keys(self.type, batch.slice(at, 1))[0])
