@@ -83,7 +83,8 @@ class LogMarks:
             return rows, ()
         own = self.since()
         if not own:
-            return rows, ()
+            # Without a log nothing shows whether there was a transaction.
+            return rows, () if self._header is not None else (Mark(self._source),)
         # The first is ours, if we left one; else it is one that others committed since.
         if connection.total_changes != self._changes and self._is_plain(connection):
             return rows, (own[0],)

@@ -103,11 +103,13 @@ def test_what_others_commit_meanwhile_is_never_claimed(
 
 
 def test_rows_of_a_table_of_the_connections_own_are_no_transaction(shop: Shop) -> None:
+    shop.does("INSERT INTO t VALUES (1, 1)")
     shop.does("CREATE TEMP TABLE mine (n INT)")
     assert shop.does("INSERT INTO mine VALUES (1)") == ()
 
 
-def test_a_database_without_a_log_marks_nothing(tmp_path: Path) -> None:
+def test_a_database_without_a_log_does_not_know_what_was_made(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "plain.db", isolation_level=None)) as connection:
         marks = LogMarks("db", tmp_path / "plain.db")
-        assert marks.execute(connection, "CREATE TABLE t (id)") == ([], ())
+        assert marks.execute(connection, "CREATE TABLE t (id)") == ([], (Mark("db"),))
+        assert marks.execute(connection, "SELECT * FROM t") == ([], ())

@@ -62,11 +62,8 @@ class Session(Protocol):
     def run(self, statement: str) -> Rows:
         """One statement; `ToolError` if the database refuses it."""
 
-    def marks(self, source: str) -> tuple[Mark, ...]:
-        """How the source's history may name this transaction; none where it wrote nothing."""
-
-    def commit(self) -> None:
-        """What was done holds."""
+    def commit(self, source: str) -> tuple[Mark, ...]:
+        """What was done holds; how the source's history names the transaction, if it wrote."""
 
 
 class Database(Protocol):
@@ -87,8 +84,7 @@ def database_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     def execute(asked: Execute) -> Any:
         with database.session(writes=True) as session:
             results = [_result(session.run(each), 100) for each in asked.statements]
-            marks = session.marks(source)
-            session.commit()
+            marks = session.commit(source)
         return Done({"committed": True, "results": results}, marks)
 
     scheme = urlsplit(url).scheme

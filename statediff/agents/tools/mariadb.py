@@ -81,14 +81,12 @@ class MariaSession:
             raise ToolError(f"the database refuses it: {error}") from error
         return cursor
 
-    def marks(self, source: str) -> tuple[Mark, ...]:
-        return (Mark(source),)
-
-    def commit(self) -> None:
+    def commit(self, source: str) -> tuple[Mark, ...]:
         try:
             self.connection.commit()
         except (pymysql.Error, OSError) as error:
             raise ToolError(f"nothing was changed: {error}") from error
+        return (Mark(source),)
 
 
 def _refusals_told(cursor: Any) -> Iterator[Any]:

@@ -67,15 +67,17 @@ class PostgresSession:
         touched = cursor.rowcount if cursor.rowcount >= 0 else None
         return Rows(names, _refusals_told(rows), touched)
 
-    def marks(self, source: str) -> tuple[Mark, ...]:
+    def _marks(self, source: str) -> tuple[Mark, ...]:
         found = self.connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
         return (Mark(source, found[0]),) if found is not None and found[0] is not None else ()
 
-    def commit(self) -> None:
+    def commit(self, source: str) -> tuple[Mark, ...]:
+        marks = self._marks(source)
         try:
             self.connection.commit()
         except psycopg.Error as error:
             raise ToolError(f"nothing was changed: {error}") from error
+        return marks
 
 
 def _refusals_told(rows: Iterator[Any]) -> Iterator[Any]:

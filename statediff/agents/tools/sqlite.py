@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
 from statediff.model.trace import Mark
+from statediff.sources.sqlite_marks import LogMarks
 
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
 _STEPS: Final = 10_000
@@ -46,7 +47,7 @@ class SqliteDatabase:
                 connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             except sqlite3.Error as error:
                 raise ToolError(f"the database cannot be used: {error}") from error
-            yield SqliteSession(connection)
+            yield SqliteSession(connection, self._path)
         finally:
             connection.close()  # what was not committed is rolled back
 
@@ -56,6 +57,7 @@ class SqliteSession:
     """One transaction."""
 
     connection: sqlite3.Connection
+    path: Path
 
     def run(self, statement: str) -> Rows:
         refuse_transactions(statement)
@@ -66,12 +68,9 @@ class SqliteSession:
         names = tuple(column[0] for column in cursor.description or ())
         return Rows(names, _rows(cursor), cursor.rowcount if cursor.rowcount >= 0 else None)
 
-    def marks(self, source: str) -> tuple[Mark, ...]:
-        return (Mark(source),)
-
-    def commit(self) -> None:
+    def commit(self, source: str) -> tuple[Mark, ...]:
         try:
-            self.connection.execute("COMMIT")
+            return LogMarks(source, self.path).execute(self.connection, "COMMIT")[1]
         except sqlite3.Error as error:
             raise ToolError(f"nothing was changed: {error}") from error
 
