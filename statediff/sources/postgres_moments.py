@@ -143,6 +143,7 @@ class _Run:
         self._bytes_left = MAX_READ_BYTES
         self._touched = [delta.touched(commit) for commit in delta.commits]
         self._writing = self._all_touched(0, None) - SILENT
+        self._passing_now: dict[str, Table] = {}
         self._has_moved = self._sequences_moved()
 
     def state(self, number: int, earlier: Look, look: Look) -> State:
@@ -165,12 +166,25 @@ class _Run:
                     told = self._unknown(each, told)
                 tables[each.name] = told
         self._tables = tables
+        passing = self._passing(look) if self._touched[number - 1] else self._passing_now
+        self._passing_now = passing
+        shown = {**tables, **passing}
         schema = self._after.schema
-        types = tuple(tables[name].type for name in sorted(tables))
-        delivered = tuple(
-            (source, tuple(n for n in names if n in tables)) for source, names in schema.sources
-        )
-        return State(replace(schema, types=types, sources=delivered), tables)
+        types = tuple(shown[name].type for name in sorted(shown))
+        ((source, _),) = schema.sources
+        delivered = ((source, tuple(sorted(shown))),)
+        return State(replace(schema, types=types, sources=delivered), shown)
+
+    def _passing(self, look: Look) -> dict[str, Table]:
+        """The tables that are at neither end: there were some, and nothing else is known."""
+        known = {t.source_table for t in self._after.schema.types}
+        taken = self._after.schema.by_name
+        found = {}
+        for name in look.definitions.keys() - known:
+            own = f"public.{name}" if name in taken else name
+            empty = Shelf(self._store).empty(EntityType(own, (), (), name), None)
+            found[own] = empty.unobserved("the table was made and dropped in the run")
+        return found
 
     def _unknown(self, each: EntityType, cause: str) -> Table:
         shelf = Shelf(self._store)
@@ -200,9 +214,8 @@ class _Run:
             return self._unknown(each, cause)
         if cause == VALUES_CHANGED and not self._same(look, self._delta.last, self._writing):
             return self._unknown(each, cause)
-        (size,) = look.connection.execute(_SIZE, ([oid for oid, _ in now.files],)).fetchone() or (
-            0,
-        )
+        files = [oid for oid, _ in now.files]
+        (size,) = look.connection.execute(_SIZE, (files,)).fetchone() or (0,)
         self._bytes_left -= size
         if self._bytes_left < 0:
             return self._unknown(each, f"{cause}, and too large to be read at each moment")
@@ -227,15 +240,19 @@ class _Run:
         if is_asked:
             done, to_come = done & rests_on, to_come & rests_on
         else:
-            done, to_come = done - _OF_NO_LISTING, to_come - _OF_NO_LISTING
+            apart = _OF_NO_LISTING - ({"pg_depend"} if name == SEQUENCES else set())  # its owner
+            done, to_come = done - apart, to_come - apart
         if name == SEQUENCES and self._has_moved:
             return self._unknown(each, "a sequence moves without regard to transactions")
         if earlier is not None and not done:
             return earlier
-        if not to_come or self._same(look, self._delta.last, to_come):
+        if not to_come:
             return later
-        if earlier is not None and self._same(look, self._delta.first, done):
-            return earlier
+        if not is_asked:
+            if self._same(look, self._delta.last, to_come):
+                return later
+            if earlier is not None and self._same(look, self._delta.first, done):
+                return earlier
         if not is_asked or not self._same(look, self._delta.last, to_come & looks_up, names=True):
             return self._unknown(each, "the server describes such objects only as they are now")
         names = [f.name for f in each.fields]

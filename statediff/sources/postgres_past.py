@@ -19,7 +19,7 @@ from typing import Final
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import Row
-from statediff.sources.postgres_queries import CLASS, OWN_REL, REL
+from statediff.sources.postgres_queries import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.sources.postgres_rows import TableQuery, is_key
 from statediff.sources.postgres_session import Connection
 from statediff.sources.postgres_wal import Snapshot
@@ -45,28 +45,44 @@ FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY c.oi
 
 _HIDDEN_SCHEMAS: Final = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname ~ '^pg_(toast|temp)')"
 _HIDDEN: Final = f"(SELECT r.oid FROM pg_class r WHERE r.relnamespace IN {_HIDDEN_SCHEMAS})"  # noqa: S608 - as above
+_SHOWN_SCHEMA: Final = "WHERE c.nspname !~ '^pg_(toast|temp)'"
 _COUNTED: Final = (
-    "relpages", "reltuples", "relallvisible", "relfrozenxid", "relminmxid", "relfilenode",
-    "reltoastrelid", "relhasindex", "relhastriggers",
-)  # fmt: skip
+    "relpages,reltuples,relallvisible,relfrozenxid,relminmxid,relfilenode,reltoastrelid,"
+    "relhasindex,relhastriggers,relacl"
+)
+
+
+def _own(number: str, left_out: str, condition: str = "") -> tuple[str, str]:
+    """Rows of objects that the server did not come with."""
+    left = f"to_jsonb(c) - '{{{left_out}}}'::text[]" if left_out else "c"
+    return left, f"WHERE c.{number} >= {FIRST_OWN} {condition}"
+
+
 _ROWS: Final = {
-    "pg_class": (
-        f"to_jsonb(c) - '{{{','.join(_COUNTED)}}}'::text[]",
-        f"WHERE c.relnamespace NOT IN {_HIDDEN_SCHEMAS}",
+    "pg_class": _own("oid", _COUNTED, f"AND c.relnamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_attribute": _own("attrelid", "attacl", f"AND c.attrelid NOT IN {_HIDDEN}"),
+    "pg_attrdef": _own("adrelid", "", f"AND c.adrelid NOT IN {_HIDDEN}"),
+    "pg_index": _own("indexrelid", "", f"AND c.indexrelid NOT IN {_HIDDEN}"),
+    "pg_type": _own("oid", "typacl", f"AND c.typnamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_proc": _own("oid", "proacl"),
+    "pg_constraint": _own("oid", "", f"AND c.connamespace NOT IN {_HIDDEN_SCHEMAS}"),
+    "pg_namespace": ("(c.oid, c.nspname, c.nspowner)", _SHOWN_SCHEMA),
+    "pg_depend": (
+        "c",
+        """WHERE c.classid = 'pg_class'::regclass AND c.deptype IN ('a', 'i')
+           AND c.refobjsubid > 0 AND c.objid IN (SELECT s.seqrelid FROM pg_sequence s)""",
     ),
-    "pg_attribute": ("c", f"WHERE c.attrelid NOT IN {_HIDDEN}"),
-    "pg_attrdef": ("c", f"WHERE c.adrelid NOT IN {_HIDDEN}"),
-    "pg_index": ("c", f"WHERE c.indexrelid NOT IN {_HIDDEN}"),
-    "pg_type": ("c", f"WHERE c.typnamespace NOT IN {_HIDDEN_SCHEMAS}"),
-    "pg_constraint": ("c", f"WHERE c.connamespace NOT IN {_HIDDEN_SCHEMAS}"),
-    "pg_namespace": ("c", "WHERE c.nspname !~ '^pg_(toast|temp)'"),
 }
-"""What a listing may rest on: not counts that the server keeps, nor what is hidden from it."""
+"""What a listing may rest on: no counts that the server keeps, no privileges (they are listed for
+themselves), nothing that is hidden from listings."""
 _NAMES: Final = {
     "pg_authid": ("(c.oid, c.rolname)", ""),
     "pg_proc": ("(c.oid, c.proname, c.pronamespace, c.proargtypes)", ""),
-    "pg_type": ("(c.oid, c.typname, c.typnamespace)", ""),
-    "pg_namespace": ("(c.oid, c.nspname)", ""),
+    "pg_type": (
+        "(c.oid, c.typname, c.typnamespace)",
+        f"WHERE c.typnamespace NOT IN {_HIDDEN_SCHEMAS}",
+    ),
+    "pg_namespace": ("(c.oid, c.nspname)", _SHOWN_SCHEMA),
 }
 
 
