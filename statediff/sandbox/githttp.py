@@ -76,7 +76,7 @@ class GitHttpServer(EmbeddedRepository):
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         proof, drift = super().verify()
-        cause = self._server.at_work(0.0)
+        cause = self._server.at_work(time.monotonic() + _IDLE_SECONDS)
         if cause is not None:
             drift = (*drift, Drift(self.source, "its server", "idle", cause))
         return proof, drift
@@ -86,8 +86,15 @@ class GitHttpServer(EmbeddedRepository):
         return (GitServerFeed(self._read, self.place, self.folder / _COURSE),)
 
     def unsettled(self, deadline: float) -> str | None:
-        """Waits until the server works on no request and no git command holds a lock."""
-        return self._server.at_work(deadline) or super().unsettled(deadline)
+        """Waits until the server works on no request and no git command holds a lock.
+
+        A server that has ended works on nothing, and writes no more.
+        """
+        busy = None if self._server.has_ended else self._server.at_work(deadline)
+        return busy or super().unsettled(deadline)
+
+    def failure(self) -> str | None:
+        return self._server.failure()
 
     def unplug(self, source: str) -> None:
         """The server is killed, and the repository gone, until the next reset."""

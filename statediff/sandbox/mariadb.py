@@ -1,13 +1,14 @@
-"""A MariaDB server in a container, put back by making its database again from DDL and seed.
+"""A MariaDB server in a container, put back by filling what was changed, or by making it again.
 
 1. `start`: a container, the accounts, the database; what it then is, is what every reset must
    reach (`mariadb_proof`).
 2. `reset`: what belongs to the whole server is compared with how it was. Where an agent changed
-   that, the container is made anew; else its connections are ended and the database is dropped and
-   made again. The agent's password is a new one each time.
+   that, the container is made anew. Else its connections are ended; tables of which only rows were
+   changed are filled again (`mariadb_restore`), and where more was changed, the database is dropped
+   and made again. The agent's password is a new one each time.
 3. `verify`: checksums of the rows, every definition, account, privilege and global variable.
 
-MariaDB copies no database as a whole, so the time of a reset follows the size of the seed.
+MariaDB copies no database as a whole: the time of a reset follows the size of what was changed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from statediff.sandbox.containers import Container, Spec, connect
 from statediff.sandbox.folders import make_folder
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.mariadb_proof import look
+from statediff.sandbox.mariadb_restore import Copies
 from statediff.sandbox.postgres_proof import digest_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
@@ -151,6 +153,10 @@ class MariaDbSystem:
         except (pymysql.Error, OSError) as error:
             return cause_of(error)
 
+    def failure(self) -> str | None:
+        """Why an agent may have found no server; one that ended is not begun again."""
+        return "its server ended" if self._running().container.has_ended() else None
+
     def _running(self) -> _Server:
         if self._server is None:
             raise SandboxError(f"{self.source}: its server is not running; start the sandbox first")
@@ -231,6 +237,7 @@ class _Server:
             self._set_password(admin, OWNER)
             self._load(admin)
             self.expected = look(admin, self.database)
+            self._copies = Copies(admin, self.database, self.expected)
             self.entities = sum(
                 int(count) for label, count in self.expected.items() if label.startswith("rows of ")
             )
@@ -268,7 +275,10 @@ class _Server:
                 now = look(admin, self.database)
                 if _beyond(now, self.database) != _beyond(self.expected, self.database):
                     return False
-                self._load(admin)
+                if self._copies.restore(admin, now):
+                    self._set_password(admin, AGENT)
+                else:
+                    self._load(admin)
                 account = dict(
                     fetched(
                         admin,
