@@ -49,8 +49,9 @@ CREATE TABLE item (id int PRIMARY KEY, a int NOT NULL, b bigint, name text, code
 SEED = """
 INSERT INTO item SELECT n, n % 97, n::bigint * 7, 'item ' || n, 'c' || n % 1000, n % 2 = 0,
   n / 4.0::float8, date '2024-01-01' + n % 365, (n % 10000 || '.50')::numeric,
-  CASE WHEN n % 3 > 0 THEN 'note of ' || n END FROM generate_series(0, {} - 1) n;
+  CASE WHEN n % 3 > 0 THEN 'note of ' || n END FROM generate_series({}, {}) n;
 """
+_AT_ONCE = 500_000
 
 
 def now() -> datetime:
@@ -118,7 +119,10 @@ def server(rows: int) -> Iterator[PostgresSystem]:
     with tempfile.TemporaryDirectory() as folder:
         files = {"ddl": Path(folder, "ddl.sql"), "seed": Path(folder, "seed.sql")}
         files["ddl"].write_text(DDL)
-        files["seed"].write_text(SEED.format(rows))
+        parts = range(0, rows, _AT_ONCE)  # no statement may take too long
+        files["seed"].write_text(
+            "".join(SEED.format(at, min(at + _AT_ONCE, rows) - 1) for at in parts)
+        )
         system = PostgresSystem(PackSource("bench", "postgres", None, files), (), Path(folder, "s"))
         system.start()
         try:
