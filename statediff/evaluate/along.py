@@ -13,7 +13,7 @@ from statediff.contract.assertions import Order
 from statediff.contract.bound import Contract, Pattern
 from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
-from statediff.evidence.fragments import Rows, part_of
+from statediff.evidence.fragments import ENDS, Rows, part_of
 from statediff.evidence.pack import Touched, changed
 from statediff.model.course import Course, Line
 from statediff.model.delta import Delta, Diff, Doubt
@@ -75,7 +75,9 @@ class Whole:
 
     def row(self, side: str, type_name: str, key: Key) -> Row | None:
         table = self.states[side].tables.get(type_name)
-        return None if table is None else table.row(key)
+        if table is None:
+            return None
+        return table.row(key) if side in ENDS else table.lone_row(key)
 
 
 def touched(

@@ -19,6 +19,7 @@ from rich.text import Text
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
+from statediff.reports.levels import disagreement
 from statediff.reports.makers import Makers, listing
 from statediff.reports.record import (
     Record,
@@ -93,6 +94,8 @@ def _report(record: Record) -> Iterator[RenderableType]:
     yield Text(verdict_sentence(record))
     yield Text()
     yield _results(judged["results"])
+    if told := disagreement(judged["clauses"]):
+        yield Text(told)
     yield from _section("Clauses", [_clauses(judged["clauses"])])
     problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
     makers = Makers(judged, record.trace, record.history)

@@ -38,6 +38,7 @@ from statediff.reports.html.clauses import (
 )
 from statediff.reports.html.doings import MAX_MEMBERS, Action, action_view
 from statediff.reports.html.words import Sign
+from statediff.reports.levels import disagreement
 from statediff.reports.makers import Makers
 from statediff.reports.record import Reading, Record, reading
 
@@ -297,6 +298,8 @@ def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, s
     yield "Trial", name(trial["id"])
     if trial.get("sandbox"):
         yield "Sandbox", name(trial["sandbox"])
+    if told := disagreement(bundle.document("judgement.json")["clauses"]):
+        yield "Steps and end", told
     yield "Isolation", name(trial.get("isolation", "unknown"))
     yield "Judged by", f"statediff {name(manifest['statediff'])}, kernel {name(manifest['kernel'])}"
     yield "State schema", name(manifest["schema"])
