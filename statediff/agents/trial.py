@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from threading import Event
+from typing import Protocol, runtime_checkable
 
 from statediff.agents.spending import Usage
 from statediff.capture.source import Clock
@@ -62,6 +63,24 @@ class AgentRun:
     stderr: Output = NOTHING_PRINTED
     usage: Usage | None = None
     """What was asked of a model; None where nobody counted."""
+
+
+@runtime_checkable
+class Haltable(Protocol):
+    """An agent that another thread can end."""
+
+    @property
+    def halted(self) -> Event:
+        """Once set, nothing of it runs or is begun any more: `run` raises `KeyboardInterrupt`."""
+
+
+@runtime_checkable
+class Isolated(Protocol):
+    """An agent that is kept from the evaluator."""
+
+    @property
+    def isolation(self) -> str:
+        """By what, e.g. `container`."""
 
 
 class Agent(Protocol):

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 AgentCmd: TypeAlias = Annotated[
     str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
 ]
+AgentImage: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-image",
+        metavar="IMAGE",
+        help="The agent runs in a container of this image, and reaches the systems only.",
+    ),
+]
 AgentName: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -100,12 +108,13 @@ class AgentOptions:
     max_turns: int | None = None
     stream: bool = False
     timeout_seconds: float | None = None
+    image: str | None = None
 
     def agents(self, contracts: list[Path]) -> list[Agent]:
         """The agent for each contract; `UsageError` if the options name none, or several."""
         from statediff.cli.trials import agent_of
 
-        ways = (self.command or self.named, self.mcp, self.base_url or self.model)
+        ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
         if sum(way is not None for way in ways) > 1:
             raise UsageError(
                 "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
@@ -129,7 +138,8 @@ class AgentOptions:
             program = self._mcp()
             return [program for _ in contracts]
         return [
-            agent_of(path, self.command, self.named, self.timeout_seconds) for path in contracts
+            agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
+            for path in contracts
         ]
 
     def _mcp(self) -> Agent:

@@ -37,6 +37,7 @@ from statediff.reports.html.clauses import (
     stages,
 )
 from statediff.reports.html.doings import MAX_MEMBERS, Action, action_view
+from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
 from statediff.reports.makers import Makers
@@ -139,15 +140,20 @@ class Trial:
     numbers: tuple[Number, ...]
     contract: tuple[str, ...]
     more_contract: str
+    seal: Seal | None = None
+    """The sealed copy that the page is made from and carries."""
 
 
-def trial_view(bundle: Bundle, where: str) -> Trial:
-    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself."""
+def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:
+    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself.
+
+    `stand` says what the contract makes of each change.
+    """
     with reading(where):
-        return _view(bundle)
+        return _view(bundle, stand)
 
 
-def _view(bundle: Bundle) -> Trial:
+def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     record = Record(bundle)
     judged, trial, manifest = record.judgement, record.trial, bundle.manifest
     schema = bundle.document("schema.json")
@@ -157,7 +163,7 @@ def _view(bundle: Bundle) -> Trial:
     contract = _compiled(bundle, schema)
     rule_of = _Rules(contract)
     frame_is_open = contract is not None and contract.contract.frame_is_open
-    standings = Standings(judged, _sections(judged, contract), frame_is_open)
+    standings = stand(judged, _sections(judged, contract), frame_is_open)
     deltas = judged["deltas"]
     loose = [d for d in deltas if d["id"] in standings.loose]
     why = words.reason(judged)
