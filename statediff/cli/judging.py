@@ -45,7 +45,12 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
         Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="The agent's calls, JSON lines.")
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry.",
+        ),
     ] = None,
     complete_trace: Annotated[
         bool,

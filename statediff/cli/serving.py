@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.agentoptions import require_agents_extra
+from statediff.cli.output import JsonFlag
+from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.agents.recorder import Recorder
@@ -45,8 +47,10 @@ def mcp(
     ] = "embedded",
     http: Http = None,
     trace: TraceFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Serve a sandbox's tools to any MCP client, and record every call, until the client goes."""
+    _require_http(http, as_json)
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools.of import tool_table
@@ -55,7 +59,7 @@ def mcp(
     with embedded(name, variant) as sandbox, _recorder(trace, name) as recorder:
         table = tool_table(sandbox.access().urls, recorder)
         try:
-            _serve(mcp_server(f"statediff {name}", table), http)
+            _serve(mcp_server(f"statediff {name}", table), http, as_json=as_json)
         finally:
             table.close()
     return 0
@@ -70,8 +74,10 @@ def mcp_proxy(
     ],
     http: Http = None,
     trace: TraceFile = None,
+    as_json: JsonFlag = False,
 ) -> int:
     """Stand in front of MCP servers, pass on what they offer, and record every call."""
+    _require_http(http, as_json)
     require_agents_extra("mcp", "statediff mcp-proxy")
     from statediff.agents.mcp_config import read_mcp_config
     from statediff.agents.mcp_proxy import Proxy
@@ -79,8 +85,13 @@ def mcp_proxy(
     entries = read_mcp_config(config, os.environ)
     with _recorder(trace, "proxy") as recorder:
         proxy = Proxy(entries, recorder)
-        _serve(proxy.server(), http, proxy.open)
+        _serve(proxy.server(), http, proxy.open, as_json=as_json)
     return 0
+
+
+def _require_http(port: int | None, as_json: bool) -> None:
+    if as_json and port is None:
+        raise UsageError("--json goes with --http: standard output is the protocol's without it")
 
 
 @contextmanager
@@ -109,16 +120,21 @@ def _serve(
     server: Any,
     port: int | None,
     around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    *,
+    as_json: bool,
 ) -> None:
     """Returns when the client on standard input has gone; over HTTP, never."""
     from statediff.agents.mcp_server import serve_stdio, serving_http
-    from statediff.cli.output import progress, results
+    from statediff.cli.output import emit, progress, results
 
     if port is None:
         serve_stdio(server, around)
         return
     with serving_http(server, port, around) as url:
-        results().print(url, soft_wrap=True)
+        if as_json:
+            emit({"url": url})
+        else:
+            results().print(url, soft_wrap=True)
         progress().print("serving; Ctrl-C ends it")
         while True:
             time.sleep(3600)

@@ -90,6 +90,7 @@ def test_what_does_not_name_one_agent_is_refused(
         ("openai", ("run", REFUND, "--base-url", "http://x", "--model", "m")),
         ("mcp", ("mcp", "shop")),
         ("mcp", ("mcp-proxy", "--config", "f")),
+        ("mcp", ("mcp", "shop", "--http", "0", "--json")),
     ],
 )
 def test_a_missing_extra_is_named(
@@ -103,7 +104,14 @@ def test_a_missing_extra_is_named(
     )
     said = statediff(*arguments)
     assert said.code == 2
-    assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err
+    assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err + said.out
+
+
+def test_json_on_standard_output_needs_the_protocol_elsewhere(statediff: Call) -> None:
+    for arguments in (("mcp", "shop"), ("mcp-proxy", "--config", "f")):
+        said = statediff(*arguments, "--json")
+        assert said.code == 2
+        assert "--json goes with --http" in said.json["error"]["message"]
 
 
 # ---------------------------------------------------------------- a person

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -23,8 +24,17 @@ _ADMINISTRATION: Final = frozenset({".git"})
 
 def tool_table(urls: Mapping[str, str], recorder: Recorder) -> ToolTable:
     """The tools for all systems at these URLs; `UsageError` for one that nobody knows to use."""
-    tools = [tool for source in sorted(urls) for tool in _tools(source, urls[source])]
+    tools = [
+        replace(tool, principal=_account(urls[source]))
+        for source in sorted(urls)
+        for tool in _tools(source, urls[source])
+    ]
     return ToolTable(tools, recorder)
+
+
+def _account(url: str) -> str | None:
+    """The account that the URL names, if it names one."""
+    return unquote(urlsplit(url).username or "") or None
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:

@@ -56,7 +56,12 @@ class ToolTable:
             tool, taken, problem = self._checked(name, arguments)
             kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
             call = self.recorder.begin(
-                name, arguments, class_=kind, context=context, messages=messages
+                name,
+                arguments,
+                class_=kind,
+                principal=None if tool is None else tool.principal,
+                context=context,
+                messages=messages,
             )
             if tool is None:
                 return self._refused(call, problem)

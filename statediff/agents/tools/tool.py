@@ -59,6 +59,8 @@ class Tool(Generic[Taken]):
     """Does it, and returns what the agent is told: plain JSON, or `Done`. Else `ToolError`."""
     action_class: ActionClass | Callable[[Taken], ActionClass] = ActionClass.UNKNOWN
 
+    principal: str | None = None
+    """The account with which the system sees it; None where the system knows none."""
     is_harmless: bool = False
     """The system itself lets it change nothing: a call that succeeded is a read."""
 

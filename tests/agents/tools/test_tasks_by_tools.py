@@ -33,6 +33,8 @@ def test_the_task_is_done_by_tools_alone_and_the_trace_is_complete(task, running
     assert done.evaluated.judgement.verdict is Verdict.MATCH, found
     trace = done.observed.run.trace
     assert trace.gap is None
+    who = {"helpdesk": "robin"}.get(contract.content.sandbox, "agent")  # the account, if any
+    assert {action.principal for action in trace.actions} == {who}
     for action in trace.actions:
         made = action.transactions
         assert made is not None
