@@ -32,7 +32,9 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.timeout(600)  # every command of a page, one after the other
-@pytest.mark.parametrize("document", [README, CLI, FIRST, SEALING, REJUDGE, REVIEW], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "document", [README, CLI, FIRST, SEALING, REJUDGE, REVIEW], ids=lambda d: d.name
+)
 def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):
