@@ -13,8 +13,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
@@ -42,8 +41,7 @@ _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """One piece of a bundle: its tag `tier/kind`, its place and its JSON."""
 
     tag: str
@@ -161,7 +159,7 @@ class _Tiers:
 
     def __init__(self, schema: Json, keeping: Json) -> None:
         self._of_source = {
-            source: keeping.get(source, {}).get("disclose", TIERS[-1])
+            source: _strictest([keeping.get(source, {}).get("disclose", TIERS[-1]), "reviewer"])
             for source, _types in schema["sources"]
         }
         self._of_type = {
@@ -194,15 +192,14 @@ class _Tiers:
         kind = name.partition(".")[0]
         if name in _OPEN:
             return f"reviewer/{kind}"
-        tier = self._mixed
         match value:
             case {"reading": {"source": str(source)}}:
                 tier = self._of_source.get(source, self._mixed)
             case {"type": str(of)} | [_, str(of), [_, _]]:
                 tier = self._of_type.get(of, self._mixed)
             case _:
-                pass
-        return f"{_strictest([tier, 'reviewer'])}/{kind}"
+                tier = self._mixed
+        return f"{tier}/{kind}"
 
 
 def _strictest(tiers: Iterable[str]) -> str:
