@@ -184,7 +184,7 @@ def _sealed(target: Path, trust: Path | None, tier: Tier | None) -> str:
             verified = verify(sealed.files, keys)
     except Rejected as error:
         raise BundleError(f"{target}: INVALID: {error}") from error
-    if verified.withheld:
+    if verified.status != "VALID":
         return copy_html(sealed, verified, str(target))
     return sealed_html(opened(verified), sealed, verified, str(target))
 

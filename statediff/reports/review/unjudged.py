@@ -64,6 +64,7 @@ def _without_judgement(judged: Json) -> Json:
         "clauses": [{**clause, "truth": "UNKNOWN"} for clause in judged["clauses"]],
         "results": dict.fromkeys(judged["results"]), "metrics": dict.fromkeys(judged["metrics"]),
         "deltas": [{**delta, "label": ""} for delta in judged["deltas"]],
+        "during": [{**delta, "label": ""} for delta in judged["during"]],
         "hidden": [{**each, "delta": {**each["delta"], "label": ""}} for each in judged["hidden"]],
         "doubts": judged["doubts"],
     }  # fmt: skip

@@ -78,7 +78,7 @@ async function check(trust) {
     const why = contradiction(manifest, leaves);
     if (why) reject(why);
     const by = `sealed by ${signers.join(" and ")} at ${manifest.sealed_at}`;
-    if (status === "VALID") tell("match", "✓", "VALID", `${by}; nothing is withheld.`);
+    if (status === "VALID") tell("match", "✓", "VALID", `${by}; all that the decision rests on is disclosed.`);
     else {
       const count = Object.values(withheld).reduce((sum, each) => sum + each, 0);
       tell("inconclusive", "?", status, `Genuine, ${by}; ${count} of ${manifest.tree.leaves} leaves are withheld, so the verdict stands on the signature alone.`);
