@@ -27,7 +27,7 @@ LEFT: Final = 232
 RIGHT: Final = 120
 ROW: Final = 30
 PLOT_HEIGHT: Final = 260
-LABEL: Final = 34
+LABEL: Final = 29
 """Characters of a label that fit; the table and the mark's own title have all of it."""
 MAX_MARKS: Final = 200
 
