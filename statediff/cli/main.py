@@ -14,6 +14,7 @@ import typer
 from statediff import __version__
 from statediff.cli import (
     adjudicating,
+    benching,
     bundles,
     comparing,
     conforming,
@@ -108,6 +109,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("report", reporting.report),
     ("open", reporting.open_report),
     ("schema", schemas.schema),
+    ("bench", benching.bench),
     ("doctor", doctor.doctor),
 )
 for _name, _command in _COMMANDS:
