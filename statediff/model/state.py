@@ -116,20 +116,23 @@ class MemoryChunks:
 
     def __init__(self) -> None:
         self._batches: dict[str, pa.RecordBatch] = {}
-        self._pieces: dict[str, pa.Buffer] = {}
+        self._pieces: dict[str, tuple[pa.Buffer, pa.Schema]] = {}
+        self._schemas: dict[bytes, pa.Schema] = {}
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         digest = batch_digest(batch)
         if digest not in self._batches:
-            piece = batch.serialize()
-            self._pieces[digest] = piece
-            self._batches[digest] = pa.ipc.read_record_batch(piece, batch.schema)
+            piece, schema = batch.serialize(), batch.schema
+            # One object for equal schemas: telling them apart is then free for most chunks.
+            schema = self._schemas.setdefault(schema.serialize().to_pybytes(), schema)
+            self._pieces[digest] = piece, schema
+            self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
         return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return self._batches[ref.digest]
 
-    def piece(self, ref: ChunkRef) -> pa.Buffer:
+    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
         """The chunk's message in one piece; equal pieces under one schema are equal chunks."""
         return self._pieces[ref.digest]
 
@@ -386,9 +389,13 @@ def batch_rows(
 ) -> Iterator[tuple[Key, Row]]:
     """The rows of a batch with their keys; only the named fields when given."""
     names = tuple(f.name for f in entity_type.fields) if fields is None else fields
-    columns = batch_columns(batch, names)
-    for at, key in enumerate(batch_keys(entity_type, batch)):
-        yield key, {name: column[at] for name, column in zip(names, columns, strict=True)}
+    columns = dict(zip(names, batch_columns(batch, names), strict=True))
+    if entity_type.key and columns.keys() >= set(entity_type.key):
+        keys: Iterable[Key] = zip(*(columns[name] for name in entity_type.key), strict=True)
+    else:
+        keys = batch_keys(entity_type, batch)
+    for at, key in enumerate(keys):
+        yield key, {name: column[at] for name, column in columns.items()}
 
 
 def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:

@@ -8,7 +8,7 @@ from typing import Any
 from statediff.meta.bench import Row
 from statediff.reports.html.charts import Chart, Mark, Tone, bars, dots
 
-_HEAD = "| measure | value | range | beside | ratio | target | |\n|---|---:|---:|---:|---:|---|---|\n"
+_HEAD = (
     "| measure | value | range | beside | ratio | target | |\n|---|---:|---:|---:|---:|---|---|\n"
 )
 
@@ -62,13 +62,7 @@ def _marks(rows: Sequence[Row]) -> list[Mark]:
     for row in rows:
         tone = {True: Tone.GOOD, False: Tone.BAD, None: Tone.OURS}[row.ok]
         marks.append(Mark(row.measure, row.value, row.low, row.high, tone, row.note))
+        peer = row.measure.partition(" beside ")[2]
         if row.floor is not None:
-            marks.append(
-                Mark(
-                    f"… {row.measure.rpartition(' beside ')[2]}"[:60]
-                    if " beside " in row.measure
-                    else "… measured beside",
-                    row.floor,
-                )
-            )
+            marks.append(Mark(f"… {peer or 'measured beside'}", row.floor))
     return marks
