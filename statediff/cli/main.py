@@ -34,6 +34,7 @@ from statediff.cli import (
     sandboxes,
     schemas,
     sealing,
+    storing,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -122,6 +123,11 @@ _contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compa
 for _name, _command in versions.COMMANDS:
     _contract.command(_name)(_interruptible(_command))
 app.add_typer(_contract, name="contract")
+
+_store = typer.Typer(rich_markup_mode=None, help="Check and tidy the chunks of a run.")
+for _name, _command in storing.COMMANDS:
+    _store.command(_name)(_interruptible(_command))
+app.add_typer(_store, name="store")
 
 _log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change is noticed.")
 for _name, _command in logs.COMMANDS:
