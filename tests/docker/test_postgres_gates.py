@@ -47,8 +47,8 @@ GATES = {
     "an unlogged table": ("UPDATE quick SET x = 'b'", {"quick"}),
     "a sequence": ("SELECT nextval('counter')", {"db.sequence"}),
     "a trigger": (
-        "CREATE TRIGGER t BEFORE UPDATE ON bag FOR EACH ROW "
-        "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        ("CREATE TRIGGER t BEFORE UPDATE ON bag FOR EACH ROW "
+        "EXECUTE FUNCTION suppress_redundant_updates_trigger()"),
         {"db.trigger"},
     ),
     "one of two equal rows is gone": (

@@ -62,7 +62,7 @@ def memcmp(before: State, after: State) -> Callable[[], None]:
     return every
 
 
-@measure("diff", "diff")
+@measure("diff-memory", "diff")
 def in_memory(plan: Plan) -> Iterator[Row]:
     """Every byte compared, over memcmp; and with the digests that the store has anyway."""
     before, after = state(plan.rows, 0), state(plan.rows, plan.changes)
