@@ -4,7 +4,8 @@
 2. Feeds are attached, where there are any; capture before.
 3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
 4. Settle: what is in flight arrives, or is named as unsettled.
-5. Capture after, with what the feeds saw; the feeds are detached, whatever happened.
+5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
+   by both (`capture/guard.py`). The feeds are detached, whatever happened.
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
@@ -23,6 +24,7 @@ from typing import Any, Final
 
 from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
 from statediff.capture.history import Watch
 from statediff.capture.source import Clock
 from statediff.capture.take import take
@@ -111,6 +113,8 @@ class ObservedTrial:
     after: Capture
     timeline: Timeline
     run: AgentRun
+    checks: tuple[Check, ...] = ()
+    """How each source's state after was established."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ def run_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> JudgedTrial:
     """The trial, judged, with its bundle in `bundle/` of its folder.
 
@@ -144,7 +149,7 @@ def run_trial(
 
     observed = observe_trial(
         sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, hooks=replace(hooks, before_agent=check),
+        clock=clock, store=store, hooks=replace(hooks, before_agent=check), scans=scans,
     )  # fmt: skip
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
@@ -177,6 +182,7 @@ def observe_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> ObservedTrial:
     """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
     folder = plan.folder
@@ -197,14 +203,17 @@ def observe_trial(
         _save(folder / "timeline.json", documents.timeline_document(timeline))
         if hooks.before_capture_after is not None:
             hooks.before_capture_after(sandbox)
-        after = take(sandbox.sources(), store, clock, before, "after")
-        after = watch.told(store, before, after)
+        sources = sandbox.sources()
+        wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
+        guarded = capture_after(sources, watch, store, clock, before, wanted)
+    after = guarded.capture
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
+        "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)
+    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run, guarded.checks)
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
@@ -281,6 +290,15 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "stderr": _output(run.stderr),
         },
     )
+
+
+def _check_document(check: Check) -> dict[str, Any]:
+    return {
+        "source": check.source,
+        "by": [way for way, is_so in (("feed", check.by_feed), ("scan", check.by_scan)) if is_so],
+        "doubts": [{"type": doubt.type, "cause": doubt.cause} for doubt in check.doubts],
+        "disagreement": list(check.disagreement),
+    }
 
 
 def _output(output: Output) -> dict[str, Any]:

@@ -7,7 +7,7 @@ This stage may not decide whether anything that was seen matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -41,7 +41,7 @@ def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History
     """
     if any(t.source != source for t in seen.transactions):
         raise AdapterError(f"the feed of {source!r} delivered transactions of another source")
-    last = _read(after, source)
+    last = read_of(after, source)
     if last is None:
         return unseen(source, "the source was not read after the run", clock)
     digest = seen.transactions[-1].state.digest() if seen.transactions else last.state.digest()
@@ -95,14 +95,27 @@ class Watch:
     ) -> None:
         self._detach(self._feeds)
 
-    def told(self, store: ChunkStore, before: Capture, after: Capture) -> Capture:
-        """The capture after with what the feeds saw since they were attached."""
-        return with_history(after, [self._told(f, store, before, after) for f in self._feeds])
+    def attached(self, source: str) -> Feed | None:
+        """The feed of the source; None where there is none, or it could not be attached."""
+        found = (feed for feed in self._feeds if feed.source == source)
+        return None if source in self._unattached else next(found, None)
+
+    def told(
+        self, store: ChunkStore, before: Capture, after: Capture, known: Sequence[History] = ()
+    ) -> Capture:
+        """The capture after with what the feeds saw since they were attached.
+
+        `known` is what was told already; the feeds of these sources are not asked.
+        """
+        done = {reading.source for history in known for reading in history.readings}
+        asked = (feed for feed in self._feeds if feed.source not in done)
+        told = [self._told(feed, store, before, after) for feed in asked]
+        return with_history(after, [*known, *told])
 
     def _told(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
         source = feed.source
         cause = self._unattached.get(source)
-        first = _read(before, source)
+        first = read_of(before, source)
         if cause is None and first is None:
             cause = "the source was not read before the run"
         if cause is not None or first is None:
@@ -112,7 +125,7 @@ class Watch:
         except SourceUnavailable as error:
             return unseen(source, f"the feed could not be read: {error}", self._clock)
         if seen.gap is None and not seen.transactions:
-            last = _read(after, source)
+            last = read_of(after, source)
             if last is not None and last.state.digest() != first.state.digest():
                 return unseen(source, CONTRADICTION, self._clock)
         return history_of(source, seen, after, self._clock)
@@ -127,7 +140,7 @@ class Watch:
                 raise
 
 
-def _read(capture: Capture, source: str) -> SourceCapture | None:
+def read_of(capture: Capture, source: str) -> SourceCapture | None:
     """What the source delivered; None if it could not be read."""
     for part in capture.parts:
         if part.reading.source == source:

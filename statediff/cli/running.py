@@ -14,6 +14,7 @@ from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
     from statediff.agents.trial import Agent
+    from statediff.capture.guard import Scans
     from statediff.cli.trials import Finished
     from statediff.evaluate import ContractFile
     from statediff.sandbox.embedded import EmbeddedSandbox
@@ -54,9 +55,24 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     allow_unreviewed: Annotated[
         bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
     ] = False,
+    authoritative: Annotated[
+        bool,
+        typer.Option("--authoritative", help="Scan every source after every trial, feed or not."),
+    ] = False,
+    sample_scans: Annotated[
+        float,
+        typer.Option(
+            "--sample-scans",
+            metavar="RATE",
+            min=0.0,
+            max=1.0,
+            help="How many of the trials that a feed tells of are scanned too, to compare.",
+        ),
+    ] = 0.05,
     as_json: JsonFlag = False,
 ) -> int:
     """Run an agent in its contract's sandbox, k times, and judge every trial."""
+    from statediff.capture.guard import AUTHORITATIVE, Scans
     from statediff.cli import folders
     from statediff.cli.contracts import contract_paths
     from statediff.cli.releases import unchanged
@@ -83,11 +99,13 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
              for s in scheduled},
             {"trials": trials, "sandbox": sandbox,
              "agents": sorted({s.agent.name for s in scheduled}),
-             "timeout_seconds": None if timeout is None else str(timeout)},
+             "timeout_seconds": None if timeout is None else str(timeout),
+             "scans": "always" if authoritative else str(sample_scans)},
         )  # fmt: skip
         report = Report(as_json, sum(s.trials for s in scheduled), folder)
         try:
-            for finished in _finished(scheduled, sandboxes, folder):
+            scans = AUTHORITATIVE if authoritative else Scans(sample_scans)
+            for finished in _finished(scheduled, sandboxes, folder, scans):
                 report.add(finished)
         except KeyboardInterrupt:
             report.is_interrupted = True
@@ -137,7 +155,10 @@ def _sandboxes(
 
 
 def _finished(
-    scheduled: Sequence[Scheduled], sandboxes: Mapping[str, EmbeddedSandbox], folder: Path
+    scheduled: Sequence[Scheduled],
+    sandboxes: Mapping[str, EmbeddedSandbox],
+    folder: Path,
+    scans: Scans,
 ) -> Iterator[Finished]:
     from statediff.capture.store import DiskChunks
     from statediff.cli.reporting import keep_fault, keep_trial_report
@@ -154,7 +175,7 @@ def _finished(
                 judged = run_trial(
                     sandboxes[entry.file.content.sandbox or ""], entry.file, entry.agent,
                     TrialPlan(trial, folder / "trials" / trial, seed=number),
-                    clock=clock, store=store,
+                    clock=clock, store=store, scans=scans,
                 )  # fmt: skip
             except HarnessError as error:
                 keep_fault(folder / "trials" / trial, error)
@@ -162,8 +183,9 @@ def _finished(
             else:
                 keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
                 yield Finished(
-                    trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder
-                )
+                    trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder,
+                    sandbox=entry.file.content.sandbox or "", checks=judged.observed.checks,
+                )  # fmt: skip
 
 
 @dataclass
@@ -175,6 +197,24 @@ class Report:
     folder: Path
     finished: list[Finished] = field(default_factory=list)
     is_interrupted: bool = False
+
+    def suspects(self) -> list[str]:
+        """The trials to judge again: those that rest on a feed which a later scan contradicted.
+
+        A feed is trusted again from the last scan that agreed with it.
+        """
+        found: set[str] = set()
+        unproven: dict[tuple[str, str], list[str]] = {}
+        for finished in self.finished:
+            for check in finished.checks:
+                since = unproven.setdefault((finished.sandbox, check.source), [])
+                if check.disagreement:
+                    found.update(since)
+                if check.by_scan:
+                    since.clear()
+                elif check.by_feed:
+                    since.append(finished.trial)
+        return sorted(found)
 
     def add(self, finished: Finished) -> None:
         from rich.text import Text
@@ -210,10 +250,12 @@ class Report:
         from statediff.cli.output import emit, results, shown
         from statediff.cli.reporting import keep_run_report
 
-        counts = self.counts()
+        counts, suspects = self.counts(), self.suspects()
         page = keep_run_report(self.folder)
         if self.as_json:
             summary: dict[str, Any] = {**counts, "interrupted": self.is_interrupted}
+            if suspects:
+                summary["judge_again"] = suspects
             where = None if page is None else shown(page)
             emit({"summary": {**summary, "run": shown(self.folder), "report": where}})
         else:
@@ -226,6 +268,11 @@ class Report:
             results().print(
                 f"{lead}{self.scheduled} {plural}: {told}   {shown(self.folder)}", soft_wrap=True
             )
+            if suspects:
+                results().print(
+                    "a scan contradicted a feed; judge these again, with --authoritative: "
+                    + ", ".join(suspects), soft_wrap=True,
+                )  # fmt: skip
         return self._exit_code()
 
     def _exit_code(self) -> int:

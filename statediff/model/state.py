@@ -51,7 +51,7 @@ _ARROW: Final[dict[Kind, pa.DataType]] = {
     Kind.LOCAL_TIMESTAMP: pa.timestamp("us"),
     Kind.DATE: pa.date32(),
 }
-_PYTHON: Final[dict[Kind, type]] = {
+NATIVE: Final[dict[Kind, type]] = {
     Kind.BOOL: bool,
     Kind.INT: int,
     Kind.DECIMAL: Decimal,
@@ -62,7 +62,8 @@ _PYTHON: Final[dict[Kind, type]] = {
     Kind.LOCAL_TIMESTAMP: datetime,
     Kind.DATE: date,
 }
-_TAGGED: Final = "tagged"
+TAGGED: Final = "tagged"
+"""The form of a column that cannot be stored natively."""
 _UNOBSERVED_PREFIX: Final = b'["unobserved",'
 _FORM: Final = b"statediff.form"
 
@@ -166,7 +167,7 @@ class Table:
     def row(self, key: Key) -> Row | None:
         """The entity under `key`, or None when no row is stored (see `enumeration`)."""
         order = key_order(key)
-        ref = self.chunks[bisect.bisect_right(self._cuts, order)]
+        ref = self.chunks[bisect.bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         orders = self._orders(ref, batch)
         at = bisect.bisect_left(orders, order)
@@ -175,7 +176,8 @@ class Table:
         return None
 
     @cached_property
-    def _cuts(self) -> list[tuple[Any, ...]]:
+    def cuts(self) -> list[tuple[Any, ...]]:
+        """The order of each cut point."""
         return [key_order(cut) for cut in self.partition]
 
     @cached_property
@@ -286,14 +288,19 @@ def _key_of(entity_type: EntityType, row: Mapping[str, Observed]) -> Key:
     return tuple(row[name] for name in entity_type.key)  # type: ignore[misc]  # keys are values
 
 
+def row_digest(row: Mapping[str, Observed]) -> str:
+    """The content of a row of a keyless type, which is the first part of its key."""
+    content = json.dumps([[n, encode(row[n])] for n in sorted(row)], ensure_ascii=True)
+    return blake3.blake3(content.encode()).hexdigest(16)
+
+
 def _count_keyless(
     rows: Iterable[Mapping[str, Observed]],
 ) -> list[tuple[Key, Mapping[str, Observed]]]:
     seen: dict[str, int] = {}
     keyed: list[tuple[Key, Mapping[str, Observed]]] = []
     for row in rows:
-        content = json.dumps([[n, encode(row[n])] for n in sorted(row)], ensure_ascii=True)
-        digest = blake3.blake3(content.encode()).hexdigest(16)
+        digest = row_digest(row)
         occurrence = seen[digest] = seen.get(digest, 0) + 1
         keyed.append(((digest, occurrence), row))
     return sorted(keyed, key=lambda pair: key_order(pair[0]))
@@ -322,7 +329,7 @@ def batch_of(columns: Sequence[tuple[str, pa.Array, str]]) -> pa.RecordBatch:
 
 def encode_column(kind: Kind, values: Sequence[Observed]) -> tuple[pa.Array, str]:
     """One column of a chunk and the name of its form: native where every value has the kind."""
-    wanted = _PYTHON.get(kind)
+    wanted = NATIVE.get(kind)
     if wanted is not None and set(map(type, values)) <= {wanted, type(None)}:
         if kind is Kind.DECIMAL:
             return pa.array(
@@ -337,7 +344,7 @@ def encode_column(kind: Kind, values: Sequence[Observed]) -> tuple[pa.Array, str
                 return pa.array(values, _ARROW[kind]), kind.value
             except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
                 pass  # beyond the native range: tagged below
-    return tagged_column(values), _TAGGED
+    return tagged_column(values), TAGGED
 
 
 def tagged_column(values: Iterable[Observed]) -> pa.Array:
@@ -348,7 +355,7 @@ def tagged_column(values: Iterable[Observed]) -> pa.Array:
 
 def _decode_column(array: pa.Array, form: str) -> list[Any]:
     values: list[Any] = array.to_pylist()
-    if form == _TAGGED:
+    if form == TAGGED:
         return [decode(json.loads(v)) for v in values]
     if form == Kind.DECIMAL.value:
         return [None if v is None else Decimal(v) for v in values]
@@ -400,7 +407,7 @@ def batch_rows(
 
 def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
     """Which cells of a column are `Unobserved`, as booleans; None when none can be."""
-    if form_of(batch, index) != _TAGGED:
+    if form_of(batch, index) != TAGGED:
         return None
     return pc.starts_with(batch.column(index), pattern=_UNOBSERVED_PREFIX)
 

@@ -39,6 +39,7 @@ from statediff.sandbox.images import image_tag
 from statediff.sandbox.postgres_proof import cluster, digest_of, files_of, names_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.postgres import PostgresSource
+from statediff.sources.postgres_feed import PostgresFeed
 from statediff.sources.postgres_session import cause_of, connected
 
 METHOD: Final = "sha256 of the database's files, and of the server's roles, settings and databases"
@@ -151,8 +152,10 @@ class PostgresSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """The server's log tells every commit."""
+        server = self._running()
+        source = PostgresSource(self.source, server.reader_url, self._refined, server.own)
+        return (PostgresFeed(source, lambda seconds: server.admin(seconds=seconds)),)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -261,6 +264,7 @@ class _Server:
                 )
             )
             admin.execute("SELECT pg_reload_conf()")
+            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
         with self.admin(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")

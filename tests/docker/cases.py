@@ -14,7 +14,7 @@ from statediff.harness import JudgedTrial
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders
 
-# Nothing tells yet what happened on a server in between: what hangs on it is not decided there.
+# Nothing tells yet what happened on a MariaDB in between: what hangs on it is not decided there.
 _UNTOLD = {"verdict": "INCONCLUSIVE", "code": "history-unobserved"}
 _PRICES = {**_UNTOLD, "stage": "steps", "clause": "never-cheaper"}
 _ROLE = {**_UNTOLD, "stage": "forbid", "clause": "desk-gains-nothing"}

@@ -15,8 +15,8 @@ from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks, Table, build_table
 from statediff.model.values import ABSENT
 from statediff.sources import postgres_bulk
-from statediff.sources.postgres import _reader
 from statediff.sources.postgres_bulk import BulkReader, Column
+from statediff.sources.postgres_rows import _reader
 from statediff.sources.postgres_values import PgType
 from statediff.sources.relational import MAX_KEY_LENGTH
 
