@@ -69,7 +69,9 @@ GATES = {
     "a row moves between partitions": (
         "UPDATE part SET id = 12 WHERE id = 1", {"part"},
     ),
-    "a partition is taken off": ("ALTER TABLE part DETACH PARTITION part_low", {"db.table", "part", "part_low"}),
+    "a partition is taken off": (
+        "ALTER TABLE part DETACH PARTITION part_low", {"db.table", "part", "part_low"},
+    ),
     "a renamed column": ("ALTER TABLE item RENAME COLUMN a TO z", {"item", "db.column"}),
     "triggers that a role does not fire": (
         "SET session_replication_role = replica; UPDATE item SET b = 'q' WHERE id = 1", {"item"},
