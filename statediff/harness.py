@@ -9,7 +9,8 @@
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
-is not proven, an agent that could not be started, a full disk. What was written until then stays.
+is not proven, an agent that could not be started, a full disk, a server that ended under an agent
+who then could not finish. What was written until then stays.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff import __version__
-from statediff.agents.trial import Agent, AgentRun, Output, Trial
+from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
-from statediff.capture.history import Watch
+from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
 from statediff.contract.document import ContractDocument
-from statediff.errors import SandboxError, StorageError
+from statediff.errors import EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
     ContractFile,
@@ -44,16 +45,19 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
-from statediff.evidence.traces import trace_document
+from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
+from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
 RUN_FORM: Final = "statediff.run/1"
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
+_LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
+"""Stages that fail for what was not done as well as for what was."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -113,6 +117,8 @@ class ObservedTrial:
     after: Capture
     timeline: Timeline
     run: AgentRun
+    failed: tuple[tuple[str, str], ...] = ()
+    """Systems that ended under the agent, with the cause."""
     checks: tuple[Check, ...] = ()
     """How each source's state after was established."""
 
@@ -157,6 +163,7 @@ def run_trial(
         trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
         facts=facts,
     )  # fmt: skip
+    _require_served(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
@@ -189,6 +196,8 @@ def observe_trial(
     _make(folder)
     sandbox.reset()
     receipt = sandbox.verify(clock)
+    if isinstance(agent, Isolated):
+        receipt = replace(receipt, isolation=agent.isolation)
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
@@ -207,13 +216,17 @@ def observe_trial(
         wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
         guarded = capture_after(sources, watch, store, clock, before, wanted)
     after = guarded.capture
+    trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
         "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run, guarded.checks)
+    return ObservedTrial(
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
+        settled.failed, guarded.checks,
+    )  # fmt: skip
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
@@ -263,6 +276,23 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
     )
 
 
+def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
+    """What the agent lacks is its own fault. Raises `EnvironmentFailure`.
+
+    Where a system ended under it, the agent may have been kept from what it did not do; what it did
+    is judged all the same, so that nobody escapes by ending a server.
+    """
+    if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
+        return
+    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
+    if failed <= _LACKS:
+        told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
+        raise EnvironmentFailure(
+            f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
+            "nothing that it did is wrong. The trial has no verdict; run it again"
+        )
+
+
 def _not_proven(receipt: Receipt) -> str:
     shown = "; ".join(str(entry) for entry in receipt.drift[:3])
     more = f" and {len(receipt.drift) - 3} more" if len(receipt.drift) > 3 else ""
@@ -273,9 +303,7 @@ def _not_proven(receipt: Receipt) -> str:
 
 
 def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    trace = trace_document(run.trace)
-    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
-    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _write(folder / "trace.jsonl", trace_lines(run.trace))
     _save(folder / "answer.json", documents.answer_document(run.answer))
     _save(
         folder / "agent.json",
@@ -288,6 +316,7 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "error": run.error,
             "stdout": _output(run.stdout),
             "stderr": _output(run.stderr),
+            **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
 

@@ -17,6 +17,8 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, Reading, ReadingKind, SourceCapture
 from statediff.model.state import ChunkStore
+from statediff.model.trace import Action, Mark, Trace
+from statediff.model.values import Unobserved
 
 CONTRADICTION = (
     "contradiction: the feed ends in another state than the one that was read after the run; the "
@@ -62,6 +64,24 @@ def unseen(source: str, cause: str, clock: Clock) -> History:
         is_complete=False, digest=None, cause=cause,
     )  # fmt: skip
     return History((reading,))
+
+
+def observed(history: History, trace: Trace) -> tuple[Action, ...]:
+    """The transactions of the run as actions: all that is known where nobody recorded calls.
+
+    Of a source to which calls say that they wrote there are none: they are those calls' to name.
+    """
+    recorded = () if trace.is_agent_influenced else trace.actions
+    named = {mark.source for action in recorded for mark in action.transactions or ()}
+    unknown = Unobserved("nobody recorded the call; what it changed is in the history")
+    return tuple(
+        Action(
+            transaction.id, transaction.source, arguments=unknown, result=unknown,
+            finished_at=transaction.committed_at,
+            transactions=(Mark(transaction.source, transaction.id),),
+        )
+        for transaction in history.transactions if transaction.source not in named
+    )  # fmt: skip
 
 
 class Watch:

@@ -175,6 +175,19 @@ class Table:
             return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
         return None
 
+    def lone_row(self, key: Key) -> Row | None:
+        """The same, without keeping the order of a chunk's keys: for one state of many."""
+        order = key_order(key)
+        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, order)])
+
+        def order_at(at: int) -> tuple[Any, ...]:
+            return key_order(batch_keys(self.type, batch.slice(at, 1))[0])
+
+        at = bisect.bisect_left(range(batch.num_rows), order, key=order_at)
+        if at < batch.num_rows and order_at(at) == order:
+            return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+        return None
+
     @cached_property
     def cuts(self) -> list[tuple[Any, ...]]:
         """The order of each cut point."""
