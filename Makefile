@@ -54,6 +54,7 @@ docs: setup ## Write the pages that are generated from the code
 
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
+	$(BIN)/statediff bench
 	$(BIN)/python -m benchmarks
 
 .PHONY: build

@@ -3,7 +3,9 @@
 A chunk named `abcdef…` lives in `ab/cdef….arrow` under the store's folder. A file appears whole or
 not at all (written beside its place, then renamed); two writers of one chunk write the same
 content, so neither can harm the other. Nothing is synced to the platters: a chunk that a power cut
-damaged fails its digest and is reported, never used.
+left torn is written anew by whoever puts it next; any other damage fails the digest when the chunk
+is read and is reported, never used. Whoever puts holds a lease, so that `collect` may remove the
+chunks that no one relies on at any time.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
+from statediff.capture.leases import Lease
 from statediff.errors import StorageError
 from statediff.model.state import ChunkRef, batch_digest, is_fully_observed
 
@@ -43,6 +47,8 @@ class DiskChunks:
         self._stored: set[str] = set()
         self._verified: set[str] = set()
         self._folders: set[str] = set()
+        self._lease: Lease | None = None
+        self._starting = threading.Lock()
 
     def path_of(self, digest: str) -> Path:
         """Where the chunk lives, whether or not it is there."""
@@ -51,9 +57,7 @@ class DiskChunks:
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         digest = batch_digest(batch)
         if digest not in self._stored:
-            path = self._path(digest)
-            if not os.path.exists(path):  # noqa: PTH110 - pathlib costs more than the whole check
-                self._write(digest, path, batch)
+            self._store(digest, batch)
             self._stored.add(digest)
             self._keep(digest, batch)
         return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
@@ -72,34 +76,27 @@ class DiskChunks:
             )
         return batch
 
-    def _path(self, digest: str) -> str:
-        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-            raise StorageError(
-                f"{digest[:80]!r} is not the name of a chunk (64 hexadecimal digits): "
-                "the file that refers to it is damaged"
-            )
-        return f"{self._root}/{digest[:2]}/{digest[2:]}.arrow"
+    def verify(self, digest: str) -> None:
+        """The chunk is there, and is what its name says, or `StorageError` says what is wrong."""
+        self._verified.discard(digest)
+        self._read(digest)
 
-    def _write(self, digest: str, path: str, batch: pa.RecordBatch) -> None:
+    def _store(self, digest: str, batch: pa.RecordBatch) -> None:
+        """The chunk is on disk, and counts as used now."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         content = memoryview(sink.getvalue())
-        parent = path.rpartition("/")[0]
-        beside = f"{parent}/.{os.getpid()}-{next(_serial)}.part"
+        path = self._path(digest)
         try:
-            if parent not in self._folders:
-                os.makedirs(parent, exist_ok=True)  # noqa: PTH103 - the hot path of capture
-                self._folders.add(parent)
-            try:
-                with open(beside, "xb", buffering=0) as file:  # noqa: PTH123 - as above
-                    written = 0
-                    while written < len(content):
-                        written += file.write(content[written:])
-                os.replace(beside, path)  # noqa: PTH105 - as above
-            except BaseException:
-                Path(beside).unlink(missing_ok=True)
-                raise
+            with self._used().gate():
+                try:
+                    if os.stat(path).st_size == len(content):  # noqa: PTH116 - the hot path of capture
+                        os.utime(path)
+                        return
+                except FileNotFoundError:
+                    pass
+                self._write(path, content)
         except OSError as error:
             if error.errno in _FULL:
                 raise StorageError(
@@ -110,6 +107,36 @@ class DiskChunks:
                 f"chunk {digest[:16]}… could not be written to {self._root}: {error.strerror}; "
                 "check that the folder exists and may be written"
             ) from error
+
+    def _used(self) -> Lease:
+        with self._starting:
+            if self._lease is None:
+                self._lease = Lease(self._root)
+        return self._lease
+
+    def _path(self, digest: str) -> str:
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise StorageError(
+                f"{digest[:80]!r} is not the name of a chunk (64 hexadecimal digits): "
+                "the file that refers to it is damaged"
+            )
+        return f"{self._root}/{digest[:2]}/{digest[2:]}.arrow"
+
+    def _write(self, path: str, content: memoryview) -> None:
+        parent = path.rpartition("/")[0]
+        beside = f"{parent}/.{os.getpid()}-{next(_serial)}.part"
+        if parent not in self._folders:
+            os.makedirs(parent, exist_ok=True)  # noqa: PTH103 - as above
+            self._folders.add(parent)
+        try:
+            with open(beside, "xb", buffering=0) as file:  # noqa: PTH123 - as above
+                written = 0
+                while written < len(content):
+                    written += file.write(content[written:])
+            os.replace(beside, path)  # noqa: PTH105 - as above
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
 
     def _read(self, digest: str) -> pa.RecordBatch:
         path = self._path(digest)

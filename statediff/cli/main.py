@@ -14,6 +14,7 @@ import typer
 from statediff import __version__
 from statediff.cli import (
     adjudicating,
+    benching,
     bundles,
     comparing,
     conforming,
@@ -37,6 +38,7 @@ from statediff.cli import (
     schemas,
     sealing,
     serving,
+    storing,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -116,6 +118,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("report", reporting.report),
     ("open", reporting.open_report),
     ("schema", schemas.schema),
+    ("bench", benching.bench),
     ("doctor", doctor.doctor),
 )
 for _name, _command in _COMMANDS:
@@ -128,6 +131,11 @@ _contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compa
 for _name, _command in versions.COMMANDS:
     _contract.command(_name)(_interruptible(_command))
 app.add_typer(_contract, name="contract")
+
+_store = typer.Typer(rich_markup_mode=None, help="Check and tidy the chunks of a run.")
+for _name, _command in storing.COMMANDS:
+    _store.command(_name)(_interruptible(_command))
+app.add_typer(_store, name="store")
 
 _log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change is noticed.")
 for _name, _command in logs.COMMANDS:

@@ -33,6 +33,7 @@ from statediff.model.cells import (
 from statediff.model.schema import EntityType
 from statediff.model.state import (
     ChunkRef,
+    ChunkStore,
     MemoryChunks,
     Row,
     Table,
@@ -64,7 +65,7 @@ def table_changes(
     """
     pairs = (
         _chunk_pairs(before, after, trust_digests)
-        if _cuts(before) == _cuts(after)
+        if _are_cut_alike(before.partition, after.partition)
         else _merged(before, after, trust_digests)
     )
     layouts = Layouts()
@@ -81,10 +82,7 @@ def batch_changes(
 ) -> list[RowChange]:
     """The rows of two batches over one key range that may differ, in key order."""
     layouts = layouts or Layouts()
-    is_equal = batches_equal(before, after, layouts)
-    if is_equal and not layouts.of(before).tagged:
-        return []
-    matched = None if is_equal else match_keys(before_type, before, after, layouts)
+    matched = match_keys(before_type, before, after, layouts)
     if matched is None:
         from_before = from_after = np.flatnonzero(_candidates(before, after, layouts))
     else:
@@ -126,8 +124,11 @@ def batches_equal(
 # --- which parts of two tables belong together -------------------------------------------------
 
 
-def _cuts(table: Table) -> list[tuple[Any, ...]]:
-    return [key_order(cut) for cut in table.partition]
+def _are_cut_alike(one: tuple[Key, ...], two: tuple[Key, ...]) -> bool:
+    kinds = {type(part) for cut in (*one, *two) for part in cut}
+    if kinds in ({int}, {str}):
+        return one == two  # what is equal among these is the same, unlike 1, 1.0 and True
+    return [key_order(cut) for cut in one] == [key_order(cut) for cut in two]
 
 
 def _is_known_equal(before: ChunkRef, after: ChunkRef, trust_digests: bool) -> bool:
@@ -143,23 +144,38 @@ def _is_known_equal(before: ChunkRef, after: ChunkRef, trust_digests: bool) -> b
 def _chunk_pairs(
     before: Table, after: Table, trust_digests: bool
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    pieces = _Pieces(before.store, after.store)
     for left, right in zip(before.chunks, after.chunks, strict=True):
-        if not _is_known_equal(left, right, trust_digests) and not _is_one_piece_equal(
-            before, left, after, right
-        ):
-            yield before.store.get(left), after.store.get(right)
+        if _is_known_equal(left, right, trust_digests):
+            continue
+        if not (trust_digests and left.digest != right.digest) and pieces.are_equal(left, right):
+            continue
+        yield before.store.get(left), after.store.get(right)
 
 
-def _is_one_piece_equal(before: Table, left: ChunkRef, after: Table, right: ChunkRef) -> bool:
+class _Pieces:
     """Whether two chunks that lie in memory in one piece are equal there, byte by byte."""
-    if not (isinstance(before.store, MemoryChunks) and isinstance(after.store, MemoryChunks)):
-        return False
-    return (
-        left.rows == right.rows
-        and (left.is_fully_observed or right.is_fully_observed)
-        and bool(before.store.piece(left).equals(after.store.piece(right)))
-        and bool(before.store.get(left).schema.equals(after.store.get(right).schema, True))
-    )
+
+    def __init__(self, before: ChunkStore, after: ChunkStore) -> None:
+        self._before, self._after = before, after
+        self._schemas: tuple[pa.Schema, pa.Schema] | None = None  # the last two found equal
+
+    def are_equal(self, left: ChunkRef, right: ChunkRef) -> bool:
+        """False where they may differ, or do not lie in memory."""
+        before, after = self._before, self._after
+        if not (isinstance(before, MemoryChunks) and isinstance(after, MemoryChunks)):
+            return False
+        if left.rows != right.rows or not (left.is_fully_observed or right.is_fully_observed):
+            return False
+        (one, schema), (two, other) = before.piece(left), after.piece(right)
+        if not one.equals(two):
+            return False
+        known = self._schemas
+        if known is None or known[0] is not schema or known[1] is not other:
+            if not schema.equals(other, check_metadata=True):
+                return False
+            self._schemas = schema, other
+        return True
 
 
 class _KeyOrders(Sequence[tuple[Any, ...]]):
@@ -281,14 +297,23 @@ def _rows_at(batch: pa.RecordBatch, indexes: Indexes) -> Iterator[pa.RecordBatch
 def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:
     """The rows of two aligned batches that may differ or hold an `Unobserved` cell."""
     rows = np.zeros(before.num_rows, dtype=np.bool_)
-    forms = dict(layouts.of(before).forms), dict(layouts.of(after).forms)
+    one, two = layouts.of(before), layouts.of(after)
+    if one is two and not one.tagged:
+        for at in range(before.num_columns):
+            left, right = before.column(at), after.column(at)
+            if at in one.floats:
+                left, right = bits(left), bits(right)
+            if not left.equals(right):
+                rows |= unequal(left, right)
+        return rows
+    forms = dict(one.forms), dict(two.forms)
     if forms[0].keys() != forms[1].keys():
         rows |= True
     for name in forms[0].keys() & forms[1].keys():
         left, right = comparable(before, after, name, forms)
         if not left.equals(right):
             rows |= unequal(left, right)
-    for batch in (before, after):
-        for index in layouts.of(batch).tagged:
+    for batch, layout in ((before, one), (after, two)):
+        for index in layout.tagged:
             rows |= as_mask(unobserved_cells(batch, index))
     return rows

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 import blake3
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -116,20 +117,23 @@ class MemoryChunks:
 
     def __init__(self) -> None:
         self._batches: dict[str, pa.RecordBatch] = {}
-        self._pieces: dict[str, pa.Buffer] = {}
+        self._pieces: dict[str, tuple[pa.Buffer, pa.Schema]] = {}
+        self._schemas: dict[bytes, pa.Schema] = {}
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         digest = batch_digest(batch)
         if digest not in self._batches:
-            piece = batch.serialize()
-            self._pieces[digest] = piece
-            self._batches[digest] = pa.ipc.read_record_batch(piece, batch.schema)
+            piece, schema = batch.serialize(), batch.schema
+            # One object for equal schemas: telling them apart is then free for most chunks.
+            schema = self._schemas.setdefault(schema.serialize().to_pybytes(), schema)
+            self._pieces[digest] = piece, schema
+            self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
         return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return self._batches[ref.digest]
 
-    def piece(self, ref: ChunkRef) -> pa.Buffer:
+    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
         """The chunk's message in one piece; equal pieces under one schema are equal chunks."""
         return self._pieces[ref.digest]
 
@@ -320,22 +324,26 @@ def encode_rows(
 ) -> pa.RecordBatch:
     """The rows, already sorted, as one record batch in normal form."""
     pairs = list(rows)
-    arrays: list[pa.Array] = []
-    fields: list[pa.Field] = []
+    columns = [
+        (spec.name, *encode_column(spec.kind, [row[spec.name] for _, row in pairs]))
+        for spec in entity_type.fields
+    ]
     if entity_type.is_keyless:
-        arrays.append(pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string()))
-        fields.append(pa.field(KEYLESS_KEY, pa.string(), metadata={_FORM: "keyless"}))
-    for spec in entity_type.fields:
-        array, form = encode_column(spec.kind, [row[spec.name] for _, row in pairs])
-        arrays.append(array)
-        fields.append(pa.field(spec.name, array.type, metadata={_FORM: form}))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        keys = pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string())
+        columns.insert(0, (KEYLESS_KEY, keys, "keyless"))
+    return batch_of(columns)
 
 
-def encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
-    """The values as a column in normal form, and its form."""
+def batch_of(columns: Sequence[tuple[str, pa.Array, str]]) -> pa.RecordBatch:
+    """A batch in normal form of columns, each with its name and the name of its form."""
+    fields = [pa.field(name, array.type, metadata={_FORM: form}) for name, array, form in columns]
+    return pa.RecordBatch.from_arrays([array for _, array, _ in columns], schema=pa.schema(fields))
+
+
+def encode_column(kind: Kind, values: Sequence[Observed]) -> tuple[pa.Array, str]:
+    """One column of a chunk and the name of its form: native where every value has the kind."""
     wanted = NATIVE.get(kind)
-    if wanted is not None and all(v is None or type(v) is wanted for v in values):
+    if wanted is not None and set(map(type, values)) <= {wanted, type(None)}:
         if kind is Kind.DECIMAL:
             return pa.array(
                 [None if v is None else str(v) for v in values], pa.string()
@@ -401,9 +409,13 @@ def batch_rows(
 ) -> Iterator[tuple[Key, Row]]:
     """The rows of a batch with their keys; only the named fields when given."""
     names = tuple(f.name for f in entity_type.fields) if fields is None else fields
-    columns = batch_columns(batch, names)
-    for at, key in enumerate(batch_keys(entity_type, batch)):
-        yield key, {name: column[at] for name, column in zip(names, columns, strict=True)}
+    columns = dict(zip(names, batch_columns(batch, names), strict=True))
+    if entity_type.key and columns.keys() >= set(entity_type.key):
+        keys: Iterable[Key] = zip(*(columns[name] for name in entity_type.key), strict=True)
+    else:
+        keys = batch_keys(entity_type, batch)
+    for at, key in enumerate(keys):
+        yield key, {name: column[at] for name, column in columns.items()}
 
 
 def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
@@ -436,28 +448,38 @@ def batch_digest(batch: pa.RecordBatch) -> str:
 def normal_buffers(array: pa.Array) -> list[memoryview]:
     """The buffers that carry the content: validity (if any null), then values or offsets and data.
 
-    An array that is a slice, or whose null slots hold anything but zero, is rebuilt first.
+    Of a slice only its own part, and zero wherever a slot is null or a bit belongs to no value.
     """
-    if array.offset or array.null_count:
-        array = pa.array(array.to_pylist(), array.type)
-    views: list[memoryview] = []
     length = len(array)
-    for index, buffer in enumerate(array.buffers()):
-        if index == 0 and not array.null_count:
-            continue
-        if buffer is None:
-            views.append(memoryview(b""))
-            continue
-        views.append(memoryview(buffer)[: _content_size(array, index, length)])
-    return views
+    views: list[memoryview] = []
+    if array.null_count:
+        views.append(_bitmap(array.is_valid()))
+        array = pc.fill_null(array, _NOTHING[array.type])
+    if array.type == pa.bool_():
+        return [*views, _bitmap(array)]
+    content = memoryview(b"") if array.buffers()[-1] is None else memoryview(array.buffers()[-1])
+    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+        width = int(array.type.bit_width) // 8
+        return [*views, content[array.offset * width : (array.offset + length) * width]]
+    if not length:
+        return [*views, memoryview(bytes(4)), memoryview(b"")]
+    offsets = np.frombuffer(array.buffers()[1], np.int32, length + 1, 4 * array.offset)
+    start, end = int(offsets[0]), int(offsets[-1])
+    own = offsets if start == 0 else offsets - start
+    return [*views, memoryview(own.tobytes()), content[start:end]]
 
 
-def _content_size(array: pa.Array, index: int, length: int) -> int:
-    if index == 0 or array.type == pa.bool_():
-        return (length + 7) // 8
-    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-        offsets = memoryview(array.buffers()[1]).cast("B")
-        if index == 1:
-            return 4 * (length + 1)
-        return int.from_bytes(offsets[4 * length : 4 * length + 4], "little")
-    return length * (int(array.type.bit_width) // 8)
+_NOTHING: Final = {
+    kind: pa.array([nothing], kind)[0]
+    for kind, nothing in (
+        (pa.bool_(), False), (pa.int64(), 0), (pa.float64(), 0.0), (pa.string(), ""),
+        (pa.binary(), b""), (pa.timestamp("us", tz="UTC"), 0), (pa.timestamp("us"), 0),
+        (pa.date32(), 0),
+    )
+}  # fmt: skip
+"""What stands in a null slot."""
+
+
+def _bitmap(array: pa.Array) -> memoryview:
+    flags = array.to_numpy(zero_copy_only=False)
+    return memoryview(np.packbits(flags, bitorder="little").tobytes())

@@ -16,13 +16,14 @@ stand; only a server that does not answer, or has no readable catalogue, is unav
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.bulk import NotInBulk
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, Row, State, Table
@@ -220,6 +221,9 @@ class Scan:
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
         query = TableQuery(entity_type, entry)
+        table = self._in_bulk(query, like)
+        if table is not None:
+            return table
         met = _Pass()
         try:
             table = self.shelf.build(
@@ -232,26 +236,50 @@ class Scan:
             met.cause = f"{met.skipped_rows} rows have no key, or one beyond the capture limit"
         return table if met.cause is None else self.shelf.fail(table, met.cause)
 
-    def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
-        self._connection.execute("SAVEPOINT rows")
+    def _in_bulk(self, query: TableQuery, like: Table | None) -> Table | None:
+        """The table, whole and read in columns; None where only reading by rows can tell more."""
+        if not (query.is_sorted and query.bulk.is_possible):
+            return None
+        met = _Pass()
+        lines = self._copied(f"{query.text} (FORMAT csv)", query.relation, met)
         try:
-            with (
-                self._connection.cursor() as cursor,
-                cursor.copy(query.text.encode()) as copy,
-            ):
-                for stored in copy.rows():
-                    row = query.row(stored)
-                    if all(is_key(row[name]) for name in query.key):
-                        yield row
-                    else:
-                        met.skipped_rows += 1
-            met.cause = self._replaced(query.relation)
+            with contextlib.closing(lines):
+                table = self.shelf.in_bulk(query.bulk, lines, like)
+        except NotInBulk:
+            return None
+        return table if met.cause is None else None
+
+    def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
+        lines = self._copied(query.text, query.relation, met, as_rows=True)
+        with contextlib.closing(lines):
+            for stored in lines:
+                row = query.row(stored)
+                if all(is_key(row[name]) for name in query.key):
+                    yield row
+                else:
+                    met.skipped_rows += 1
+
+    def _copied(
+        self, text: str, relation: Relation, met: _Pass, *, as_rows: bool = False
+    ) -> Generator[Any]:
+        """What a `COPY` delivers, line by line; `met.cause` says why that is not all of it."""
+        self._connection.execute("SAVEPOINT rows")
+        is_whole = False
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(text.encode()) as copy:
+                yield from copy.rows() if as_rows else copy
+            is_whole = True
+            met.cause = self._replaced(relation)
         except (psycopg.Error, UnicodeDecodeError) as error:
+            is_whole = False
             if self._connection.broken:
                 raise
             is_text = isinstance(error, UnicodeDecodeError)
             met.cause = "a value is not UTF-8" if is_text else cause_of(error)  # type: ignore[arg-type]  # the other of the two
-            self._connection.execute("ROLLBACK TO rows")
+        finally:
+            # Whoever reads may stop in the middle: the rest of the copy is then cancelled.
+            if not is_whole and not self._connection.broken:
+                self._connection.execute("ROLLBACK TO rows")
 
     def _replaced(self, relation: Relation) -> str | None:
         """Why what was read under its name may not have been the table that is held."""

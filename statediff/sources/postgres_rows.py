@@ -8,6 +8,7 @@ from typing import Any, Final
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import Row
 from statediff.model.values import ABSENT, Unobserved, is_value
+from statediff.sources.postgres_bulk import BulkReader, Column
 from statediff.sources.postgres_catalogue import TableEntry
 from statediff.sources.postgres_values import (
     EXACT_SIZE_OIDS,
@@ -49,13 +50,15 @@ class TableQuery:
             (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
         )
         self._readers: list[tuple[str, Convert]] = []
+        columns_read: list[Column] = []
         for field, column in stored:
             is_identity = field.name in self.key or field.reference is not None
             read = _reader(field.kind, field.zone, column.type)
             refined = None if is_identity else converter(field)
-            for step in (read, refined):
-                if step is not None:
-                    self._readers.append((field.name, step))
+            steps = tuple(step for step in (read, refined) if step is not None)
+            self._readers.extend((field.name, step) for step in steps)
+            columns_read.append(Column.of(field, column.type, steps))
+        self.bulk = BulkReader(entity_type, tuple(columns_read), self.is_guarded)
         types = {f.name: column.type for f, column in stored}
         self.is_sorted = bool(self.key) and all(
             types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own

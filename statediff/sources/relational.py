@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+import pyarrow as pa
+
+from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
     ChunkStore,
@@ -22,6 +25,20 @@ MAX_KEY_LENGTH = 64 * 1024
 """Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
 
 
+B = TypeVar("B", bound=Block)
+
+
+class Bulk(Protocol[B]):
+    """How one table is read in columns; see `postgres_bulk` and `sqlite_bulk`."""
+
+    @property
+    def type(self) -> EntityType: ...
+
+    def blocks(self, read: Iterable[Any]) -> Iterator[B]: ...
+
+    def encode(self, parts: Sequence[B]) -> pa.RecordBatch: ...
+
+
 class Shelf:
     """Where one reading puts its tables; `failures` collects what could not be read."""
 
@@ -34,6 +51,10 @@ class Shelf:
     ) -> Table:
         """The rows as a table; `ValueError` for a key that comes twice or out of order."""
         return build_table(entity_type, rows, self._store, like=like, is_sorted=is_sorted)
+
+    def in_bulk(self, reader: Bulk[B], read: Iterable[Any], like: Table | None) -> Table:
+        """What was read in columns as a table; `NotInBulk` where the rows must be looked at."""
+        return build_from_blocks(reader.type, reader.blocks(read), reader.encode, self._store, like)
 
     def distinct(
         self,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.capture.source import SourceUnavailable
+from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
     ChunkRef,
@@ -36,6 +37,7 @@ from statediff.sources.relational import (
     quoted,
     with_types,
 )
+from statediff.sources.sqlite_bulk import BLOCK_ROWS, BulkReader
 from statediff.sources.sqlite_catalogue import (
     OBJECT_NAMES,
     SEQUENCES,
@@ -215,6 +217,9 @@ class Scan:
         return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
+        table = self._in_bulk(_Query(entity_type, entry, is_guarded=False), like)
+        if table is not None:
+            return table
         is_decided = like is not None or entry.name == SEQUENCES
         is_guarded = False
         while True:
@@ -243,6 +248,24 @@ class Scan:
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
         return table if met.cause is None else self._shelf.fail(table, met.cause)
+
+    def _in_bulk(self, query: _Query, like: Table | None) -> Table | None:
+        """The table, whole and read in columns; None where only reading by rows can tell more."""
+        if not query.bulk.is_possible:
+            return None
+        try:
+            return self._shelf.in_bulk(query.bulk, self._fetched(query), like)
+        except (NotInBulk, sqlite3.Error):
+            return None
+
+    def _fetched(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        rows, most = self._connection.execute(query.text), self._most_rows()
+        while found := rows.fetchmany(BLOCK_ROWS):
+            yield found
+            most -= len(found)
+            if most < 0:
+                raise NotInBulk("the table shows more rows than the file can hold")
 
     def _stream(self, query: _Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
         try:
@@ -307,6 +330,7 @@ class _Query:
             and f.reference is None
             and (convert := converter(f)) is not None
         ]
+        self.bulk = BulkReader(entity_type, self._names, dict(self._converters))
         columns = [expression for _, expression in stored]
         if is_guarded:
             columns = [_guarded(c) for c in columns] + [_size(c) for c in columns]

@@ -1,0 +1,136 @@
+"""The orders that every measure is taken over: ten columns, and changes spread evenly over them.
+
+The base and the changes follow from the number of rows and of changes alone, so that every
+contender, whatever form it wants its input in, can be checked against `wanted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import CHUNK_KEYS, MemoryChunks, Row, State, Table, encode_rows
+
+ORDER: Final = EntityType(
+    "order",
+    ("id",),
+    (
+        Field("id", Kind.INT),
+        Field("customer", Kind.INT),
+        Field("quantity", Kind.INT),
+        Field("weight", Kind.FLOAT),
+        Field("discount", Kind.FLOAT),
+        Field("price", Kind.DECIMAL),
+        Field("status", Kind.TEXT),
+        Field("email", Kind.TEXT),
+        Field("paid", Kind.BOOL),
+        Field("updated_at", Kind.TIMESTAMP),
+    ),
+)
+NAMES: Final = tuple(field.name for field in ORDER.fields)
+_STATUSES: Final = np.array(["new", "paid", "packed", "shipped", "returned"])
+NEW: Final[dict[str, Any]] = {
+    "customer": -1, "quantity": -1, "weight": -1.5, "price": "-1.00", "status": "changed",
+    "updated_at": datetime(2031, 1, 1, tzinfo=UTC),
+}  # fmt: skip
+_UPDATED: Final = tuple(NEW)
+Changes: TypeAlias = frozenset[tuple[str, int, str]]
+"""(operation, id, field or empty)."""
+
+
+def plan(rows: int, changes: int) -> Iterator[tuple[str, int, str]]:
+    """(operation, number of the row, field): of ten changes six update, two delete, two create."""
+    for at in range(changes):
+        place = rows * (2 * at + 1) // (2 * changes)
+        operation = "update" if at % 10 < 6 else "delete" if at % 10 < 8 else "create"
+        yield operation, place, _UPDATED[at % 10] if operation == "update" else ""
+
+
+def wanted(rows: int, changes: int) -> Changes:
+    """What a diff must find. Ids are even; a created order follows another with the odd id."""
+    return frozenset((op, 2 * at + (op == "create"), name) for op, at, name in plan(rows, changes))
+
+
+def columns(start: int, stop: int) -> dict[str, pa.Array]:
+    """Rows `start` to `stop` of the base, freshly allocated."""
+    n = np.arange(start, stop, dtype=np.int64)
+    mixed = (n * 2654435761) % 4294967296
+    cents = (mixed % 90000 + 100).tolist()
+    return {
+        "id": pa.array(n * 2),
+        "customer": pa.array(mixed % 50000),
+        "quantity": pa.array(mixed % 9 + 1),
+        "weight": pa.array((mixed % 1000) / 8),
+        "discount": pa.array((mixed % 7) / 7, mask=mixed % 5 == 0),
+        "price": pa.array([f"{c // 100}.{c % 100:02d}" for c in cents]),
+        "status": pa.array(_STATUSES[mixed % 5]),
+        "email": pa.array([f"customer{m}@example.org" for m in (mixed % 50000).tolist()]),
+        "paid": pa.array(mixed % 3 == 0),
+        "updated_at": pa.array(
+            1_767_225_600_000_000 + mixed * 1000, type=pa.timestamp("us", tz="UTC")
+        ),
+    }
+
+
+def parts(rows: int, changes: int) -> Iterator[dict[str, pa.Array]]:
+    """One state, chunk by chunk; with 0 changes the base."""
+    planned = list(plan(rows, changes))
+    for start in range(0, rows, CHUNK_KEYS):
+        stop = min(start + CHUNK_KEYS, rows)
+        part = columns(start, stop)
+        here = [change for change in planned if start <= change[1] < stop]
+        yield _changed(part, start, here) if here else part
+
+
+def _changed(
+    part: dict[str, pa.Array], start: int, changes: list[tuple[str, int, str]]
+) -> dict[str, pa.Array]:
+    lists = {name: array.to_pylist() for name, array in part.items()}
+    for operation, at, field in sorted(changes, key=lambda change: -change[1]):
+        for name, values in lists.items():
+            if operation == "update" and name == field:
+                values[at - start] = NEW[name]
+            elif operation == "create":
+                values.insert(at - start + 1, 2 * at + 1 if name == "id" else values[at - start])
+            elif operation == "delete":
+                del values[at - start]
+    return {name: pa.array(values, part[name].type) for name, values in lists.items()}
+
+
+def state(rows: int, changes: int) -> State:
+    """One state in our form, in memory."""
+    store = MemoryChunks()
+    sample: Row = {
+        "id": 1, "customer": 1, "quantity": 1, "weight": 1.0, "discount": 1.0,
+        "price": Decimal("1.00"), "status": "", "email": "", "paid": True,
+        "updated_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }  # fmt: skip
+    form = encode_rows(ORDER, [((1,), sample)]).schema
+    chunks = tuple(
+        store.put(pa.RecordBatch.from_arrays([part[name] for name in NAMES], schema=form))
+        for part in parts(rows, changes)
+    )
+    cuts = tuple((2 * at,) for at in range(CHUNK_KEYS, rows, CHUNK_KEYS))
+    table = Table(ORDER, chunks, cuts, store)
+    return State(Schema("bench", "1", (ORDER,)), {"order": table})
+
+
+def table(rows: int, changes: int) -> pa.Table:
+    """One state as one Arrow table."""
+    return pa.concat_tables([pa.table(part) for part in parts(rows, changes)]).combine_chunks()
+
+
+def records(rows: int, changes: int) -> dict[str, dict[str, Any]]:
+    """One state as dictionaries by id, as JSON documents have it."""
+    found = {}
+    for part in parts(rows, changes):
+        part["updated_at"] = part["updated_at"].cast(pa.int64())
+        for row in pa.table(part).to_pylist():
+            found[str(row["id"])] = row
+    return found

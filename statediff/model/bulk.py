@@ -1,0 +1,119 @@
+"""Tables built from whole columns: what a capture reads in bulk, cut and stored chunk by chunk.
+
+A source that delivers its rows in key order hands them over in blocks of some thousand. Here they
+are cut into exactly the chunks that `build_table` would have made of the same rows one by one, and
+each chunk is encoded by itself, so that a column's form depends on the rows of its chunk alone.
+At most one chunk and one block are held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+import pyarrow as pa
+
+from statediff.model.schema import EntityType
+from statediff.model.state import CHUNK_KEYS, ChunkRef, ChunkStore, Table, encode_rows
+from statediff.model.values import Key, key_order
+
+
+class NotInBulk(ValueError):
+    """The rows are not what bulk reading is for: read them one by one."""
+
+
+class Block(Protocol):
+    """Some rows of one table, in columns, as they were read."""
+
+    def __len__(self) -> int: ...
+
+    def key(self, at: int) -> Key:
+        """The key of one row."""
+        ...
+
+    def is_ascending(self) -> bool:
+        """Whether every key comes after the one before it, in `key_order`."""
+        ...
+
+    def part(self, start: int, stop: int) -> Self:
+        """Some of the rows."""
+        ...
+
+
+B = TypeVar("B", bound=Block)
+
+
+def build_from_blocks(
+    entity_type: EntityType,
+    blocks: Iterable[B],
+    encode: Callable[[Sequence[B]], pa.RecordBatch],
+    store: ChunkStore,
+    like: Table | None = None,
+) -> Table:
+    """The table of the rows of all blocks, cut like `like`, or else every `CHUNK_KEYS` keys.
+
+    `encode` gives the batch in normal form of the rows of one chunk. Raises `NotInBulk` where the
+    keys do not ascend.
+    """
+    cuts = None if like is None else like.partition
+    orders = None if cuts is None else [key_order(cut) for cut in cuts]
+    chunks: list[ChunkRef] = []
+    partition: list[Key] = []
+    pending: list[B] = []
+    held = 0
+    last: tuple[Any, ...] | None = None
+
+    def flush() -> None:
+        nonlocal held
+        chunks.append(store.put(_own(encode(pending) if held else encode_rows(entity_type, ()))))
+        pending.clear()
+        held = 0
+
+    for block in blocks:
+        size = len(block)
+        if not size:
+            continue
+        first = key_order(block.key(0))
+        if (last is not None and first <= last) or not block.is_ascending():
+            raise NotInBulk(f"a key of {entity_type.name} comes twice or out of order")
+        last = key_order(block.key(size - 1))
+        at = 0
+        while at < size:
+            if orders is None:
+                if held == CHUNK_KEYS:
+                    partition.append(block.key(at))
+                    flush()
+                end = min(size, at + CHUNK_KEYS - held)
+            else:
+                end = size if len(chunks) == len(orders) else _below(block, at, orders[len(chunks)])
+            if end > at:
+                pending.append(block.part(at, end))
+                held += end - at
+                at = end
+            else:
+                flush()
+    flush()
+    if cuts is not None:
+        while len(chunks) <= len(cuts):
+            flush()
+        partition = list(cuts)
+    return Table(entity_type, tuple(chunks), tuple(partition), store)
+
+
+def _below(block: Block, start: int, cut: tuple[Any, ...]) -> int:
+    """The number of the first row, from `start` on, whose key is not below the cut."""
+    end = len(block)
+    if key_order(block.key(end - 1)) < cut:
+        return end
+    while start < end:
+        middle = (start + end) // 2
+        if key_order(block.key(middle)) < cut:
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in memory of its own: what is kept of a slice would keep all of the block alive."""
+    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)

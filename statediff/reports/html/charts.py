@@ -1,0 +1,384 @@
+"""Small plots as inline SVG: readable without colour, with the numbers beside them as a table.
+
+A chart is a figure that a page puts where it likes: it takes its colours from the page's style
+sheet, in light and dark, and holds no `style` attribute, no script and no link, so that the page
+stays closed. `standalone` gives the same picture as a file of its own, with its style inside.
+
+Every mark has its number as text beside it; an interval is drawn as whiskers. What has no value,
+or none that a logarithmic scale can show, keeps its line and says so. The same chart gives the
+same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from statediff.reports.html.page import visible
+
+WIDTH: Final = 720
+LEFT: Final = 232
+RIGHT: Final = 120
+ROW: Final = 30
+PLOT_HEIGHT: Final = 260
+LABEL: Final = 29
+"""Characters of a label that fit; the table and the mark's own title have all of it."""
+MAX_MARKS: Final = 200
+
+_STYLE: Final = """
+.chart{--ink:#1a1f27;--soft:#535d6b;--line:#dfe3e8;--card:#fff;--blue:#0b57a4;--match:#0b6b4f;--diverge:#a8281d;--open:#7a4a00}
+@media (prefers-color-scheme:dark){.chart{--ink:#e7eaef;--soft:#a7b0bd;--line:#313842;--card:#1a1e25;--blue:#8bc1ff;--match:#6fd6ae;--diverge:#ff9d91;--open:#f3c26b}}
+.chart{background:var(--card);font-family:system-ui,sans-serif}
+"""  # noqa: E501 - the colours of report.css, for a picture outside a page
+
+
+class Tone(Enum):
+    """What a mark stands for; each has a colour of the page, a dash and a dot of its own."""
+
+    PLAIN = "plain"
+    OURS = "ours"
+    GOOD = "good"
+    BAD = "bad"
+    OPEN = "open"
+
+
+class Scale(Enum):
+    """How a value becomes a length."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One number: a bar or a dot, with its interval where there is one. None is "no value"."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    tone: Tone = Tone.PLAIN
+    note: str = ""
+    """Why there is no value, or what to know about it."""
+
+    def __post_init__(self) -> None:
+        for number in (self.value, self.low, self.high):
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{self.label}: {number} cannot be drawn; None means no value")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a plot of lines: its points by their x, in any order."""
+
+    label: str
+    points: tuple[tuple[float, Mark], ...]
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture and the table that says the same."""
+
+    title: str
+    summary: str
+    picture: Markup
+    height: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def figure(self) -> Markup:
+        """The chart as a part of a page."""
+        head = Markup("").join(
+            Markup("<th scope=col>{}</th>").format(_text(c)) for c in self.columns
+        )
+        body = Markup("").join(
+            Markup("<tr><th scope=row>{}</th>{}</tr>").format(
+                _text(row[0]),
+                Markup("").join(Markup("<td>{}</td>").format(_text(c)) for c in row[1:]),
+            )
+            for row in self.rows
+        )
+        return Markup(
+            '<figure class="chart"><figcaption>{}</figcaption><div class="scroll">{}</div>'
+            '<details><summary>The numbers</summary><div class="scroll"><table><thead><tr>{}</tr>'
+            "</thead><tbody>{}</tbody></table></div></details></figure>\n"
+        ).format(_text(self.title), self._svg(Markup("")), head, body)
+
+    def standalone(self) -> str:
+        """The picture as an SVG file."""
+        style = Markup("<style>{}{}</style>").format(Markup(_STYLE), Markup(CSS))  # noqa: S704 - ours
+        return str(self._svg(style, "chart")) + "\n"
+
+    def _svg(self, style: Markup, name: str = "") -> Markup:
+        # Several charts stand on one page: what names a chart is named after its content.
+        said = f"{self.title}\0{self.summary}\0{self.picture}"
+        key = "chart-" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="plot {}" viewBox="0 0 {} {}" '
+            'width="{}" height="{}" role="img" aria-labelledby="{}-t {}-d">'
+            '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}{}</svg>'
+        ).format(
+            name, WIDTH, self.height, WIDTH, self.height, key, key, key, _text(self.title), key,
+            _text(self.summary), style, self.picture,
+        )  # fmt: skip
+
+
+CSS: Final = (
+    ".plot text{fill:var(--ink);font-size:13px}.plot .soft{fill:var(--soft);font-size:12px}"
+    ".plot .end{text-anchor:end}.plot .mid{text-anchor:middle}"
+    ".plot .grid{stroke:var(--line)}.plot .limit{stroke:var(--diverge);stroke-dasharray:6 4}"
+    ".plot .plain{color:var(--soft)}.plot .ours{color:var(--blue)}.plot .good{color:var(--match)}"
+    ".plot .bad{color:var(--diverge)}.plot .open{color:var(--open)}"
+    ".plot .fill{fill:currentColor}.plot .open .fill{fill-opacity:.35;stroke:currentColor}"
+    ".plot .whisker{stroke:var(--ink);stroke-width:1.5}.plot .course{fill:none;stroke:currentColor;"
+    "stroke-width:2}.plot .good .course{stroke-dasharray:10 4}"
+    ".plot .bad .course{stroke-dasharray:3 4}.plot .open .course{stroke-dasharray:10 4 2 4}"
+)
+"""What a page's style sheet must say for its charts; `report.css` has it."""
+
+
+def bars(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
+    """Bars from zero, one a line, with their intervals; `limit` is a line across all of them."""
+    return _ranked(title, marks, unit, Scale.LINEAR, limit)
+
+
+def dots(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
+    """Dots on a logarithmic scale, one a line: for values of several orders of magnitude."""
+    return _ranked(title, marks, unit, Scale.LOG, limit)
+
+
+def lines(
+    title: str, series: Sequence[Line], *, x: str, unit: str = "", scale: Scale = Scale.LINEAR
+) -> Chart:
+    """Values over a number (named `x`), one line a series; on `LOG` both axes are logarithmic."""
+    shown = [
+        (line, sorted(
+ (p for p in line.points if _can_show(p[0], scale) and _drawn(p[1], scale)), key=lambda p: p[0]))
+        for line in series
+    ]  # fmt: skip
+    places = [p for _, points in shown for p in points]
+    _bounded(len(places))
+    across = _Axis([at for at, _ in places], scale, 64, WIDTH - RIGHT - 64, is_from_zero=False)
+    up = _Axis(_numbers([mark for _, mark in places], scale), scale, 0, -PLOT_HEIGHT)
+    parts: list[Markup] = []
+    for tick in up.ticks():
+        y = PLOT_HEIGHT + 12 + up.at(tick)
+        parts.append(_rule(64, y, WIDTH - RIGHT, y, "grid"))
+        parts.append(_say(58, y + 4, _number(tick), "soft end"))
+    parts += [
+        _say(across.at(tick), PLOT_HEIGHT + 32, _number(tick), "soft mid")
+        for tick in across.ticks()
+    ]
+    parts.append(_say((64 + WIDTH - RIGHT) / 2, PLOT_HEIGHT + 50, x, "soft mid"))
+    lowest_label = -math.inf
+    for line, points in sorted(shown, key=lambda s: _height_at_end(s[1]), reverse=True):
+        found = [(across.at(x), PLOT_HEIGHT + 12 + up.at(m.value or 0), m) for x, m in points]
+        parts.append(_course(line, found, up, unit, scale))
+        if found:  # labels at the ends of the lines, moved apart where they would meet
+            lowest_label = max(found[-1][1] + 4, lowest_label + 14)
+            parts.append(_say(found[-1][0] + 8, lowest_label, _cut(line.label, 16), "soft"))
+    rows = [
+        (line.label, _number(at), _value(mark, unit), mark.note)
+        for line in series for at, mark in sorted(line.points, key=lambda p: p[0])
+    ]  # fmt: skip
+    summary = "; ".join(f"{r[0]}, {x} {r[1]}: {r[2]}" for r in rows[:12])
+    return Chart(
+        title,
+        summary,
+        Markup("").join(parts),
+        PLOT_HEIGHT + 60,
+        ("Series", x, "Value", "Note"),
+        tuple(rows),
+    )
+
+
+def _ranked(
+    title: str, marks: Sequence[Mark], unit: str, scale: Scale, limit: float | None
+) -> Chart:
+    _bounded(len(marks))
+    numbers = _numbers([m for m in marks if _drawn(m, scale)], scale)
+    if limit is not None and _can_show(limit, scale):
+        numbers.append(limit)
+    axis = _Axis(numbers, scale, LEFT, WIDTH - RIGHT - LEFT)
+    bottom = ROW * len(marks) + 8
+    parts = [_rule(axis.at(t), 4, axis.at(t), bottom, "grid") for t in axis.ticks()]
+    parts += [_say(axis.at(t), bottom + 16, _number(t), "soft mid") for t in axis.ticks()]
+    for row, mark in enumerate(marks):
+        parts.append(_row(mark, ROW * row + 4, axis, unit, scale))
+    if limit is not None and _can_show(limit, scale):
+        parts.append(_rule(axis.at(limit), 4, axis.at(limit), bottom, "limit"))
+    rows = tuple((m.label, _value(m, unit), m.note) for m in marks)
+    summary = "; ".join(f"{label}: {value}" for label, value, _ in rows[:12])
+    return Chart(title, summary, Markup("").join(parts), bottom + 24, ("", "Value", "Note"), rows)
+
+
+def _height_at_end(points: Sequence[tuple[float, Mark]]) -> float:
+    return (points[-1][1].value or 0.0) if points else 0.0
+
+
+def _course(
+    line: Line, found: Sequence[tuple[float, float, Mark]], up: _Axis, unit: str, scale: Scale
+) -> Markup:
+    course = " ".join(f"{_round(x)},{_round(y)}" for x, y, _ in found)
+    drawn = [Markup('<polyline class="course" points="{}"/>').format(course)]
+    for x, y, mark in found:
+        if mark.low is not None and mark.high is not None and _can_show(mark.low, scale):
+            ends = [PLOT_HEIGHT + 12 + up.at(n) for n in (mark.low, mark.high)]
+            drawn.append(_rule(x, ends[0], x, ends[1], "whisker"))
+        drawn.append(
+            Markup('<circle class="fill" cx="{}" cy="{}" r="4"><title>{}</title></circle>').format(
+                _round(x), _round(y), _text(f"{line.label}: {_value(mark, unit)}")
+            )
+        )
+    return Markup('<g class="{}">{}</g>').format(line.tone.value, Markup("").join(drawn))
+
+
+def _row(mark: Mark, top: float, axis: _Axis, unit: str, scale: Scale) -> Markup:
+    middle = top + ROW / 2
+    said = _value(mark, unit)
+    parts = [
+        Markup("<title>{}</title>").format(_text(f"{mark.label}: {said}")),
+        _say(LEFT - 10, middle + 4, _cut(mark.label, LABEL), "end"),
+    ]
+    end = float(LEFT)
+    if mark.value is not None and _drawn(mark, scale):
+        start, end = sorted((axis.start, axis.at(mark.value)))
+        if scale is Scale.LINEAR:
+            parts.append(
+                Markup('<rect class="fill" x="{}" y="{}" width="{}" height="16" rx="2"/>').format(
+                    _round(start), _round(middle - 8), _round(max(end - start, 1))
+                )
+            )
+        else:
+            end = axis.at(mark.value)
+            parts.append(
+                Markup('<circle class="fill" cx="{}" cy="{}" r="6"/>').format(
+                    _round(end), _round(middle)
+                )
+            )
+        if mark.low is not None and mark.high is not None and _can_show(mark.low, scale):
+            ends = axis.at(mark.low), axis.at(mark.high)
+            parts.append(_rule(ends[0], middle, ends[1], middle, "whisker"))
+            parts += [_rule(e, middle - 5, e, middle + 5, "whisker") for e in ends]
+            end = max(end, *ends)
+        said = f"{_number(mark.value)} {unit}".strip()
+    parts.append(_say(end + 12, middle + 4, _cut(said, 22), "soft"))
+    return Markup('<g class="{}">{}</g>').format(mark.tone.value, Markup("").join(parts))
+
+
+class _Axis:
+    """Values as places between `start` and `start + length`; all of `numbers` have theirs."""
+
+    def __init__(
+        self,
+        numbers: Sequence[float],
+        scale: Scale,
+        start: float,
+        length: float,
+        *,
+        is_from_zero: bool = True,
+    ) -> None:
+        self._is_log = scale is Scale.LOG
+        self._from, self._length = start, length
+        if self._is_log:
+            low = math.floor(math.log10(min(numbers, default=1)))
+            high = max(math.ceil(math.log10(max(numbers, default=10))), low + 1)
+            self._low, self._high = float(low), float(high)
+        else:
+            self._low, self._high = min(numbers, default=0.0), max(numbers, default=1.0)
+            if is_from_zero:
+                self._low, self._high = min(self._low, 0.0), max(self._high, 0.0)
+            if self._high == self._low:
+                self._high = self._low + 1.0
+
+    @property
+    def start(self) -> float:
+        """The place of zero, or of the least power on a logarithmic scale."""
+        return self._from if self._is_log else self.at(max(self._low, 0.0))
+
+    def at(self, value: float) -> float:
+        """The place of a value."""
+        number = math.log10(value) if self._is_log else value
+        return self._from + self._length * ((number - self._low) / (self._high - self._low))
+
+    def ticks(self) -> Iterator[float]:
+        """A few round numbers in order."""
+        if self._is_log:
+            step = max(1, math.ceil((self._high - self._low) / 6))
+            yield from (10.0**power for power in range(int(self._low), int(self._high) + 1, step))
+            return
+        rough = (self._high - self._low) / 5
+        power = 10.0 ** math.floor(math.log10(rough))
+        step_size = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+        first = math.ceil(self._low / step_size)
+        for count in range(first, math.floor(self._high / step_size) + 1):
+            yield count * step_size
+
+
+def _bounded(marks: int) -> None:
+    if marks > MAX_MARKS:
+        raise ValueError(f"a chart of {marks} marks cannot be read; the limit is {MAX_MARKS}")
+
+
+def _can_show(number: float | None, scale: Scale) -> bool:
+    return number is not None and (scale is Scale.LINEAR or number > 0)
+
+
+def _drawn(mark: Mark, scale: Scale) -> bool:
+    return _can_show(mark.value, scale)
+
+
+def _numbers(marks: Sequence[Mark], scale: Scale) -> list[float]:
+    found = (n for m in marks for n in (m.value, m.low, m.high))
+    return [n for n in found if n is not None and _can_show(n, scale)]
+
+
+def _value(mark: Mark, unit: str) -> str:
+    if mark.value is None:
+        return "no value"
+    said = f"{_number(mark.value)} {unit}".strip()
+    if mark.low is not None and mark.high is not None:
+        said += f" ({_number(mark.low)} – {_number(mark.high)})"
+    return said
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e15 or size < 1e-4:
+        return f"{value:.3g}"
+    digits = max(0, 2 - math.floor(math.log10(size)))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _round(place: float) -> str:
+    return f"{place:.2f}".rstrip("0").rstrip(".")
+
+
+def _text(text: str) -> Markup:
+    return escape(visible(text))
+
+
+def _say(x: float, y: float, text: str, name: str) -> Markup:
+    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(
+        name, _round(x), _round(y), _text(text)
+    )
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float, name: str) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
+        name, _round(x1), _round(y1), _round(x2), _round(y2)
+    )
