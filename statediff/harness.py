@@ -4,7 +4,8 @@
 2. Feeds are attached, where there are any; capture before.
 3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
 4. Settle: what is in flight arrives, or is named as unsettled.
-5. Capture after, with what the feeds saw; the feeds are detached, whatever happened.
+5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
+   by both (`capture/guard.py`). The feeds are detached, whatever happened.
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
@@ -24,7 +25,8 @@ from typing import Any, Final
 
 from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
-from statediff.capture.history import Watch
+from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
+from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
@@ -43,7 +45,7 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
-from statediff.evidence.traces import trace_document
+from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
@@ -117,6 +119,8 @@ class ObservedTrial:
     run: AgentRun
     failed: tuple[tuple[str, str], ...] = ()
     """Systems that ended under the agent, with the cause."""
+    checks: tuple[Check, ...] = ()
+    """How each source's state after was established."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ def run_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> JudgedTrial:
     """The trial, judged, with its bundle in `bundle/` of its folder.
 
@@ -150,7 +155,7 @@ def run_trial(
 
     observed = observe_trial(
         sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, hooks=replace(hooks, before_agent=check),
+        clock=clock, store=store, hooks=replace(hooks, before_agent=check), scans=scans,
     )  # fmt: skip
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
@@ -184,6 +189,7 @@ def observe_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> ObservedTrial:
     """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
     folder = plan.folder
@@ -206,14 +212,21 @@ def observe_trial(
         _save(folder / "timeline.json", documents.timeline_document(timeline))
         if hooks.before_capture_after is not None:
             hooks.before_capture_after(sandbox)
-        after = take(sandbox.sources(), store, clock, before, "after")
-        after = watch.told(store, before, after)
+        sources = sandbox.sources()
+        wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
+        guarded = capture_after(sources, watch, store, clock, before, wanted)
+    after = guarded.capture
+    trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
+        "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run, settled.failed)
+    return ObservedTrial(
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
+        settled.failed, guarded.checks,
+    )  # fmt: skip
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
@@ -290,9 +303,7 @@ def _not_proven(receipt: Receipt) -> str:
 
 
 def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    trace = trace_document(run.trace)
-    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
-    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _write(folder / "trace.jsonl", trace_lines(run.trace))
     _save(folder / "answer.json", documents.answer_document(run.answer))
     _save(
         folder / "agent.json",
@@ -305,8 +316,18 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "error": run.error,
             "stdout": _output(run.stdout),
             "stderr": _output(run.stderr),
+            **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
+
+
+def _check_document(check: Check) -> dict[str, Any]:
+    return {
+        "source": check.source,
+        "by": [way for way, is_so in (("feed", check.by_feed), ("scan", check.by_scan)) if is_so],
+        "doubts": [{"type": doubt.type, "cause": doubt.cause} for doubt in check.doubts],
+        "disagreement": list(check.disagreement),
+    }
 
 
 def _output(output: Output) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class CommandAgent:
     name: str = ""
     halted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
     """Once set, no program of this agent runs or is begun any more: as after Ctrl-C."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Further variables the program gets."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -69,7 +71,9 @@ class CommandAgent:
             raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        environment = agent_environment(trial, self.pass_environment)
+        environment = {
+            **agent_environment(trial, self.pass_environment), **dict(self.environment),
+        }  # fmt: skip
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
         require_going(self.halted)

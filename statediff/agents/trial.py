@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, runtime_checkable
 
+from statediff.agents.spending import Usage
 from statediff.capture.source import Clock
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
@@ -60,6 +61,8 @@ class AgentRun:
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
     stdout: Output = NOTHING_PRINTED
     stderr: Output = NOTHING_PRINTED
+    usage: Usage | None = None
+    """What was asked of a model; None where nobody counted."""
 
 
 @runtime_checkable

@@ -145,7 +145,7 @@ def verify(sealed: SealedArgument, trust: TrustOption, as_json: JsonFlag = False
             f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}",
             f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}",
             f"trial {manifest['trial']}, kernel {manifest['kernel']}",
-            f"{len(found.leaves)} of {manifest['tree']['leaves']} leaves disclosed",
+            f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed",
         ]
         lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
         results().print("\n".join(lines), soft_wrap=True)
@@ -206,5 +206,5 @@ def _document(found: Verified) -> dict[str, Any]:
         "version": manifest["contract_version"], "trial": manifest["trial"],
         "kernel": manifest["kernel"], "sealed_at": manifest["sealed_at"],
         "root": manifest["tree"]["root"], "leaves": manifest["tree"]["leaves"],
-        "disclosed": len(found.leaves), "withheld": dict(found.withheld),
+        "disclosed": len(found.disclosed), "withheld": dict(found.withheld),
     }  # fmt: skip

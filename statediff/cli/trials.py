@@ -15,6 +15,7 @@ from typing import Any, Final
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Agent
+from statediff.capture.guard import Check
 from statediff.capture.take import take
 from statediff.cli.inputs import EPOCH, offline_clock
 from statediff.cli.output import shown
@@ -50,6 +51,8 @@ class Finished:
     bundle: Bundle | None = None
     folder: Path | None = None
     fault: HarnessError | None = None
+    sandbox: str = ""
+    checks: tuple[Check, ...] = ()
 
     @property
     def verdict(self) -> Verdict | None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
+from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import TIERS, Leaf
 
@@ -33,14 +33,15 @@ CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 """File → the arrays whose elements are pieces of their own, outer before inner."""
 SUMMARY: Final = "summary#"
-"""The place of the one piece that is derived from the others."""
+"""The place of what anybody may know."""
+DERIVED: Final = (SUMMARY, COUNTEREXAMPLE)
+"""The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
 _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """One piece of a bundle: its tag `tier/kind`, its place and its JSON."""
 
     tag: str
@@ -53,12 +54,16 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
 
     The bundle's files are taken to be canonical; those of another form would not come out the same.
     """
-    documents = {
+    documents: dict[str, Json] = {
         name: data.decode("utf-8") if name.endswith(_TEXTS) else json.loads(data)
         for name, data in sorted(bundle.files.items())
     }
     tiers = _Tiers(documents["schema.json"], bundle.manifest["keeping"])
     yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
+    example = counterexample(documents["judgement.json"])
+    if example is not None:
+        read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
+        yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():
         found = _cut(document, CUTS.get(name, ()))
@@ -87,7 +92,8 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     `NotReplayable` if one is missing, `BundleError` if one has no place.
     """
     at = {leaf.path: leaf.value for leaf in leaves}
-    at.pop(SUMMARY, None)
+    for place in DERIVED:
+        at.pop(place, None)
     rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
     try:
@@ -153,7 +159,7 @@ class _Tiers:
 
     def __init__(self, schema: Json, keeping: Json) -> None:
         self._of_source = {
-            source: keeping.get(source, {}).get("disclose", TIERS[-1])
+            source: _strictest([keeping.get(source, {}).get("disclose", TIERS[-1]), "reviewer"])
             for source, _types in schema["sources"]
         }
         self._of_type = {
@@ -164,21 +170,36 @@ class _Tiers:
             for name in types
         }
         self._mixed = _strictest([*self._of_source.values(), "reviewer"])
+        self._opened = {
+            name: _strictest(
+                keeping.get(source, {}).get("disclose", TIERS[-1])
+                for source, types in schema["sources"] if name in types
+            )
+            for _source, types in schema["sources"] for name in types
+        }  # fmt: skip
+
+    def of(self, types: frozenset[str] | None) -> str:
+        """Who may see one finding on values of all these types; of None, of every source.
+
+        It is public where the contract opens each of their sources to the public.
+        """
+        if not types or not types <= set(self._opened):
+            return self._mixed
+        return _strictest(self._opened[name] for name in types)
 
     def tag(self, name: str, value: Json) -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
         if name in _OPEN:
             return f"reviewer/{kind}"
-        tier = self._mixed
         match value:
             case {"reading": {"source": str(source)}}:
                 tier = self._of_source.get(source, self._mixed)
             case {"type": str(of)} | [_, str(of), [_, _]]:
                 tier = self._of_type.get(of, self._mixed)
             case _:
-                pass
-        return f"{_strictest([tier, 'reviewer'])}/{kind}"
+                tier = self._mixed
+        return f"{tier}/{kind}"
 
 
 def _strictest(tiers: Iterable[str]) -> str:

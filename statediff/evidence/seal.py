@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import io
+import itertools
 import os
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,8 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
-from statediff.evidence.cuts import SUMMARY, Piece, joined, pieces
+from statediff.evidence.counterexample import COUNTEREXAMPLE
+from statediff.evidence.cuts import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle
 
 SEED_BYTES: Final = 32
@@ -58,16 +59,13 @@ def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sig
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes")
-    leaves = [
-        v.Leaf(piece.tag, _salt(seed, piece.tag, piece.path), piece.path, piece.value)
-        for piece in pieces(bundle)
-    ]
-    encoded = sorted((v.leaf_hash(data), data) for data in map(v.leaf_bytes, leaves))
-    tree = {
-        "leaves": len(encoded),
-        "root": v.root([digest for digest, _ in encoded]),
-        "tags": dict(sorted(Counter(leaf.tag for leaf in leaves).items())),
-    }
+    tags = Counter[str]()
+    with v.uncollected():
+        encoded = sorted(
+            (v.leaf_hash(data), data) for data in _encoded(pieces(bundle), _salts(seed), tags)
+        )
+        root = v.root([digest for digest, _ in encoded])
+    tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
     facts = {name: bundle.manifest[name] for name in _FACTS}
     manifest = v.canonical(
         {"format": v.FORMAT, **facts, "sealed_at": sealed_at.isoformat(), "tree": tree}
@@ -87,17 +85,14 @@ def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool])
 
     `verified` is what `verify` found in `sealed`.
     """
-    kept: list[tuple[bytes, bytes]] = []
-    gone = list(_withheld(sealed))
-    for leaf in verified.leaves:
-        data = v.leaf_bytes(leaf)
-        digest = v.leaf_hash(data)
+    kept: list[bytes] = []
+    gone = list(verified.hidden)
+    for leaf, data in zip(verified.leaves, verified.disclosed, strict=True):
         if keep(leaf):
-            kept.append((digest, data))
+            kept.append(data)
         else:
-            gone.append(digest.hex())
-    leaves = v.leaves_file([data for _, data in sorted(kept)], sorted(gone))
-    return Sealed({**sealed.files, "leaves.json": leaves})
+            gone.append(v.leaf_hash(data).hex())
+    return Sealed({**sealed.files, "leaves.json": v.leaves_file(kept, sorted(gone))})
 
 
 def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
@@ -114,15 +109,19 @@ def opened(verified: v.Verified) -> Bundle:
     if verified.withheld:
         tags = ", ".join(f"{count} {tag}" for tag, count in verified.withheld.items())
         raise NotReplayable(f"this copy withholds leaves that the decision rests on: {tags}")
-    bundle = joined(verified.leaves)
-    _check(bundle)
-    for name in _FACTS:
-        if verified.manifest[name] != bundle.manifest.get(name):
-            raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
-    # The bundle was joined from the leaves by their paths: equal paths hold equal values.
-    expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
-    if expected != {leaf.path: (leaf.tag, _derived(leaf)) for leaf in verified.leaves}:
-        raise BundleError("leaves.json: the bundle would be cut into other pieces")
+    with v.uncollected():
+        bundle = joined(verified.leaves)
+        _check(bundle)
+        for name in _FACTS:
+            if verified.manifest[name] != bundle.manifest.get(name):
+                raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
+        # The bundle was joined from the leaves by their paths: equal paths hold equal values.
+        expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
+        found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in verified.leaves}
+        if COUNTEREXAMPLE not in found:  # bundles were sealed without one
+            expected.pop(COUNTEREXAMPLE, None)
+        if expected != found:
+            raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle
 
 
@@ -152,7 +151,7 @@ def load(path: Path) -> Sealed:
     try:
         if path.is_dir():
             return _from_folder(path)
-        return _from_archive(_bytes(path))
+        return from_archive(_bytes(path))
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -169,7 +168,7 @@ def _from_folder(path: Path) -> Sealed:
     return Sealed({name: _bytes(path / name) for name in names})
 
 
-def _from_archive(data: bytes) -> Sealed:
+def from_archive(data: bytes) -> Sealed:
     """Nothing is extracted: what is not byte for byte what we would write is refused."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -204,18 +203,22 @@ def _check(bundle: Bundle) -> None:
 
 
 def _derived(piece: Piece | v.Leaf) -> Any:
-    return piece.value if piece.path == SUMMARY else None
+    return piece.value if piece.path in DERIVED else None
 
 
-def _withheld(sealed: Sealed) -> Sequence[str]:
-    document: Any = v.parse(sealed.files["leaves.json"], "leaves.json")
-    found: list[str] = document["withheld"]
-    return found
+def _encoded(cut: Iterable[Piece], salts: Iterator[str], tags: Counter[str]) -> Iterator[bytes]:
+    """The bytes of each leaf; `tags` counts them meanwhile, so that no piece need be kept."""
+    for (tag, path, value), salt in zip(cut, salts, strict=False):
+        tags[tag] += 1
+        yield v.canonical([tag, salt, [path, value]])
 
 
-def _salt(seed: bytes, tag: str, path: str) -> str:
-    place = v.canonical([tag, path])
-    return hmac.digest(seed, place, "sha256")[:_SALT_BYTES].hex()
+def _salts(seed: bytes) -> Iterator[str]:
+    """Salts without end: what SHAKE256 makes of the seed and the number of each block of them."""
+    width = 2 * _SALT_BYTES
+    for block in itertools.count():
+        digits = hashlib.shake_256(seed + block.to_bytes(8, "big")).hexdigest(64 * 1024)
+        yield from (digits[at : at + width] for at in range(0, len(digits), width))
 
 
 def _text(data: bytes) -> str:

@@ -10,12 +10,13 @@ A sealed bundle is three files of canonical JSON:
 The order of the checks; the first that fails makes the copy INVALID:
 
 1. Every file is canonical JSON of the expected shape: encoding what was read gives the same bytes.
-2. The envelope's payload names this manifest, and every signature is by a key that the trust file
+2. The envelope's payload names this manifest, and its one signature is by a key that the trust file
    holds for sealing at the time of sealing. The trust file never comes from the bundle.
 3. The hashes of the disclosed leaves and the withheld hashes together give the signed root; there
    are as many of each tag as was signed, and no two leaves stand at one place.
 4. Where everything the decision rests on is disclosed, the copy is VALID; where some of it is
    withheld, NOT_REPLAYABLE_AT_TIER: what is disclosed is genuine, but does not decide by itself.
+   Raw captures (tag `auditor/raw`) are kept beside the evidence; no decision rests on them.
 
 Tree: leaf = SHA-256(0x00 ‖ canonical [tag, salt, [path, value]]), node = SHA-256(0x01 ‖ l ‖ r),
 leaves sorted by hash and padded with zeros to a power of two. A tag is `tier/kind`.
@@ -25,13 +26,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gc
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from functools import cached_property
+from typing import Any, Final, NamedTuple, NoReturn
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -43,26 +48,51 @@ STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "urn:statediff:sealed:1"
 PAYLOAD: Final = "application/vnd.in-toto+json"
 TIERS: Final = ("public", "reviewer", "auditor")
+RAW: Final = "auditor/raw"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
 
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_LEAVES: Final = 2_000_000
 MAX_DEPTH: Final = 256
-MAX_SIGNATURES: Final = 8
 _SAFE: Final = 2**53 - 1
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _SALT: Final = re.compile(r"[0-9a-f]{32}")
 _TAG: Final = re.compile(rf"({'|'.join(TIERS)})/[a-z]+")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?\+00:00")
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LEAD: Final = '{"disclosed":['
+_THEN: Final = '"withheld":'
 _ROUND: Final = bytes.maketrans(b"{}", b"[]")
 _REST: Final = bytes(set(range(256)) - set(b"[]{}"))
 # RFC 8785 orders keys by UTF-16 units, Python by code points: the same below the surrogates.
 _BEYOND: Final = re.compile("[\ue000-\U0010ffff]")
 _ENCODER: Final = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
 )
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has two members of one name")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > _SAFE:
+        _no_number(text)
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"the number {text[:40]} is not allowed")
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_float=_no_number, parse_constant=_no_number, parse_int=_integer,
+    object_pairs_hook=_distinct,
+)  # fmt: skip
 
 
 class Rejected(Exception):
@@ -80,8 +110,7 @@ class Signer:
     valid_until: datetime | None
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """One disclosed piece. `path` is its place, e.g. `fragments.json#/0/rows/3`."""
 
     tag: str
@@ -101,10 +130,19 @@ class Verified:
     status: str
     """`VALID`, or `NOT_REPLAYABLE_AT_TIER` where something the decision rests on is withheld."""
     manifest: Mapping[str, Any]
-    leaves: tuple[Leaf, ...]
+    disclosed: tuple[bytes, ...]
+    """The canonical bytes of each disclosed leaf, in the order of their hashes."""
+    hidden: tuple[str, ...]
+    """The hashes of the withheld leaves, in order."""
     withheld: Mapping[str, int]
     """Tag → how many of its leaves are withheld; only tags with some."""
     signers: tuple[str, ...]
+
+    @cached_property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The disclosed leaves, read; a verified bundle may be large and is read only if asked."""
+        with uncollected():
+            return tuple(_leaf(json.loads(data)) for data in self.disclosed)
 
 
 def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
@@ -114,13 +152,19 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     manifest = _manifest(parse(files["manifest.json"], "manifest.json"))
     sealed_at = datetime.fromisoformat(manifest["sealed_at"])
     signers = _signed(files["envelope.json"], files["manifest.json"], trust, sealed_at)
-    leaves, hashes = _leaves(files["leaves.json"])
     tree = manifest["tree"]
-    if len(hashes) != tree["leaves"] or root(hashes) != tree["root"]:
-        _reject("leaves.json: the leaves do not give the signed root")
-    withheld = _withheld(leaves, tree["tags"], len(hashes))
-    status = "NOT_REPLAYABLE_AT_TIER" if withheld else "VALID"
-    return Verified(status, manifest, leaves, withheld, signers)
+    with uncollected():
+        disclosed, hidden, tags = _leaves(files["leaves.json"])
+        hashes = [*map(leaf_hash, disclosed), *map(bytes.fromhex, hidden)]
+        if hashes[: len(disclosed)] != sorted(hashes[: len(disclosed)]):
+            _reject("leaves.json: the leaves are not in the order of their hashes")
+        if len(set(hashes)) != len(hashes):
+            _reject("leaves.json: a leaf stands twice")
+        if len(hashes) != tree["leaves"] or root(hashes) != tree["root"]:
+            _reject("leaves.json: the leaves do not give the signed root")
+    withheld = _withheld(tags, tree["tags"], len(hidden))
+    status = "NOT_REPLAYABLE_AT_TIER" if set(withheld) - {RAW} else "VALID"
+    return Verified(status, manifest, tuple(disclosed), tuple(hidden), withheld, signers)
 
 
 def read_trust(data: bytes) -> tuple[Signer, ...]:
@@ -144,7 +188,9 @@ def key_id(public: bytes) -> str:
 def canonical(document: Any) -> bytes:
     """The RFC 8785 bytes of a document without floats. `ValueError` for what has none."""
     text = _ENCODER.encode(document)
-    return (_ordered(document) if _BEYOND.search(text) else text).encode("utf-8")
+    if not text.isascii() and _BEYOND.search(text):
+        text = _ordered(document)
+    return text.encode("utf-8")
 
 
 def parse(data: bytes, name: str) -> Any:
@@ -152,10 +198,11 @@ def parse(data: bytes, name: str) -> Any:
     document = _loose(data, name)
     try:
         again = canonical(document)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{name}: not canonical JSON: {error}") from error
     if again != data:
         _reject(f"{name}: the bytes are not in canonical form")
+    _shallow(data, name, MAX_DEPTH)
     return document
 
 
@@ -233,54 +280,59 @@ def _signed(
     if payload != statement(manifest):
         _reject("envelope.json: what was signed is another manifest")
     signatures = document["signatures"]
-    if not 0 < len(signatures) <= MAX_SIGNATURES:
-        _reject(f"envelope.json: expected 1 to {MAX_SIGNATURES} signatures")
-    known = {key_id(signer.key): signer for signer in trust}
-    found: list[str] = []
-    for entry in signatures:
-        _shape(entry, {"keyid": str, "sig": str}, "envelope.json: signature")
-        signer = known.pop(entry["keyid"], None)
-        if signer is None:
-            _reject(f"envelope.json: key {entry['keyid'][:16]!r} is not trusted, or signed twice")
-        if SEALING not in signer.roles:
-            _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
-        early = signer.valid_from is not None and sealed_at < signer.valid_from
-        late = signer.valid_until is not None and sealed_at >= signer.valid_until
-        if early or late:
-            _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
-        try:
-            key = Ed25519PublicKey.from_public_bytes(signer.key)
-            key.verify(_base64(entry["sig"], "sig"), signed_bytes(payload))
-        except InvalidSignature:
-            _reject(f"envelope.json: the signature of {signer.name} does not fit")
-        found.append(signer.name)
-    return tuple(found)
-
-
-def _leaves(data: bytes) -> tuple[tuple[Leaf, ...], list[bytes]]:
-    """The disclosed leaves, and the hashes of all leaves. Their order in the file is by hash."""
-    document = _loose(data, "leaves.json")
-    _shape(document, {"disclosed": list, "withheld": list}, "leaves.json")
-    leaves = tuple(_leaf(entry) for entry in document["disclosed"])
-    if len({leaf.path for leaf in leaves}) != len(leaves):
-        _reject("leaves.json: two leaves stand at one place")
-    withheld = document["withheld"]
-    if not all(isinstance(entry, str) and _HEX.fullmatch(entry) for entry in withheld):
-        _reject("leaves.json: what is withheld is not a list of hashes")
+    if len(signatures) != 1:  # a second one could be taken away without being missed
+        _reject("envelope.json: expected one signature")
+    _shape(signatures[0], {"keyid": str, "sig": str}, "envelope.json: signature")
+    signer = next((s for s in trust if key_id(s.key) == signatures[0]["keyid"]), None)
+    if signer is None:
+        _reject(f"envelope.json: key {signatures[0]['keyid'][:16]!r} is not trusted")
+    if SEALING not in signer.roles:
+        _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
+    early = signer.valid_from is not None and sealed_at < signer.valid_from
+    late = signer.valid_until is not None and sealed_at >= signer.valid_until
+    if early or late:
+        _reject(f"envelope.json: the key of {signer.name} was not valid at {sealed_at}")
     try:
-        encoded = [leaf_bytes(leaf) for leaf in leaves]
-    except ValueError as error:
+        key = Ed25519PublicKey.from_public_bytes(signer.key)
+        key.verify(_base64(signatures[0]["sig"], "sig"), signed_bytes(payload))
+    except InvalidSignature:
+        _reject(f"envelope.json: the signature of {signer.name} does not fit")
+    return (signer.name,)
+
+
+def _leaves(data: bytes) -> tuple[list[bytes], list[str], Counter[str]]:
+    """The bytes of the disclosed leaves, the withheld hashes, how many are disclosed of each tag.
+
+    Leaf by leaf: read, checked, encoded again and let go. That what was encoded makes the very
+    bytes of the file shows that the whole is canonical, however it was taken apart.
+    """
+    if len(data) > MAX_BYTES:
+        _reject(f"leaves.json: more than {MAX_BYTES} bytes")
+    encoded, paths, tags, at = [], set(), Counter[str](), len(_LEAD)
+    try:
+        text = data.decode("utf-8")
+        while text.startswith("[", at):
+            entry, end = _DECODER.raw_decode(text, at)
+            leaf = _leaf(entry)
+            paths.add(leaf.path)
+            tags[leaf.tag] += 1
+            encoded.append(canonical(entry))
+            _shallow(encoded[-1], "leaves.json", MAX_DEPTH - 2)
+            at = end + 1
+        rest = _DECODER.decode("{" + text[text.index(_THEN, at) :])
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"leaves.json: not canonical JSON: {error}") from error
-    # Encoding leaf by leaf gives the hashes and, joined, the canonical form of the whole.
-    if leaves_file(encoded, withheld) != data:
+    _shape(rest, {"withheld": list}, "leaves.json")
+    hidden = rest["withheld"]
+    if not all(isinstance(entry, str) and _HEX.fullmatch(entry) for entry in hidden):
+        _reject("leaves.json: what is withheld is not a list of hashes")
+    if leaves_file(encoded, hidden) != data:
         _reject("leaves.json: the bytes are not in canonical form")
-    hashes = [leaf_hash(entry) for entry in encoded]
-    if hashes != sorted(hashes) or withheld != sorted(withheld):
-        _reject("leaves.json: the leaves are not in the order of their hashes")
-    hashes += [bytes.fromhex(entry) for entry in withheld]
-    if len(set(hashes)) != len(hashes):
-        _reject("leaves.json: a leaf stands twice")
-    return leaves, hashes
+    if hidden != sorted(hidden):
+        _reject("leaves.json: the hashes are not in order")
+    if len(paths) != len(encoded):
+        _reject("leaves.json: two leaves stand at one place")
+    return encoded, hidden, tags
 
 
 def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:
@@ -289,24 +341,36 @@ def leaves_file(encoded: Sequence[bytes], withheld: Sequence[str]) -> bytes:
 
 
 def _loose(data: bytes, name: str) -> Any:
-    """The document in some JSON that is at most in another form than the canonical one."""
+    """The document in JSON without floats, large numbers and names that stand twice."""
     if len(data) > MAX_BYTES:
         _reject(f"{name}: more than {MAX_BYTES} bytes")
+    try:
+        return _DECODER.decode(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"{name}: not canonical JSON: {error}") from error
+
+
+def _shallow(data: bytes, name: str, depth: int) -> None:
+    """JSON with no more brackets than that, or none that stand deeper."""
+    if data.count(b"[") + data.count(b"{") <= depth:
+        return
     brackets = _STRING.sub(b"", data).translate(_ROUND, _REST)
-    for _ in range(MAX_DEPTH):
+    for _ in range(depth):
         brackets = brackets.replace(b"[]", b"")  # takes the innermost level away
     if brackets:
-        _reject(f"{name}: not JSON, or nested deeper than {MAX_DEPTH} levels")
+        _reject(f"{name}: nested deeper than {MAX_DEPTH} levels")
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing looks for cycles meanwhile: JSON has none, and looking takes half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return json.loads(
-            data.decode("utf-8"),
-            parse_float=_no_number,
-            parse_constant=_no_number,
-            parse_int=_integer,
-            object_pairs_hook=_distinct,
-        )
-    except ValueError as error:
-        raise Rejected(f"{name}: not canonical JSON: {error}") from error
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _leaf(entry: Any) -> Leaf:
@@ -319,16 +383,15 @@ def _leaf(entry: Any) -> Leaf:
     raise Rejected("leaves.json: a leaf is [tier/kind, salt, [path, value]]")
 
 
-def _withheld(leaves: Sequence[Leaf], tags: Mapping[str, int], total: int) -> dict[str, int]:
-    missing = dict(tags)
-    for leaf in leaves:
-        if missing.get(leaf.tag, 0) == 0:
-            _reject(f"leaves.json: more leaves of {leaf.tag!r} than were signed")
-        missing[leaf.tag] -= 1
-    found = {tag: count for tag, count in sorted(missing.items()) if count}
-    if sum(found.values()) != total - len(leaves):
+def _withheld(found: Mapping[str, int], tags: Mapping[str, int], hidden: int) -> dict[str, int]:
+    for tag, count in found.items():
+        if count > tags.get(tag, 0):
+            _reject(f"leaves.json: more leaves of {tag!r} than were signed")
+    missing = {tag: count - found.get(tag, 0) for tag, count in sorted(tags.items())}
+    missing = {tag: count for tag, count in missing.items() if count}
+    if sum(missing.values()) != hidden:
         _reject("leaves.json: what is withheld does not fit the signed tags")
-    return found
+    return missing
 
 
 def _signer(entry: Any) -> Signer:
@@ -381,23 +444,6 @@ def _ordered(document: Any) -> str:
     if isinstance(document, list):
         return "[" + ",".join(map(_ordered, document)) + "]"
     return _ENCODER.encode(document)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("an object has two members of one name")
-    return found
-
-
-def _integer(text: str) -> int:
-    if len(text) > 17 or abs(int(text)) > _SAFE:
-        _no_number(text)
-    return int(text)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"the number {text[:40]} is not allowed")
 
 
 def _reject(why: str) -> NoReturn:

@@ -39,6 +39,7 @@ from statediff.sandbox.mariadb_restore import Copies
 from statediff.sandbox.postgres_proof import digest_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
+from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
 METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
@@ -126,8 +127,18 @@ class MariaDbSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """What tells every commit of a run from the server's log."""
+        url = self._running().reader_url
+        return (MariaDbFeed(self.source, url, self._refined, second=self._second_server),)
+
+    @contextlib.contextmanager
+    def _second_server(self) -> Iterator[str]:
+        """One more server with a pristine database, for as long as somebody asks it."""
+        server = _Server(self.source, self._pack)
+        try:
+            yield server.owner_url
+        finally:
+            server.container.remove()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -185,6 +196,10 @@ class _Server:
     def reader_url(self) -> str:
         return self._url(READER)
 
+    @property
+    def owner_url(self) -> str:
+        return self._url(OWNER)
+
     def _url(self, role: str) -> str:
         place = quote(str(self.container.socket(SOCKET)), safe="")
         return f"mysql://{role}:{self._secrets[role]}@/{self.database}?unix_socket={place}"
@@ -216,8 +231,8 @@ class _Server:
                 )
             admin.query(f"GRANT ALL ON {quoted(self.database)}.* TO {AGENT}@localhost")
             admin.query(
-                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES ON *.* TO"
-                f" {READER}@localhost"
+                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES, BINLOG MONITOR,"
+                f" REPLICATION SLAVE ON *.* TO {READER}@localhost"
             )
             self._set_password(admin, OWNER)
             self._load(admin)

@@ -38,6 +38,7 @@ from statediff.sandbox.postgres_proof import (
 from statediff.sandbox.postgres_server import READER, Server
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.postgres import PostgresSource
+from statediff.sources.postgres_feed import PostgresFeed
 from statediff.sources.postgres_session import cause_of
 
 METHOD: Final = (
@@ -122,8 +123,10 @@ class PostgresSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """The server's log tells every commit."""
+        server = self._running()
+        source = PostgresSource(self.source, server.reader_url, self._refined, server.spares.own)
+        return (PostgresFeed(source, lambda seconds: server.apart(seconds=seconds)),)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""

@@ -171,6 +171,7 @@ class Server:
                 )
             )
             admin.execute("SELECT pg_reload_conf()")
+            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
         with self.apart(PRISTINE, BUILD_SECONDS) as admin:
             admin.execute(sql.SQL(_OWNERSHIP).format(**names))
             admin.execute("SET search_path = public")

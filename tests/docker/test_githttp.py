@@ -66,6 +66,7 @@ def git(sandbox: EmbeddedSandbox, tmp_path: Path) -> Git:
 
 
 def drift_of(sandbox: EmbeddedSandbox) -> list[str]:
+    sandbox.settle(clock)  # the client has its answer before the server has put down the push
     receipt = sandbox.verify(clock)
     assert receipt.ok == (not receipt.drift)
     return [f"{entry.source}: {entry.what}" for entry in receipt.drift]
