@@ -82,8 +82,7 @@ class Spec:
     shared_memory_bytes: int = 64 * MEBIBYTE
     loopback_of: str = ""
     """The id of a container whose loopback it shares, and no other network either."""
-    folder: str = ""
-    """Where its program starts, in place of the image's own choice."""
+    folder: str = ""  # where its program starts
 
 
 @dataclass(frozen=True)

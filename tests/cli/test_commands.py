@@ -126,13 +126,13 @@ def test_doctor_finds_everything_here(statediff: Call) -> None:
     said = statediff("doctor", "--json")
     assert said.code == 0, said.out
     assert {c["name"] for c in said.json["checks"]} >= {"python", "sqlite", "loopback", "packs"}
-    assert statediff("doctor").out.startswith("ok  python")
+    assert statediff("doctor").out.split()[:2] == ["ok", "python"]
 
 
 def test_doctor_says_what_to_do_where_nothing_may_be_written(statediff: Call) -> None:
     said = statediff("doctor", "--json", cwd="/proc")
     assert said.code == 4
-    [missing] = [c for c in said.json["checks"] if not c["ok"]]
+    [missing] = [c for c in said.json["checks"] if not (c["ok"] or c["optional"])]
     assert missing["name"] == "current folder"
     assert missing["todo"]
 
