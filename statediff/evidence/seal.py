@@ -50,8 +50,17 @@ class Sealed:
         return buffer.getvalue()
 
 
-def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sign) -> Sealed:
+def seal(
+    bundle: Bundle,
+    seed: bytes,
+    sealed_at: datetime,
+    key: bytes,
+    sign: Sign,
+    raw: Iterable[Piece] = (),
+) -> Sealed:
     """The bundle with every leaf disclosed, sealed by `sign` under the public key `key`.
+
+    `raw` are the pieces of raw captures, which no decision rests on.
 
     `seed` is fresh for each bundle (32 random bytes): whoever knows it can try values against the
     hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
@@ -61,7 +70,8 @@ def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sig
     tags = Counter[str]()
     with v.uncollected():
         encoded = sorted(
-            (v.leaf_hash(data), data) for data in _encoded(pieces(bundle), _salts(seed), tags)
+            (v.leaf_hash(data), data)
+            for data in _encoded(itertools.chain(pieces(bundle), raw), _salts(seed), tags)
         )
         root = v.root([digest for digest, _ in encoded])
     tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
@@ -105,18 +115,19 @@ def opened(verified: v.Verified) -> Bundle:
 
     `BundleError` if the manifest states other facts than the bundle, or its summary differs.
     """
-    if verified.withheld:
+    if verified.status != "VALID":
         tags = ", ".join(f"{count} {tag}" for tag, count in verified.withheld.items())
         raise NotReplayable(f"this copy withholds leaves that the decision rests on: {tags}")
     with v.uncollected():
-        bundle = joined(verified.leaves)
+        leaves = [leaf for leaf in verified.leaves if leaf.tag != v.RAW]
+        bundle = joined(leaves)
         _check(bundle)
         for name in _FACTS:
             if verified.manifest[name] != bundle.manifest.get(name):
                 raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
         # The bundle was joined from the leaves by their paths: equal paths hold equal values.
         expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
-        if expected != {leaf.path: (leaf.tag, _derived(leaf)) for leaf in verified.leaves}:
+        if expected != {leaf.path: (leaf.tag, _derived(leaf)) for leaf in leaves}:
             raise BundleError("leaves.json: the bundle would be cut into other pieces")
     return bundle
 
@@ -153,8 +164,9 @@ def load(path: Path) -> Sealed:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether `path` looks like a sealed bundle: a zip, or a folder with an envelope."""
-    return (path.is_file() and path.suffix == ".zip") or (path / "envelope.json").exists()
+    """Whether `path` looks like a sealed bundle: a zip, a `.kept`, or a folder with an envelope."""
+    is_file = path.is_file() and path.suffix in (".zip", ".kept")
+    return is_file or (path / "envelope.json").exists()
 
 
 def _from_folder(path: Path) -> Sealed:
