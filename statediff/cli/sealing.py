@@ -120,9 +120,9 @@ def sign(
 
     from statediff.cli.bundles import load_bundle
     from statediff.errors import UsageError
-    from statediff.evaluate import replay
+    from statediff.evaluate import parse_contract, replay
     from statediff.evidence.keys import load_key
-    from statediff.evidence.seal import SEED_BYTES, save, seal
+    from statediff.evidence.seal import SEED_BYTES, check_promise, save, seal
     from statediff.evidence.vault import SUFFIX
 
     if (vault is None) == (out.suffix == SUFFIX):
@@ -131,6 +131,8 @@ def sign(
     pieces = raw_pieces(raw or [], raw_to or [])
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
+    contract = parse_contract(found.files["contract.yaml"], "contract.yaml")
+    check_promise(found, contract.content.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)
     sealed = seal(found, seed, now, signing.public, signing.sign, pieces)

@@ -104,6 +104,21 @@ def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool])
     return Sealed({**sealed.files, "leaves.json": v.leaves_file(kept, sorted(gone))})
 
 
+def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
+    """The copy at the tier that is promised for the verdict suffices to replay. `UsageError`."""
+    verdict = bundle.manifest["verdict"]
+    tier = promised.get(verdict)
+    if tier is None:
+        return
+    allowed = v.TIERS[: v.TIERS.index(tier) + 1]
+    hidden = sorted({p.tag for p in pieces(bundle) if p.tag.partition("/")[0] not in allowed})
+    if hidden:
+        raise UsageError(
+            f"the contract promises that a {tier}'s copy suffices to replay {verdict}, and would "
+            f"withhold {', '.join(hidden)} from it; say `disclose: {tier}` for every source"
+        )
+
+
 def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
     """Whether a leaf may be seen at a tier."""
     rank = v.TIERS.index(tier)

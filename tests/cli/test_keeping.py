@@ -91,6 +91,26 @@ def test_what_does_not_go_together_is_told(statediff: Call) -> None:
     assert (gone.code, "no vault" in gone.err) == (4, True)
 
 
+@pytest.mark.parametrize(("disclose", "code"), [("auditor", 2), ("reviewer", 0)])
+def test_a_copy_that_the_contract_promises_is_kept_or_nothing_is_signed(
+    statediff: Call, files: Files, disclose: str, code: int
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    more = f"evidence: {{tables: {{disclose: {disclose}}}}}\nreplayable: {{MATCH: reviewer}}\n"
+    files.write("p.yaml", text + more)
+    linted = statediff("lint", "p.yaml", "--before", "a.json", "--json").json
+    assert ("not-replayable" in str(linted)) == (code == 2)
+    states = ("--before", "a.json", "--after", "b.json")
+    assert statediff("judge", "p.yaml", *states, "--out", "kept").code == 0
+    assert statediff("keygen", "key", "--name", "Ada").code == 0
+    said = statediff("sign", "kept", "--key", "key", "--out", "y.zip")
+    assert (said.code, "promises" in said.err) == (code, code == 2)
+    if code == 0:
+        tier = ("--tier", "reviewer", "--out", "rev.zip")
+        assert statediff("redact", "y.zip", *TRUST, *tier).code == 0
+        assert statediff("replay", "rev.zip", *TRUST).code == 0
+
+
 @pytest.mark.usefixtures("kept")
 def test_raw_captures_go_to_the_auditor_with_the_identity(statediff: Call, files: Files) -> None:
     age: Any = pytest.importorskip("pyrage")
