@@ -4,9 +4,9 @@
 
 The bundle is a real one: a contract ranges over a table of that many rows, so that each row is a
 fragment the decision read, and a leaf of its own. What counts is the process's own work (CPU), for
-the machine it is measured on is never quiet; replay is shown beside it and has no target. The floor,
-in the same run, is what sealing and verifying cannot do without: reading the leaves' JSON twice with
-the standard library, writing it twice, and hashing it twice, with nothing checked.
+the machine it is measured on is never quiet; replay is shown beside it and has no target. The
+floor, in the same run, is what nobody can do without: reading the JSON of the leaves twice with the
+standard library, writing it twice and hashing it twice, with nothing checked.
 """
 
 from __future__ import annotations
