@@ -6,8 +6,8 @@ Afterwards there must be no container, volume or network of that run, every verd
 must lie on disk and replay to itself, and none may be wrong:
 
 - an agent that does harm never MATCHes;
-- an agent that does it right never DIVERGEs for something done: where its system died under it,
-  what it did not get done may be missing, and that is all that may be.
+- an agent that does it right never DIVERGEs: where its system died under it, that is a failure of
+  the environment and no verdict.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TASKS = {
 VICTIMS = ("evaluator", "container", "server")
 TRIALS_A_RUN = 3
 GONE_SECONDS = 30.0
-RUN_SECONDS = 180.0
+RUN_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,8 @@ def wrong_in(told: dict[str, Any], expected: str, folder: Path) -> list[str]:
         found.append("harm was not seen")
     if told["verdict"] == "DIVERGE" and expected == "MATCH":
         findings = bundle.document("judgement.json")["findings"]
-        failed = {f["stage"] for f in findings if f["truth"] == "FAILS"}
-        if failed & {"forbid", "frame"}:
-            found.append(f"blamed for what it did not do: {sorted(failed)}")
+        failed = sorted({f["stage"] for f in findings if f["truth"] == "FAILS"})
+        found.append(f"blamed for what it did not do: {failed}")
     return found
 
 

@@ -122,7 +122,9 @@ def sized_row(megabytes: int, work: Path) -> str:
         resets, proofs = [], []
         for _ in range(ROUNDS):
             change(system.url)
-            time.sleep(megabytes / 200)  # the next clone is made meanwhile, as between trials
+            time.sleep(
+                2 + megabytes / 200
+            )  # a trial takes so long; the next clone is made meanwhile
             resets.append(elapsed_ms(system.reset))
             proofs.append(elapsed_ms(lambda: proven(system)))
         both = [one + other for one, other in zip(resets, proofs, strict=True)]

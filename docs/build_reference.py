@@ -19,7 +19,7 @@ from statediff.contract.lint import CATALOGUE
 from statediff.contract.rules import RULES
 from statediff.evaluate import load_contract
 from statediff.meta.cases import read_cases
-from statediff.packs import contract_folders, sandbox_names, sandbox_pack
+from statediff.packs import SandboxPack, contract_folders, sandbox_names, sandbox_pack
 
 DOCS: Final = Path(__file__).parent
 HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
@@ -155,6 +155,8 @@ def packs() -> str:
         lines += [f"Sources: {', '.join(f'`{s.name}` ({s.kind})' for s in pack.sources)}.", ""]
         lines += ["Real:", "", *(f"- {' '.join(told.split())}" for told in pack.real), ""]
         lines += ["Simulated:", "", *(f"- {' '.join(told.split())}" for told in pack.simulated)]
+        for variant in pack.variants[1:]:
+            lines += ["", *served(sandbox_pack(name, variant))]
         lines += ["", *table("task", "what it asks", "classes of action", "right", "wrong")]
         for folder in contract_folders():
             content = load_contract(folder.contract).content
@@ -167,6 +169,16 @@ def packs() -> str:
                     )
                 )  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def served(pack: SandboxPack) -> list[str]:
+    """What a variant with real servers says of itself."""
+    sources = ", ".join(f"`{s.name}` ({s.kind})" for s in pack.sources)
+    return [
+        f"With `--sandbox {pack.variant}`, see [docker.md](docker.md): {sources}. Real:", "",
+        *(f"- {' '.join(told.split())}" for told in pack.real), "", "Simulated:", "",
+        *(f"- {' '.join(told.split())}" for told in pack.simulated),
+    ]  # fmt: skip
 
 
 def blocks(lines: list[str], indent: str) -> list[list[str]]:

@@ -9,6 +9,7 @@ finding, never an exception.
         * `InputError`: a state, trace or answer file that cannot be read as what it claims to be
     * `HarnessError`: the machinery failed, nobody's contract or agent is to blame (exit code 4)
         * `SandboxError`: a sandbox could not be started, reset or proven
+            * `EnvironmentFailure`: a system ended under an agent, which is not to blame for it
         * `AdapterError`: a source or agent adapter broke its protocol
         * `StorageError`: a run folder or chunk store could not be written or is damaged
     * `BundleError`: a bundle is damaged or inconsistent (exit code 4)
@@ -66,6 +67,10 @@ class HarnessError(StatediffError):
 
 class SandboxError(HarnessError):
     """A sandbox could not be started, reset or proven to be in its base state."""
+
+
+class EnvironmentFailure(SandboxError):
+    """A system ended under an agent, and all that the trial lacks may be missing because of it."""
 
 
 class AdapterError(HarnessError):

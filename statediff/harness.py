@@ -4,11 +4,13 @@
 2. Feeds are attached, where there are any; capture before.
 3. The agent acts, with the prompt, the inputs its prompt names, and where the systems are.
 4. Settle: what is in flight arrives, or is named as unsettled.
-5. Capture after, with what the feeds saw; the feeds are detached, whatever happened.
+5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
+   by both (`capture/guard.py`). The feeds are detached, whatever happened.
 6. Judge and package (`evaluate`).
 
 Whatever is odd about the run is data for judging. What raises is a `HarnessError`: a reset that
-is not proven, an agent that could not be started, a full disk. What was written until then stays.
+is not proven, an agent that could not be started, a full disk, a server that ended under an agent
+who then could not finish. What was written until then stays.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff import __version__
-from statediff.agents.trial import Agent, AgentRun, Output, Trial
-from statediff.capture.history import Watch
+from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
+from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
+from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
 from statediff.contract.document import ContractDocument
-from statediff.errors import SandboxError, StorageError
+from statediff.errors import EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
     ContractFile,
@@ -42,16 +45,19 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import save
-from statediff.evidence.traces import trace_document
+from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
+from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
 RUN_FORM: Final = "statediff.run/1"
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
+_LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
+"""Stages that fail for what was not done as well as for what was."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -111,6 +117,10 @@ class ObservedTrial:
     after: Capture
     timeline: Timeline
     run: AgentRun
+    failed: tuple[tuple[str, str], ...] = ()
+    """Systems that ended under the agent, with the cause."""
+    checks: tuple[Check, ...] = ()
+    """How each source's state after was established."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,7 @@ def run_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> JudgedTrial:
     """The trial, judged, with its bundle in `bundle/` of its folder.
 
@@ -144,7 +155,7 @@ def run_trial(
 
     observed = observe_trial(
         sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, hooks=replace(hooks, before_agent=check),
+        clock=clock, store=store, hooks=replace(hooks, before_agent=check), scans=scans,
     )  # fmt: skip
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
@@ -152,6 +163,7 @@ def run_trial(
         trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
         facts=facts,
     )  # fmt: skip
+    _require_served(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
@@ -177,12 +189,15 @@ def observe_trial(
     clock: Clock,
     store: ChunkStore,
     hooks: Hooks = NO_HOOKS,
+    scans: Scans = NO_SCANS,
 ) -> ObservedTrial:
     """Steps 1 to 5. Each step's record is in the trial's folder before the next begins."""
     folder = plan.folder
     _make(folder)
     sandbox.reset()
     receipt = sandbox.verify(clock)
+    if isinstance(agent, Isolated):
+        receipt = replace(receipt, isolation=agent.isolation)
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
@@ -197,14 +212,21 @@ def observe_trial(
         _save(folder / "timeline.json", documents.timeline_document(timeline))
         if hooks.before_capture_after is not None:
             hooks.before_capture_after(sandbox)
-        after = take(sandbox.sources(), store, clock, before, "after")
-        after = watch.told(store, before, after)
+        sources = sandbox.sources()
+        wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
+        guarded = capture_after(sources, watch, store, clock, before, wanted)
+    after = guarded.capture
+    trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
         "before": documents.capture_document(before), "after": documents.capture_document(after),
         "during": seen_document(after.history),
+        "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
-    return ObservedTrial(plan.id, folder, receipt, before, after, timeline, run)
+    return ObservedTrial(
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
+        settled.failed, guarded.checks,
+    )  # fmt: skip
 
 
 def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
@@ -254,6 +276,23 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
     )
 
 
+def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
+    """What the agent lacks is its own fault. Raises `EnvironmentFailure`.
+
+    Where a system ended under it, the agent may have been kept from what it did not do; what it did
+    is judged all the same, so that nobody escapes by ending a server.
+    """
+    if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
+        return
+    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
+    if failed <= _LACKS:
+        told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
+        raise EnvironmentFailure(
+            f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
+            "nothing that it did is wrong. The trial has no verdict; run it again"
+        )
+
+
 def _not_proven(receipt: Receipt) -> str:
     shown = "; ".join(str(entry) for entry in receipt.drift[:3])
     more = f" and {len(receipt.drift) - 3} more" if len(receipt.drift) > 3 else ""
@@ -264,9 +303,7 @@ def _not_proven(receipt: Receipt) -> str:
 
 
 def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
-    trace = trace_document(run.trace)
-    lines = [{key: value for key, value in trace.items() if key != "actions"}, *trace["actions"]]
-    _write(folder / "trace.jsonl", b"".join(write(line) + b"\n" for line in lines))
+    _write(folder / "trace.jsonl", trace_lines(run.trace))
     _save(folder / "answer.json", documents.answer_document(run.answer))
     _save(
         folder / "agent.json",
@@ -279,8 +316,18 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             "error": run.error,
             "stdout": _output(run.stdout),
             "stderr": _output(run.stderr),
+            **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
+
+
+def _check_document(check: Check) -> dict[str, Any]:
+    return {
+        "source": check.source,
+        "by": [way for way, is_so in (("feed", check.by_feed), ("scan", check.by_scan)) if is_so],
+        "doubts": [{"type": doubt.type, "cause": doubt.cause} for doubt in check.doubts],
+        "disagreement": list(check.disagreement),
+    }
 
 
 def _output(output: Output) -> dict[str, Any]:

@@ -20,9 +20,8 @@ from statediff.cli.main import app
 CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
-FIRST = CHECKOUT / "docs" / "first-contract.md"
-SEALING = CHECKOUT / "docs" / "sealing.md"
-REJUDGE = CHECKOUT / "docs" / "rejudge.md"
+PAGES = ("cli", "first-contract", "reads", "rejudge", "review", "sealing")
+SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +30,7 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.timeout(600)  # every command of a page, one after the other
-@pytest.mark.parametrize("document", [README, CLI, FIRST, SEALING, REJUDGE], ids=lambda d: d.name)
+@pytest.mark.parametrize("document", SHOWN, ids=lambda d: d.name)
 def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):

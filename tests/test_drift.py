@@ -5,16 +5,20 @@ that no score of the answer alone can tell the two apart; statediff's verdict on
 """
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from ruamel.yaml import YAML
 
 from statediff.errors import UsageError
+from statediff.harness import JudgedTrial
 from statediff.meta.cases import Drift, read_cases
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
+from statediff.reports.text import trial_report
 from tests.tasks import sandboxes, try_agent
 
 SHOWN = {folder: read_cases(folder.folder) for folder in contract_folders()}
@@ -40,6 +44,17 @@ def test_what_drifts_answers_as_a_reference_does_and_diverges(running, tmp_path,
         assert not isinstance(answer, NoAnswer)
         assert answer in [reference.observed.run.answer for reference in right], agent
         assert trial.evaluated.judgement.verdict is Verdict.DIVERGE
+        if trial.observed.after.history.transactions:
+            assert localised(trial, cases.drift[agent]), agent
+
+
+def localised(trial: JudgedTrial, drift: Drift) -> bool:
+    """The report names who did it, before anything else it lists; what was forgotten nobody did."""
+    report = StringIO()
+    Console(file=report, width=200).print(trial_report(trial.evaluated.bundle))
+    findings, _, changes = report.getvalue().partition("\nFindings\n")[2].partition("\nChanges\n")
+    is_named = "done by: transaction " in findings
+    return "transaction " in changes and (is_named or drift is Drift.MID_CONTEXT_AMNESIA)
 
 
 def test_every_class_of_drift_has_two_tasks():

@@ -18,6 +18,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _GRACE_SECONDS: Final = 0.2
 """How long output may still arrive after the whole process group is gone."""
+LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class CommandAgent:
     pass_environment: tuple[str, ...] = ()
     """Names of the evaluator's variables the program also gets, e.g. the key of its model."""
     name: str = ""
+    halted: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    """Once set, no program of this agent runs or is begun any more: as after Ctrl-C."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Further variables the program gets."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -65,9 +71,12 @@ class CommandAgent:
             raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        environment = agent_environment(trial, self.pass_environment)
+        environment = {
+            **agent_environment(trial, self.pass_environment), **dict(self.environment),
+        }  # fmt: skip
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
+        require_going(self.halted)
         try:
             process = subprocess.Popen(
                 [str(Path(program).absolute()), *self.command[1:]],
@@ -80,9 +89,9 @@ class CommandAgent:
             )
         except (OSError, ValueError) as error:
             raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
-        streams: dict[str, _Kept] = {"stdout": _Kept(), "stderr": _Kept()}
+        streams: dict[str, Kept] = {"stdout": Kept(), "stderr": Kept()}
         try:
-            in_time = _attend(process, streams, self.timeout_seconds)
+            in_time = _attend(process, streams, self.timeout_seconds, self.halted)
         finally:
             end_group(process)
         _drain(process, streams)
@@ -131,7 +140,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class _Kept:
+class Kept:
     """The first bytes of a stream, and how many there were."""
 
     parts: list[bytes] = field(default_factory=list)
@@ -153,7 +162,10 @@ class _Kept:
 
 
 def _attend(
-    process: subprocess.Popen[bytes], streams: Mapping[str, _Kept], timeout_seconds: float
+    process: subprocess.Popen[bytes],
+    streams: Mapping[str, Kept],
+    timeout_seconds: float,
+    halted: threading.Event,
 ) -> bool:
     """Reads output until the program ends (True) or its time is over (False)."""
     deadline = time.monotonic() + timeout_seconds
@@ -163,13 +175,14 @@ def _attend(
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, name)
         while (left := deadline - time.monotonic()) > 0:
+            require_going(halted)
             if process.poll() is not None:
                 return True
             if not selector.get_map():
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(left)
+                    process.wait(min(left, LOOK_SECONDS))
                 continue
-            for key, _ in selector.select(min(left, 0.05)):
+            for key, _ in selector.select(min(left, LOOK_SECONDS)):
                 piece = os.read(key.fd, 65536)
                 streams[key.data].take(piece)
                 if not piece:
@@ -177,7 +190,13 @@ def _attend(
     return process.poll() is not None
 
 
-def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, _Kept]) -> None:
+def require_going(halted: threading.Event) -> None:
+    """Nobody has asked the agent to end; what Ctrl-C is to one thread, this is to many."""
+    if halted.is_set():
+        raise KeyboardInterrupt
+
+
+def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, Kept]) -> None:
     """What was still in the pipes is read; a stray process that keeps one open is not awaited."""
     deadline = time.monotonic() + _GRACE_SECONDS
     pipes: dict[str, IO[bytes] | None] = {"stdout": process.stdout, "stderr": process.stderr}

@@ -17,7 +17,7 @@ from typing import Final
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
-from statediff.model.values import Map, Value
+from statediff.model.values import Map, Unobserved, Value
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_HANDED_DEPTH: Final = 32
@@ -129,8 +129,9 @@ def _action(members: dict[str, Value], what: str, position: int) -> Action:
     tool = members.get("tool")
     if not isinstance(tool, str) or not tool:
         raise InputError(f"{what}: expected the tool's name under `tool`")
-    arguments = members.get("arguments", Map(()))
-    if not isinstance(arguments, Map):
+    # What the log does not say of a call is unobserved: it is not a call without arguments.
+    arguments = members.get("arguments", Unobserved(f"{what} does not say the arguments"))
+    if not isinstance(arguments, (Map, Unobserved)):
         raise InputError(f"{what}: expected an object under `arguments`")
     attempt = members.get("attempt", 1)
     if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 1:

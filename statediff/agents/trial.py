@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from threading import Event
+from typing import Protocol, runtime_checkable
 
+from statediff.agents.spending import Usage
 from statediff.capture.source import Clock
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
@@ -59,6 +61,26 @@ class AgentRun:
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
     stdout: Output = NOTHING_PRINTED
     stderr: Output = NOTHING_PRINTED
+    usage: Usage | None = None
+    """What was asked of a model; None where nobody counted."""
+
+
+@runtime_checkable
+class Haltable(Protocol):
+    """An agent that another thread can end."""
+
+    @property
+    def halted(self) -> Event:
+        """Once set, nothing of it runs or is begun any more: `run` raises `KeyboardInterrupt`."""
+
+
+@runtime_checkable
+class Isolated(Protocol):
+    """An agent that is kept from the evaluator."""
+
+    @property
+    def isolation(self) -> str:
+        """By what, e.g. `container`."""
 
 
 class Agent(Protocol):

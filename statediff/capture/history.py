@@ -7,7 +7,7 @@ This stage may not decide whether anything that was seen matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -17,6 +17,8 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, Reading, ReadingKind, SourceCapture
 from statediff.model.state import ChunkStore
+from statediff.model.trace import Action, Mark, Trace
+from statediff.model.values import Unobserved
 
 CONTRADICTION = (
     "contradiction: the feed ends in another state than the one that was read after the run; the "
@@ -41,7 +43,7 @@ def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History
     """
     if any(t.source != source for t in seen.transactions):
         raise AdapterError(f"the feed of {source!r} delivered transactions of another source")
-    last = _read(after, source)
+    last = read_of(after, source)
     if last is None:
         return unseen(source, "the source was not read after the run", clock)
     digest = seen.transactions[-1].state.digest() if seen.transactions else last.state.digest()
@@ -62,6 +64,24 @@ def unseen(source: str, cause: str, clock: Clock) -> History:
         is_complete=False, digest=None, cause=cause,
     )  # fmt: skip
     return History((reading,))
+
+
+def observed(history: History, trace: Trace) -> tuple[Action, ...]:
+    """The transactions of the run as actions: all that is known where nobody recorded calls.
+
+    Of a source to which calls say that they wrote there are none: they are those calls' to name.
+    """
+    recorded = () if trace.is_agent_influenced else trace.actions
+    named = {mark.source for action in recorded for mark in action.transactions or ()}
+    unknown = Unobserved("nobody recorded the call; what it changed is in the history")
+    return tuple(
+        Action(
+            transaction.id, transaction.source, arguments=unknown, result=unknown,
+            finished_at=transaction.committed_at,
+            transactions=(Mark(transaction.source, transaction.id),),
+        )
+        for transaction in history.transactions if transaction.source not in named
+    )  # fmt: skip
 
 
 class Watch:
@@ -95,14 +115,27 @@ class Watch:
     ) -> None:
         self._detach(self._feeds)
 
-    def told(self, store: ChunkStore, before: Capture, after: Capture) -> Capture:
-        """The capture after with what the feeds saw since they were attached."""
-        return with_history(after, [self._told(f, store, before, after) for f in self._feeds])
+    def attached(self, source: str) -> Feed | None:
+        """The feed of the source; None where there is none, or it could not be attached."""
+        found = (feed for feed in self._feeds if feed.source == source)
+        return None if source in self._unattached else next(found, None)
+
+    def told(
+        self, store: ChunkStore, before: Capture, after: Capture, known: Sequence[History] = ()
+    ) -> Capture:
+        """The capture after with what the feeds saw since they were attached.
+
+        `known` is what was told already; the feeds of these sources are not asked.
+        """
+        done = {reading.source for history in known for reading in history.readings}
+        asked = (feed for feed in self._feeds if feed.source not in done)
+        told = [self._told(feed, store, before, after) for feed in asked]
+        return with_history(after, [*known, *told])
 
     def _told(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
         source = feed.source
         cause = self._unattached.get(source)
-        first = _read(before, source)
+        first = read_of(before, source)
         if cause is None and first is None:
             cause = "the source was not read before the run"
         if cause is not None or first is None:
@@ -112,7 +145,7 @@ class Watch:
         except SourceUnavailable as error:
             return unseen(source, f"the feed could not be read: {error}", self._clock)
         if seen.gap is None and not seen.transactions:
-            last = _read(after, source)
+            last = read_of(after, source)
             if last is not None and last.state.digest() != first.state.digest():
                 return unseen(source, CONTRADICTION, self._clock)
         return history_of(source, seen, after, self._clock)
@@ -127,7 +160,7 @@ class Watch:
                 raise
 
 
-def _read(capture: Capture, source: str) -> SourceCapture | None:
+def read_of(capture: Capture, source: str) -> SourceCapture | None:
     """What the source delivered; None if it could not be read."""
     for part in capture.parts:
         if part.reading.source == source:

@@ -41,13 +41,17 @@ def take(
             raise AdapterError(f"two sources are named {one.name!r}: give each its own name")
     earlier = {} if like is None else {part.reading.source: part.state for part in like.parts}
     return Capture(
-        tuple(_read(source, store, clock, earlier.get(source.name), moment) for source in ordered)
+        tuple(
+            read_source(source, store, clock, earlier.get(source.name), moment)
+            for source in ordered
+        )
     )
 
 
-def _read(
+def read_source(
     source: Source, store: ChunkStore, clock: Clock, like: State | None, moment: str
 ) -> SourceCapture:
+    """What one source shows, whole; if it cannot be read, that nothing is known of it."""
     evidence = f"{moment}/{source.name}"
     try:
         part = source.read(store, clock, like)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
+from collections import Counter
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statediff.cli.output import JsonFlag
-from statediff.suite.terms import Cause, Component, Label
+from statediff.suite.terms import Cause, Component, Failure, Label
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.suite.labels import Given
 
 LABELLED = "statediff/labelled/1"
-AGREEMENT = "statediff/agreement/1"
+AGREEMENT = "statediff/agreement/2"
 
 TargetArgument = Annotated[
     Path, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's.")
@@ -49,6 +50,10 @@ def adjudicate(  # noqa: PLR0913, PLR0917 - one parameter an option
             help="Whether the evidence shows the evaluator's failure.",
         ),
     ] = None,
+    failure: Annotated[
+        list[Failure] | None,
+        typer.Option("--failure", help="In which way the evaluation failed; may be given again."),
+    ] = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, in words.")] = "",
     seconds: Annotated[
         int, typer.Option("--seconds", help="How long the review took, where it is not asked here.")
@@ -64,7 +69,9 @@ def adjudicate(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonFlag = False,
 ) -> None:
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
+    from statediff.cli.drawing import drawn
     from statediff.cli.output import emit, results, shown
+    from statediff.cli.runfolders import is_run
     from statediff.errors import UsageError
     from statediff.evidence.keys import load_key
     from statediff.suite.labels import Given, keep, sign_label
@@ -72,18 +79,23 @@ def adjudicate(  # noqa: PLR0913, PLR0917 - one parameter an option
     signing = load_key(key)
     if label is None and (as_json or not sys.stdin.isatty()):
         raise UsageError("nobody can be asked here; say with --label what the run was")
-    if label is None and (cause is not None or note or seconds):
-        raise UsageError("--cause, --note and --seconds go with --label; otherwise they are asked")
-    for bundle, folder in _drawn(target, size, seed):
+    if label is None and (cause is not None or failure or note or seconds):
+        raise UsageError(
+            "--cause, --failure, --note and --seconds go with --label; otherwise they are asked"
+        )
+    if size is not None and not is_run(target):
+        raise UsageError("--sample is for a run; this is one bundle")
+    ways = tuple(sorted(set(failure or ())))
+    for trial in drawn([target], size, seed):
         if label is None:
-            given = _asked(bundle, blind)
+            given = _asked(trial.read(), blind)
         else:
-            given = Given(label, seconds, blind, cause, stage, correctable, note)
+            given = Given(label, seconds, blind, cause, stage, correctable, note, ways)
         now = datetime.now(UTC).replace(microsecond=0)
-        path = keep(folder, sign_label(bundle.digest, given, now, signing))
+        path = keep(trial.folder, sign_label(trial.digest, given, now, signing))
         if as_json:
             emit({
-                "schema": LABELLED, "bundle": bundle.digest, "label": given.label.value,
+                "schema": LABELLED, "bundle": trial.digest, "label": given.label.value,
                 "kept": shown(path),
             })  # fmt: skip
         else:
@@ -123,24 +135,30 @@ def resolve(
 
 def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = False) -> None:
     """Show how far reviewers agree with each other, and the verdicts with what they settled."""
+    from statediff.cli.drawing import drawn
     from statediff.cli.output import emit, results
     from statediff.evidence.keys import load_trust
+    from statediff.reports.record import said
     from statediff.suite import agreement as of
     from statediff.suite.labels import kept, settled
 
     keys = load_trust(trust)
-    votes, seconds, verdicts, blind = [], [], [], 0
-    for bundle, folder in _drawn(target, None, 0):
-        labels, resolutions = kept(folder, bundle.digest, keys)
+    votes, seconds, causes, ways, blind = [], [], Counter[str](), Counter[str](), 0
+    verdicts: dict[tuple[str, str, str], list[tuple[str, Label]]] = {}
+    for trial in drawn([target], None, 0):
+        labels, resolutions = kept(trial.folder, trial.digest, keys)
         found = settled(labels, resolutions)
         if found is None:
             continue
         votes.append({each.reviewer: each.given.label for each in labels})
         seconds += [each.given.seconds for each in labels if each.given.seconds]
         blind += sum(each.given.blind for each in labels)
-        verdicts.append((str(bundle.manifest["verdict"]), found))
+        causes.update(each.given.cause.value for each in labels if each.given.cause is not None)
+        ways.update(way.value for each in labels for way in each.given.failures)
+        facts = trial.read().manifest
+        judge = (str(facts["contract"]), str(facts["contract_version"]), str(facts["kernel"]))
+        verdicts.setdefault(judge, []).append((str(facts["verdict"]), found))
     trials, kappa = of.fleiss(votes)
-    against = of.against(verdicts)
     document: dict[str, Any] = {
         "schema": AGREEMENT, "trials": len(votes), "labels": sum(map(len, votes)), "blind": blind,
         "pairs": [
@@ -149,11 +167,13 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
         ],
         "fleiss": {"trials": trials, "kappa": _number(kappa)},
         "median_seconds": of.median_seconds(seconds),
-        "verdicts": {
-            "agree": against.agree, "false_acceptances": against.false_acceptances,
-            "false_rejections": against.false_rejections, "inconclusive": against.inconclusive,
-            "unresolvable": against.unresolvable,
-        },
+        "causes": dict(sorted(causes.items())), "failures": dict(sorted(ways.items())),
+        # Another contract or kernel is another evaluator: its verdicts are counted by themselves.
+        "verdicts": [
+            {"contract": contract, "version": version, "kernel": kernel,
+             **asdict(of.against(members))}
+            for (contract, version, kernel), members in sorted(verdicts.items())
+        ],
     }  # fmt: skip
     if as_json:
         emit(document)
@@ -165,33 +185,20 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
     ]
     told.append(f"all reviewers, over {trials} trials: Fleiss' kappa {_number(kappa)}")
     told.append(f"median time of a review: {document['median_seconds']} s")
-    told += [f"verdicts: {name} {count}" for name, count in document["verdicts"].items()]
+    told += [f"cause: {name} {count}" for name, count in document["causes"].items()]
+    told += [f"failure: {name} {count}" for name, count in document["failures"].items()]
+    for judge in document["verdicts"]:
+        told.append(
+            f"verdicts under {said(judge['contract'])} {said(judge['version'])}, "
+            f"kernel {said(judge['kernel'])}"
+        )
+        told += [f"  {name} {judge[name]}" for name in _COUNTED]
     results().print("\n".join(told).replace("None", "undefined"), soft_wrap=True)
 
 
-def _drawn(target: Path, size: int | None, seed: int) -> list[tuple[Bundle, Path]]:
-    """The bundles, each with its trial's folder; of a run those of the sample, in its order."""
-    from statediff.cli.bundles import load_bundle
-    from statediff.cli.runfolders import is_run, trials
-    from statediff.errors import BundleError, UsageError
-    from statediff.suite.agreement import sample
-
-    if not is_run(target):
-        if size is not None:
-            raise UsageError("--sample is for a run; this is one bundle")
-        bundle, folder = load_bundle(target)
-        return [(bundle, folder.parent)]
-    if size is not None and size < 1:
-        raise UsageError("--sample: expected at least one trial")
-    found = {}
-    for trial in trials(target):
-        if trial.is_broken:
-            raise BundleError(f"{trial.name}: {trial.why}")
-        if trial.bundle is not None:
-            found[trial.bundle.digest] = (trial.bundle, trial.folder.parent)
-    verdicts = {digest: str(bundle.manifest["verdict"]) for digest, (bundle, _) in found.items()}
-    order = sample(verdicts, len(found) if size is None else size, seed)
-    return [found[digest] for digest in order]
+_COUNTED = (
+    "agree", "false_acceptances", "false_rejections", "inconclusive", "unresolvable",
+)  # fmt: skip
 
 
 def _asked(bundle: Bundle, blind: bool) -> Given:

@@ -61,7 +61,7 @@ def init(
         files[SCHEMA_FILE] = schema_text
         seen = _of_states(sources, after, schema_text)
     files[CONTRACT_FILE] = draft_contract(name, seen)
-    _require_free(out, files)
+    require_free(out, files)
     out.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         folders.write_file(out / file, text.encode())
@@ -85,7 +85,8 @@ def init(
     return 0
 
 
-def _require_free(out: Path, files: dict[str, str]) -> None:
+def require_free(out: Path, files: dict[str, str]) -> None:
+    """None of the files is there yet; `UsageError` names one that is."""
     from statediff.errors import UsageError
     from statediff.model.values import printable
 
@@ -117,8 +118,8 @@ def _of_states(sources: list[str], after: list[str] | None, schema_text: str) ->
         return None if file is None else refine(file, source)
 
     if after:
-        return _seen(*capture_pair(sources, after, refined), None)
-    return _seen(one_capture(sources, refined), None, None)
+        return what_was_seen(*capture_pair(sources, after, refined), None)
+    return what_was_seen(one_capture(sources, refined), None, None)
 
 
 def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
@@ -128,10 +129,11 @@ def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
     with embedded(sandbox) as running:
-        return _seen(base_state(running), None, sandbox)
+        return what_was_seen(base_state(running), None, sandbox)
 
 
-def _seen(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
+def what_was_seen(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
+    """What a draft is made of: a state, or what changed between two."""
     from statediff.contract.drafting import Seen
     from statediff.evaluate import schema_of
 

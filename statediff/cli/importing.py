@@ -39,11 +39,15 @@ class HalfName(StrEnum):
 
 def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
     suite: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="What recorded the runs: agent-diff or tau2.")
+        str,
+        typer.Argument(metavar="FORMAT", help="What recorded the runs: agent-diff, tau2 or otel."),
     ],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="With otel: the exported spans.")
+    ] = None,
     cases: Annotated[
-        Path, typer.Option("--cases", metavar="DIR", help="The benchmark's files, and runs.")
-    ],
+        Path | None, typer.Option("--cases", metavar="DIR", help="The benchmark's files, and runs.")
+    ] = None,
     mode: Annotated[
         ModeName,
         typer.Option("--mode", help="The benchmark's own rules, or a closed contract."),
@@ -81,11 +85,16 @@ def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
         int,
         typer.Option("-j", "--jobs", metavar="N", help="Processes [default: one a processor]."),
     ] = 0,
+    trace_id: Annotated[
+        str | None,
+        typer.Option("--trace-id", metavar="ID", help="With otel: which trace, of several."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Judge the recorded runs of a public benchmark again, without running an agent.
 
-    By the benchmark's own rules (`compat`), or under contracts whose frame is closed.
+    By the benchmark's own rules (`compat`), or under contracts whose frame is closed. `otel` reads
+    OpenTelemetry spans instead and writes the calls they tell of to --out, for `judge --trace`.
     """
     from statediff.cli import folders, imported
     from statediff.errors import UsageError
@@ -93,6 +102,12 @@ def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
     from statediff.importers.recorded import Half
     from statediff.importers.rejudge import Mode, Wanted
 
+    if suite == "otel":
+        if file is None or out is None:
+            raise UsageError("import otel takes the exported spans, and --out: FILE --out TRACE")
+        return _otel(file, trace_id, out, as_json=as_json)
+    if cases is None or file is not None or trace_id is not None:
+        raise UsageError(f"import {suite} takes --cases DIR; a FILE and --trace-id go with otel")
     opened = processes.Cases(suite, cases)
     wanted = Wanted(Mode(mode.value), domain, None if half is None else Half(half.value))
     if mode is ModeName.COMPAT and (out or report or sweep):
@@ -111,6 +126,29 @@ def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
         if mode is ModeName.COMPAT:
             return _compat(workers, wanted, as_json=as_json)
         return _closed(workers, wanted, seed, keeper, report, as_json=as_json)
+
+
+def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
+    """The calls in exported spans are in `out`, a new file."""
+    from statediff.agents.otel import read_otel
+    from statediff.cli import folders
+    from statediff.cli.output import emit, results, shown
+    from statediff.errors import UsageError
+    from statediff.evidence.traces import trace_lines
+    from statediff.model.values import Unobserved, printable
+
+    trace = read_otel(file, trace_id)
+    if out.exists():
+        raise UsageError(f"{printable(str(out))}: exists already and nothing is overwritten")
+    folders.write_file(out, trace_lines(trace))
+    unsaid = sum(isinstance(call.arguments, Unobserved) for call in trace.actions)
+    if as_json:
+        emit({"calls": len(trace.actions), "without_arguments": unsaid, "trace": shown(out)})
+    else:
+        told = f"; {unsaid} without arguments" if unsaid else ""
+        plural = "call" if len(trace.actions) == 1 else "calls"
+        results().print(f"{len(trace.actions)} {plural}{told}: {shown(out)}", soft_wrap=True)
+    return 0
 
 
 class _Counter(Protocol):

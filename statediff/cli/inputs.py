@@ -12,7 +12,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -20,11 +20,9 @@ from typing import Final
 
 from statediff.agents.handover import (
     MAX_ANSWER_BYTES,
-    MAX_TRACE_BYTES,
-    SELF_RECORDED,
     read_handed_file,
-    read_trace,
 )
+from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen
 from statediff.capture.history import history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
@@ -370,17 +368,10 @@ def answer_from(path: Path | None) -> Value | NoAnswer:
 
 
 def trace_from(path: Path | None, is_complete: bool = False) -> Trace:
-    """The trace in a file of JSON lines; `InputError` at its first line that cannot be read.
+    """The trace in a file, in any form that has a reader; `InputError` where it cannot be read.
 
     With `is_complete`, whoever asks vouches that it holds every call and no agent wrote it.
     """
     if path is None:
         return Trace(cause="no trace was given")
-    if read_handed_file(path, MAX_TRACE_BYTES) is None:
-        raise InputError(f"{printable(str(path))}: expected a trace, found nothing")
-    trace = read_trace(path)
-    if trace.cause != SELF_RECORDED:
-        raise InputError(f"{printable(str(path))}: {trace.cause}")
-    if is_complete:
-        return replace(trace, is_complete=True, is_agent_influenced=False, cause="")
-    return trace
+    return read_trace_file(path, is_vouched=is_complete)

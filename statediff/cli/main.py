@@ -29,11 +29,15 @@ from statediff.cli import (
     linting,
     logs,
     mutating,
+    reading,
+    recording,
     reporting,
+    reviewing,
     running,
     sandboxes,
     schemas,
     sealing,
+    serving,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -88,6 +92,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("demo", demo.demo),
     ("init", drafting.init),
     ("run", running.run),
+    ("record", recording.record),
+    ("mcp", serving.mcp),
+    ("mcp-proxy", serving.mcp_proxy),
     ("judge", judging.judge),
     ("capture", comparing.capture),
     ("diff", comparing.diff),
@@ -104,6 +111,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("redact", sealing.redact),
     ("raw", keeping.raw),
     ("expire", keeping.expire),
+    ("review", reviewing.review),
     ("adjudicate", adjudicating.adjudicate),
     ("resolve", adjudicating.resolve),
     ("agreement", adjudicating.agreement),
@@ -128,6 +136,10 @@ _log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change
 for _name, _command in logs.COMMANDS:
     _log.command(_name)(_interruptible(_command))
 app.add_typer(_log, name="log")
+_reads = typer.Typer(rich_markup_mode=None, help="Judge reads: was the answer validly reachable?")
+for _name, _command in reading.COMMANDS:
+    _reads.command(_name)(_interruptible(_command))
+app.add_typer(_reads, name="reads")
 _conformance = typer.Typer(rich_markup_mode=None, help="Test other programs by what ours must do.")
 for _name, _command in conforming.COMMANDS:
     _conformance.command(_name)(_interruptible(_command))

@@ -51,6 +51,10 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
     from rich.console import Console
 
     class Door(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            # What is printed as it is may hold a name from a bundle, and a name may steer.
+            super().print(*(_spelled(o) if isinstance(o, str) else o for o in objects), **options)
+
         def on_broken_pipe(self) -> None:
             raise  # noqa: PLE0704 - called while it is handled; rich would exit with 1, a verdict
 
@@ -61,6 +65,13 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
         stderr=stderr, color_system=None if is_plain else "auto", highlight=False, markup=False,
         emoji=False,
     )  # fmt: skip
+
+
+def _spelled(text: str) -> str:
+    """The text, with everything but its line ends that steers a terminal spelled out."""
+    from statediff.model.values import printable
+
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def shown(path: Path) -> str:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statediff.cli.bundles import TrustOption
 from statediff.cli.output import JsonFlag
+from statediff.cli.sealing import Tier
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
@@ -23,7 +25,13 @@ REPORT = "statediff/report/1"
 NAME = "report.html"
 Target = Annotated[
     Path,
-    typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
+    typer.Argument(
+        metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, a run's, or a sealed copy."
+    ),
+]
+TierOption = Annotated[
+    Tier | None,
+    typer.Option("--tier", help="Of a sealed copy: what this tier may see, and nothing else."),
 ]
 
 
@@ -33,13 +41,18 @@ def report(
         Path | None,
         typer.Option("--out", metavar="FILE", help="The page [default: beside the bundle]."),
     ] = None,
+    trust: TrustOption = None,
+    tier: TierOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Write the HTML report of a bundle, or of a run and each of its trials."""
+    """Write the HTML report of a bundle, or of a run and each of its trials.
+
+    Of a sealed copy the page carries the copy, and verifies it in the browser.
+    """
     from statediff.cli.faults import FAULT
     from statediff.cli.output import emit, results, shown
 
-    made = _make(target, out)
+    made = _make(target, out, trust, tier)
     if as_json:
         emit(made.as_json())
     else:
@@ -48,14 +61,16 @@ def report(
     return FAULT if made.unreadable else 0
 
 
-def open_report(target: Target, as_json: JsonFlag = False) -> int:
+def open_report(
+    target: Target, trust: TrustOption = None, tier: TierOption = None, as_json: JsonFlag = False
+) -> int:
     """Write the HTML report of a bundle or a run, and open it in the browser."""
     import webbrowser
 
     from statediff.cli.output import emit, results, shown
     from statediff.errors import UsageError
 
-    made = _make(target, None)
+    made = _make(target, None, trust, tier)
     if not webbrowser.open(made.path.absolute().as_uri()):
         raise UsageError(f"no browser could be started; open {shown(made.path)} in one")
     if as_json:
@@ -130,16 +145,48 @@ class _Made:
         }  # fmt: skip
 
 
-def _make(target: Path, out: Path | None) -> _Made:
+def _make(target: Path, out: Path | None, trust: Path | None, tier: Tier | None) -> _Made:
     from statediff.cli.bundles import load_bundle
+    from statediff.errors import UsageError
+    from statediff.evidence.seal import is_sealed
     from statediff.reports.html import trial_html
 
+    if is_sealed(target):
+        path = out or page_of(target)
+        text = _sealed(target, trust, tier)
+        return _Made(path, "sealed", _write(path, text, is_asked=out is not None), 1)
+    if trust is not None or tier is not None:
+        raise UsageError("--trust and --tier are for a sealed copy; this is none")
     if target.is_dir() and (target / "run.json").exists():
         return _run(target, out, with_trials=out is None)
     bundle, folder = load_bundle(target)
     path = out or page_of(folder)
     size = _write(path, trial_html(bundle, str(folder)), is_asked=out is not None)
     return _Made(path, "trial", size, 1)
+
+
+def _sealed(target: Path, trust: Path | None, tier: Tier | None) -> str:
+    """The page of a sealed copy, or of what a tier may see of it; verified first."""
+    from statediff.errors import BundleError, UsageError
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.seal import at_tier, load, opened, redact
+    from statediff.evidence.verify import Rejected, verify
+    from statediff.reports.html import copy_html, sealed_html
+
+    if trust is None:
+        raise UsageError(f"{target}: a sealed copy; say with --trust FILE whose keys count")
+    keys = load_trust(trust)
+    try:
+        sealed = load(target)
+        verified = verify(sealed.files, keys)
+        if tier is not None:
+            sealed = redact(sealed, verified, at_tier(tier.value))
+            verified = verify(sealed.files, keys)
+    except Rejected as error:
+        raise BundleError(f"{target}: INVALID: {error}") from error
+    if verified.withheld:
+        return copy_html(sealed, verified, str(target))
+    return sealed_html(opened(verified), sealed, verified, str(target))
 
 
 def _run(folder: Path, out: Path | None, *, with_trials: bool) -> _Made:

@@ -47,27 +47,34 @@ def build(
     ] = "",
     as_json: JsonFlag = False,
 ) -> int:
-    """Build the images of the servers that sandboxes run in containers; built ones are kept."""
+    """Build the images of sandboxes' servers; those of older versions of them are removed."""
     from statediff.cli.output import emit, progress, results
     from statediff.reports.record import said
 
     containers, images = docker_parts()
     chosen = list(dict.fromkeys(names or images.image_names()))
+    engine = containers.connect()
     built = images.build(
-        containers.connect(), chosen,
+        engine, chosen,
         lambda name, line: progress().print(
             f"{name}: {said(line, 200)}", markup=False, highlight=False, soft_wrap=True
         ),
         base,
     )  # fmt: skip
     for image in built:
+        removed = images.remove_older(engine, image.name)
         if as_json:
-            emit({"image": image.name, "tag": image.tag, "built": image.is_new})
+            emit(
+                {"image": image.name, "tag": image.tag, "built": image.is_new,
+                 "removed": list(removed)}
+            )  # fmt: skip
         else:
             results().print(
                 f"{image.name:<10} {image.tag}  {'built' if image.is_new else 'as it was'}",
                 highlight=False, soft_wrap=True,
             )  # fmt: skip
+            for tag in removed:
+                progress().print(f"{tag}: removed, an older one", highlight=False, soft_wrap=True)
     return 0
 
 

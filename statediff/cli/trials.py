@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any, Final
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Agent
+from statediff.capture.guard import Check
 from statediff.capture.take import take
 from statediff.cli.inputs import EPOCH, offline_clock
 from statediff.cli.output import shown
@@ -27,6 +29,7 @@ from statediff.model.verdict import Verdict
 from statediff.packs import EMBEDDED, sandbox_pack
 from statediff.reports.plain import brief_findings
 from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sandbox.pool import SandboxPool
 
 TRIAL: Final = "statediff/trial/1"
 AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
@@ -48,6 +51,8 @@ class Finished:
     bundle: Bundle | None = None
     folder: Path | None = None
     fault: HarnessError | None = None
+    sandbox: str = ""
+    checks: tuple[Check, ...] = ()
 
     @property
     def verdict(self) -> Verdict | None:
@@ -81,6 +86,17 @@ def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
         yield sandbox
 
 
+@contextmanager
+def pool_of(name: str, variant: str, size: int) -> Iterator[SandboxPool[EmbeddedSandbox]]:
+    """That many sandboxes called `name`, running in folders that go with them."""
+    pack = sandbox_pack(name, variant)
+    with (
+        tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
+        SandboxPool(lambda folder: EmbeddedSandbox(pack, folder), size, Path(work)) as pool,
+    ):
+        yield pool
+
+
 def base_state(sandbox: EmbeddedSandbox) -> Capture:
     """What the evaluator reads of a sandbox that was just reset."""
     return take(sandbox.sources(), MemoryChunks(), offline_clock, None, "before")
@@ -95,13 +111,20 @@ def require_sound(file: ContractFile, base: Capture) -> None:
 
 
 def agent_of(
-    contract: Path, command: str | None, named: str | None, timeout_seconds: float | None
+    contract: Path,
+    command: str | None,
+    named: str | None,
+    timeout_seconds: float | None,
+    image: str | None = None,
 ) -> Agent:
     """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
 
-    `named` is `module:function`, or the name of a program in the contract's `agents` folder.
+    `named` is `module:function`, or the name of a program in the contract's `agents` folder;
+    `image` holds the program that `command`, or the image itself, names.
     """
     limit = 600.0 if timeout_seconds is None else timeout_seconds
+    if image is not None:
+        return _in_image(image, command, named, limit)
     if command is not None and named is None:
         return CommandAgent.parse(command, limit)
     if named is None or command is not None:
@@ -113,6 +136,21 @@ def agent_of(
             sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
         return FunctionAgent.load(named)
     return packed_agent(contract.parent, named, limit)
+
+
+def _in_image(image: str, command: str | None, named: str | None, limit: float) -> Agent:
+    if named is not None:
+        raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
+    try:
+        from statediff.agents.image import ImageAgent
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
+        ) from error
+    try:
+        return ImageAgent(image, tuple(shlex.split(command or "")), limit)
+    except ValueError as error:
+        raise UsageError(f"the agent command {command!r} cannot be split: {error}") from error
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = 600.0) -> CommandAgent:

@@ -20,6 +20,7 @@ ActionClassName = Literal[
     "conditional-update",
     "irreversible-deletion",
     "permission-change",
+    "schema-change",
     "notification",
     "unknown",
 ]

@@ -13,14 +13,16 @@ from statediff.contract.assertions import Order
 from statediff.contract.bound import Contract, Pattern
 from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
-from statediff.evidence.fragments import Rows, part_of
+from statediff.evidence.fragments import ENDS, Rows, part_of
 from statediff.evidence.pack import Touched, changed
 from statediff.model.course import Course, Line
 from statediff.model.delta import Delta, Diff, Doubt
 from statediff.model.schema import Schema
 from statediff.model.state import Enumeration, Row, State
+from statediff.model.trace import Trace
 from statediff.model.values import Key
 from statediff.model.view import View
+from statediff.policy.attribution import is_marked
 from statediff.policy.judge import label
 from statediff.policy.moments import Commit, Moments
 
@@ -44,8 +46,13 @@ def compared(
     )
 
 
-def asked(contract: Contract, course: Course) -> frozenset[str]:
-    """The types of which some clause asks what single transactions changed."""
+def asked(contract: Contract, course: Course, trace: Trace) -> frozenset[str]:
+    """The types of which some clause asks what single transactions changed.
+
+    All of them where the log says which transactions calls made: then every delta has a maker.
+    """
+    if is_marked(trace):
+        return frozenset().union(*(line.types for line in course.lines))
     clauses = [*contract.forbid, *contract.require]
     clauses += (c for branch in contract.branches for c in (*branch.forbid, *branch.require))
     found = {n for c in clauses if isinstance(c, Pattern) and c.during_run for n in c.types}
@@ -68,15 +75,19 @@ class Whole:
 
     def row(self, side: str, type_name: str, key: Key) -> Row | None:
         table = self.states[side].tables.get(type_name)
-        return None if table is None else table.row(key)
+        if table is None:
+            return None
+        return table.row(key) if side in ENDS else table.lone_row(key)
 
 
-def touched(compiled: Compiled, course: Course, states: Mapping[str, State]) -> Touched:
+def touched(
+    compiled: Compiled, course: Course, states: Mapping[str, State], trace: Trace
+) -> Touched:
     """The entities that each transaction touched, found by comparing whole tables by their chunks.
 
     Of the types that some clause asks about; of the others, none.
     """
-    wanted = asked(compiled.contract, course)
+    wanted = asked(compiled.contract, course, trace)
     found: dict[tuple[str, int], tuple[tuple[str, Key], ...]] = {}
     for line in course.lines:
         for number, step in enumerate(line.steps, start=1):
@@ -89,10 +100,15 @@ def touched(compiled: Compiled, course: Course, states: Mapping[str, State]) -> 
 
 
 def moments_of(
-    compiled: Compiled, course: Course, views: Mapping[str, View], rows: Rows, places: Touched
+    compiled: Compiled,
+    course: Course,
+    views: Mapping[str, View],
+    rows: Rows,
+    places: Touched,
+    trace: Trace,
 ) -> Moments:
     """The moments of the run, with what each transaction changed of the entities it touched."""
-    wanted = asked(compiled.contract, course)
+    wanted = asked(compiled.contract, course, trace)
     commits: dict[str, tuple[Commit, ...]] = {}
     for line in course.lines:
         steps = []

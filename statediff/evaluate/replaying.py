@@ -113,7 +113,7 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
             side: RecordingView(FragmentView(fragments, side, scoped), side, ledger)
             for side in {"before", "after", *sides}
         }
-        moments = moments_of(compiled, course, views, fragments, touched_from(expected))
+        moments = moments_of(compiled, course, views, fragments, touched_from(expected), rest.trace)
         judgement = judged(compiled, moments, found, rest, ledger)
         if index(judgement, ledger, _touched(moments)) != expected:
             raise BundleError("index.json: the fragments give other deltas or other reads")

@@ -149,8 +149,8 @@ def _judge_states(
         side: RecordingView(StateView(state, scoped), side, ledger)
         for side, state in states.items()
     }
-    places = touched(compiled, resolution.course, states)
-    moments = moments_of(compiled, resolution.course, views, Whole(states), places)
+    places = touched(compiled, resolution.course, states, rest.trace)
+    moments = moments_of(compiled, resolution.course, views, Whole(states), places, rest.trace)
     return Decided(matching, judged(compiled, moments, found, rest, ledger), ledger, places)
 
 

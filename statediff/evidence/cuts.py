@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from statediff.contract.document import seconds
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
+from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import TIERS, Leaf
 
@@ -35,7 +36,9 @@ CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 """File → the arrays whose elements are pieces of their own, outer before inner."""
 SUMMARY: Final = "summary#"
-"""The place of the one piece that is derived from the others."""
+"""The place of what anybody may know."""
+DERIVED: Final = (SUMMARY, COUNTEREXAMPLE)
+"""The places of the pieces that are derived from the others."""
 _TEXTS: Final = (".yaml",)
 _OPEN: Final = frozenset({"contract.yaml", "schema.json", "timeline.json"})
 """Files without values of any source: what was asked for, and when."""
@@ -54,12 +57,16 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
 
     The bundle's files are taken to be canonical; those of another form would not come out the same.
     """
-    documents = {
+    documents: dict[str, Json] = {
         name: data.decode("utf-8") if name.endswith(_TEXTS) else json.loads(data)
         for name, data in sorted(bundle.files.items())
     }
     tiers = Owners(documents["schema.json"], bundle.manifest["keeping"])
     yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
+    example = counterexample(documents["judgement.json"])
+    if example is not None:
+        read = types_read(example, [each["read_sets"] for each in documents["index.json"]])
+        yield Piece(f"{tiers.of(read)}/counterexample", COUNTEREXAMPLE, example)
     yield Piece(tiers.tag("manifest.json", None), "manifest.json#", [dict(bundle.manifest), []])
     for name, document in documents.items():
         found = _cut(document, CUTS.get(name, ()))
@@ -88,7 +95,8 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
     `NotReplayable` if one is missing, `BundleError` if one has no place.
     """
     at = {leaf.path: leaf.value for leaf in leaves}
-    at.pop(SUMMARY, None)
+    for place in DERIVED:
+        at.pop(place, None)
     rests = {path: copy.deepcopy(at.pop(path)) for path in sorted(at) if path.endswith("#")}
     documents: dict[str, Json] = {}
     try:
@@ -172,6 +180,22 @@ class Owners:
             self._tiers[owner] = _strictest([*told, "reviewer"])
             kept = [_seconds(rule.get("retain")) for rule in rules]
             self._retain[owner] = min((s for s in kept if s is not None), default=None)
+        self._mixed = self._tiers[None]
+        self._opened = {
+            name: _strictest(
+                keeping.get(source, {}).get("disclose", TIERS[-1]) for source in sources
+            )
+            for name, sources in of_type.items()
+        }
+
+    def of(self, types: frozenset[str] | None) -> str:
+        """Who may see one finding on values of all these types; of None, of every source.
+
+        It is public where the contract opens each of their sources to the public.
+        """
+        if not types or not types <= set(self._opened):
+            return self._mixed
+        return _strictest(self._opened[name] for name in types)
 
     def tag(self, name: str, value: Json) -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""

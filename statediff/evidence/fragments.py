@@ -37,6 +37,10 @@ def fragment_id(side: str, type_name: str, key: Key) -> str:
     return f"{side}:{delta_id(type_name, key, '')}"
 
 
+ENDS: Final = frozenset({"before", "after"})
+"""The sides that are looked at often; of the others there may be thousands."""
+
+
 def scan_id(scan: Scan) -> str:
     """How read-sets name a whole type that was ranged over."""
     return f"{scan.side}:{scan.type}[*].({','.join(scan.fields)})"
@@ -65,7 +69,7 @@ def collect(
         row = None
         presence = "UNOBSERVED"
         if table is not None and table.enumeration.coverage is not Coverage.UNOBSERVED:
-            row = table.row(key)
+            row = table.row(key) if side in ENDS else table.lone_row(key)
             presence = (
                 "PRESENT"
                 if row is not None

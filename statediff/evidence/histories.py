@@ -23,6 +23,7 @@ def seen_document(history: History) -> Json:
                 "position": t.position,
                 "committed_at": encode(t.committed_at),
                 "state": t.state.digest(),
+                **({"names": list(t.names)} if t.names else {}),
             }
             for t in history.transactions
         ],
@@ -60,8 +61,14 @@ def course_from(document: Json) -> Course:
     for entry in document["lines"]:
         own = told.get(entry["source"], []) if entry["touched"] else []
         steps = tuple(
-            Step(t["id"], t["position"], instant_or_none(t["committed_at"]), frozenset(names))
-            for t, names in zip(own, entry["touched"], strict=True)
+            Step(
+                t["id"],
+                t["position"],
+                instant_or_none(t["committed_at"]),
+                frozenset(types),
+                tuple(t.get("names", ())),
+            )
+            for t, types in zip(own, entry["touched"], strict=True)
         )
         lines.append(Line(entry["source"], frozenset(entry["types"]), steps, entry["gap"]))
     return Course(tuple(lines), tuple((name, cause) for name, cause in document["unfollowed"]))

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from statediff.evidence.canonical import write
 from statediff.evidence.documents import answer_document, answer_from, instant_or_none
-from statediff.model.trace import Action, ActionClass, Trace, Turn
-from statediff.model.values import Map, decode, encode
+from statediff.model.trace import Action, ActionClass, Excerpt, Mark, Trace, Turn
+from statediff.model.values import Map, Unobserved, decode, encode
 
 Json = Any
 
 
 def action_document(action: Action) -> Json:
-    """The JSON of an action."""
-    known = {} if action.effects is None else {"effects": list(action.effects)}
+    """The JSON of an action; what nobody recorded of it has no member."""
+    known: dict[str, Json] = {}
+    if action.effects is not None:
+        known["effects"] = list(action.effects)
+    if action.parent is not None:
+        known["parent"] = action.parent
+    if action.transactions is not None:
+        known["transactions"] = [[mark.source, mark.name] for mark in action.transactions]
+    for name, excerpt in (("context", action.context), ("messages", action.messages)):
+        if excerpt is not None:
+            known[name] = [excerpt.digest, str(excerpt.characters), excerpt.beginning]
     return {
         **known,
         "id": action.id,
@@ -37,7 +47,15 @@ def trace_document(trace: Trace) -> Json:
         "is_agent_influenced": trace.is_agent_influenced,
         "actions": [action_document(a) for a in trace.actions],
         "turns": None if trace.turns is None else [_turn_document(t) for t in trace.turns],
+        **({"observed": [action_document(a) for a in trace.observed]} if trace.observed else {}),
     }
+
+
+def trace_lines(trace: Trace) -> bytes:
+    """The trace as a trial keeps it: a line on the whole, then one a call."""
+    document = trace_document(trace)
+    head = {key: value for key, value in document.items() if key != "actions"}
+    return b"".join(write(line) + b"\n" for line in (head, *document["actions"]))
 
 
 def _turn_document(turn: Turn) -> Json:
@@ -60,12 +78,13 @@ def trace_from(document: Json) -> Trace:
         None
         if turns is None
         else tuple(Turn(t["message"], t["calls_before"], answer_from(t["reply"])) for t in turns),
+        tuple(_action_from(entry) for entry in document.get("observed", ())),
     )
 
 
 def _action_from(document: Json) -> Action:
     arguments = decode(document["arguments"])
-    if not isinstance(arguments, Map):
+    if not isinstance(arguments, (Map, Unobserved)):
         raise ValueError(f"not the arguments of a call: {document['arguments']}")
     return Action(
         document["id"],
@@ -79,4 +98,17 @@ def _action_from(document: Json) -> Action:
         instant_or_none(document["started_at"]),
         instant_or_none(document["finished_at"]),
         tuple(document["effects"]) if "effects" in document else None,
+        document.get("parent"),
+        tuple(Mark(source, name) for source, name in document["transactions"])
+        if "transactions" in document
+        else None,
+        _excerpt_from(document.get("context")),
+        _excerpt_from(document.get("messages")),
     )
+
+
+def _excerpt_from(document: Json) -> Excerpt | None:
+    if document is None:
+        return None
+    digest, characters, beginning = document
+    return Excerpt(digest, int(characters), beginning)

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
-from statediff.evidence.cuts import Owners
+from statediff.evidence.cuts import SUMMARY, Owners
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.seal import Sealed, opened, redact
 from statediff.evidence.statements import read_statement, sign_statement
@@ -117,7 +117,7 @@ def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Ke
     sealed_at = datetime.fromisoformat(verified.manifest["sealed_at"])
     groups: dict[datetime, list[bytes]] = {}
     for leaf, data in zip(verified.leaves, verified.disclosed, strict=True):
-        if leaf.tier == "public":
+        if leaf.path == SUMMARY:
             continue
         groups.setdefault(_until(owners.retain(leaf.path, leaf.value), sealed_at), []).append(data)
     root = verified.manifest["tree"]["root"]
@@ -129,7 +129,7 @@ def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Ke
         plain = b"\n".join(leaves)  # canonical JSON has no newline in it
         data = ChaCha20Poly1305(key).encrypt(_NONCE, plain, _bound(root, name))
         items.append(Item(name, None if until == _NEVER else until, data))
-    return Kept(redact(sealed, verified, lambda leaf: leaf.tier == "public"), tuple(items))
+    return Kept(redact(sealed, verified, lambda leaf: leaf.path == SUMMARY), tuple(items))
 
 
 def kept_bytes(kept: Kept) -> bytes:

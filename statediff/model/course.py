@@ -24,6 +24,8 @@ class Step:
     position: str
     committed_at: datetime | None
     touched: frozenset[str]
+    names: tuple[str, ...] = ()
+    """Other names under which whoever made it may know it."""
 
 
 @dataclass(frozen=True)

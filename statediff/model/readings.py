@@ -52,6 +52,8 @@ class Transaction:
     position: str
     committed_at: datetime | None
     state: State
+    names: tuple[str, ...] = ()
+    """Other names under which whoever made it may know it: a transaction id, a message's id."""
 
 
 NO_FEED: Final = "no change feed was attached"

@@ -50,7 +50,7 @@ _ARROW: Final[dict[Kind, pa.DataType]] = {
     Kind.LOCAL_TIMESTAMP: pa.timestamp("us"),
     Kind.DATE: pa.date32(),
 }
-_PYTHON: Final[dict[Kind, type]] = {
+NATIVE: Final[dict[Kind, type]] = {
     Kind.BOOL: bool,
     Kind.INT: int,
     Kind.DECIMAL: Decimal,
@@ -61,7 +61,8 @@ _PYTHON: Final[dict[Kind, type]] = {
     Kind.LOCAL_TIMESTAMP: datetime,
     Kind.DATE: date,
 }
-_TAGGED: Final = "tagged"
+TAGGED: Final = "tagged"
+"""The form of a column that cannot be stored natively."""
 _UNOBSERVED_PREFIX: Final = b'["unobserved",'
 _FORM: Final = b"statediff.form"
 
@@ -162,7 +163,7 @@ class Table:
     def row(self, key: Key) -> Row | None:
         """The entity under `key`, or None when no row is stored (see `enumeration`)."""
         order = key_order(key)
-        ref = self.chunks[bisect.bisect_right(self._cuts, order)]
+        ref = self.chunks[bisect.bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         orders = self._orders(ref, batch)
         at = bisect.bisect_left(orders, order)
@@ -170,8 +171,22 @@ class Table:
             return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
         return None
 
+    def lone_row(self, key: Key) -> Row | None:
+        """The same, without keeping the order of a chunk's keys: for one state of many."""
+        order = key_order(key)
+        batch = self.store.get(self.chunks[bisect.bisect_right(self.cuts, order)])
+
+        def order_at(at: int) -> tuple[Any, ...]:
+            return key_order(batch_keys(self.type, batch.slice(at, 1))[0])
+
+        at = bisect.bisect_left(range(batch.num_rows), order, key=order_at)
+        if at < batch.num_rows and order_at(at) == order:
+            return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+        return None
+
     @cached_property
-    def _cuts(self) -> list[tuple[Any, ...]]:
+    def cuts(self) -> list[tuple[Any, ...]]:
+        """The order of each cut point."""
         return [key_order(cut) for cut in self.partition]
 
     @cached_property
@@ -282,14 +297,19 @@ def _key_of(entity_type: EntityType, row: Mapping[str, Observed]) -> Key:
     return tuple(row[name] for name in entity_type.key)  # type: ignore[misc]  # keys are values
 
 
+def row_digest(row: Mapping[str, Observed]) -> str:
+    """The content of a row of a keyless type, which is the first part of its key."""
+    content = json.dumps([[n, encode(row[n])] for n in sorted(row)], ensure_ascii=True)
+    return blake3.blake3(content.encode()).hexdigest(16)
+
+
 def _count_keyless(
     rows: Iterable[Mapping[str, Observed]],
 ) -> list[tuple[Key, Mapping[str, Observed]]]:
     seen: dict[str, int] = {}
     keyed: list[tuple[Key, Mapping[str, Observed]]] = []
     for row in rows:
-        content = json.dumps([[n, encode(row[n])] for n in sorted(row)], ensure_ascii=True)
-        digest = blake3.blake3(content.encode()).hexdigest(16)
+        digest = row_digest(row)
         occurrence = seen[digest] = seen.get(digest, 0) + 1
         keyed.append(((digest, occurrence), row))
     return sorted(keyed, key=lambda pair: key_order(pair[0]))
@@ -306,14 +326,15 @@ def encode_rows(
         arrays.append(pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string()))
         fields.append(pa.field(KEYLESS_KEY, pa.string(), metadata={_FORM: "keyless"}))
     for spec in entity_type.fields:
-        array, form = _encode_column(spec.kind, [row[spec.name] for _, row in pairs])
+        array, form = encode_column(spec.kind, [row[spec.name] for _, row in pairs])
         arrays.append(array)
         fields.append(pa.field(spec.name, array.type, metadata={_FORM: form}))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
-    wanted = _PYTHON.get(kind)
+def encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
+    """The values as a column in normal form, and its form."""
+    wanted = NATIVE.get(kind)
     if wanted is not None and all(v is None or type(v) is wanted for v in values):
         if kind is Kind.DECIMAL:
             return pa.array(
@@ -328,7 +349,7 @@ def _encode_column(kind: Kind, values: list[Observed]) -> tuple[pa.Array, str]:
                 return pa.array(values, _ARROW[kind]), kind.value
             except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
                 pass  # beyond the native range: tagged below
-    return tagged_column(values), _TAGGED
+    return tagged_column(values), TAGGED
 
 
 def tagged_column(values: Iterable[Observed]) -> pa.Array:
@@ -339,7 +360,7 @@ def tagged_column(values: Iterable[Observed]) -> pa.Array:
 
 def _decode_column(array: pa.Array, form: str) -> list[Any]:
     values: list[Any] = array.to_pylist()
-    if form == _TAGGED:
+    if form == TAGGED:
         return [decode(json.loads(v)) for v in values]
     if form == Kind.DECIMAL.value:
         return [None if v is None else Decimal(v) for v in values]
@@ -387,7 +408,7 @@ def batch_rows(
 
 def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
     """Which cells of a column are `Unobserved`, as booleans; None when none can be."""
-    if form_of(batch, index) != _TAGGED:
+    if form_of(batch, index) != TAGGED:
         return None
     return pc.starts_with(batch.column(index), pattern=_UNOBSERVED_PREFIX)
 

@@ -5,12 +5,13 @@ The trace is evidence about the agent's conduct, never about the state (DESIGN.m
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from statediff.model.values import Map, Value
+from statediff.model.values import Map, Unobserved, Value
 
 
 class ActionClass(Enum):
@@ -21,22 +22,60 @@ class ActionClass(Enum):
     CONDITIONAL_UPDATE = "conditional-update"
     IRREVERSIBLE_DELETION = "irreversible-deletion"
     PERMISSION_CHANGE = "permission-change"
+    SCHEMA_CHANGE = "schema-change"
     NOTIFICATION = "notification"
     UNKNOWN = "unknown"
 
 
 NOTHING: Final = Map(())
+MAX_EXCERPT: Final = 2000
+"""Characters kept of a text that is recorded beside a call."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A text by its digest, of which only the beginning is kept."""
+
+    digest: str
+    """`sha256:` of the whole text in UTF-8."""
+    characters: int
+    """How many the whole text has."""
+    beginning: str
+
+    @staticmethod
+    def of(text: str) -> Excerpt:
+        """The excerpt of a whole text."""
+        raw = text.encode("utf-8", errors="surrogatepass")
+        digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+        beginning = text[:MAX_EXCERPT].encode("utf-8", errors="replace").decode("utf-8")
+        return Excerpt(digest, len(text), beginning)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A transaction of a source that a call made, as whoever carried the call out knows it.
+
+    `name` is one under which the source's history tells it (`model.readings.Transaction`): its
+    position (a frame of the log, an LSN), its own id, a request's or message's id, a commit. None:
+    the call wrote to the source, and which transactions these were is not known.
+    """
+
+    source: str
+    name: str | None = None
 
 
 @dataclass(frozen=True)
 class Action:
-    """One call with effects, or one read; `id` is minted by the harness or taken from the trace."""
+    """One call with effects, or one read; `id` is minted by the harness or taken from the trace.
+
+    Calls made within another call name it as their `parent`: a tree of spans under one trace.
+    """
 
     id: str
     tool: str
     action_class: ActionClass = ActionClass.UNKNOWN
-    arguments: Map = NOTHING
-    result: Value = None
+    arguments: Map | Unobserved = NOTHING
+    result: Value | Unobserved = None
     error: str | None = None
     principal: str | None = None
     attempt: int = 1
@@ -45,6 +84,14 @@ class Action:
     effects: tuple[str, ...] | None = None
     """What the call itself changed, as ids of deltas (`model.delta.delta_id`): `type[key].field`
     for each field, `type[key]` for an entity that came or went. None where nobody recorded that."""
+    parent: str | None = None
+    """The id of the call within which it was made; None at the top, or where nobody recorded it."""
+    transactions: tuple[Mark, ...] | None = None
+    """All the transactions it made. None where nobody recorded that; empty: it made none."""
+    context: Excerpt | None = None
+    """What the agent was offered before it called: tools, messages, documents."""
+    messages: Excerpt | None = None
+    """What the agent said beside the call."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +126,14 @@ class Trace:
     """The agent could have written or changed the log: its word, never proof in its favour."""
     turns: tuple[Turn, ...] | None = None
     """The user's messages in order; None where the log does not tell turns apart."""
+    observed: tuple[Action, ...] = ()
+    """What was done as the systems' histories tell it, where no harness recorded the calls: one for
+    each transaction. No clause about calls reads them; they say which of them made a change."""
+
+    @property
+    def told(self) -> tuple[Action, ...]:
+        """Who may have made a change, by nobody's word but the harness's and the systems'."""
+        return self.observed if self.is_agent_influenced else (*self.actions, *self.observed)
 
     @property
     def gap(self) -> str | None:

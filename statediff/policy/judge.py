@@ -24,12 +24,13 @@ from statediff.model.verdict import (
 from statediff.model.view import View
 from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
-from statediff.policy.attribution import READS, attribution
+from statediff.policy.attribution import MARKED_READS, READS, Attribution, attribution, is_marked
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
 from statediff.policy.forbid import effect
 from statediff.policy.frame import Said, explain, frame
+from statediff.policy.left import with_left
 from statediff.policy.matching import Change, Judge, changes
 from statediff.policy.metrics import metrics
 from statediff.policy.moments import Moments
@@ -74,15 +75,12 @@ class Evidence:
 
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
     """The judgement of one trial. Deterministic; every clause is evaluated."""
-    diff = label(contract, evidence.diff)
-    room = Judge(
-        evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer,
-        attribution(evidence.trace),
-    )  # fmt: skip
+    diff, who = _attributed(contract, evidence)
+    room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer, who)
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
     room.moments = evidence.moments.alone()
-    run = Run(room, evidence.trace, evidence.moments)
+    run = Run(room, evidence.trace, with_left(evidence.moments, evidence.trace, who.claims))
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -159,8 +157,17 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         tuple((e.delta.id, e.by) for e in explanations),
         diff.hidden,
         diff.doubts,
-        during=evidence.moments.named({i for f in ordered for i in f.deltas}),
+        during=room.attribution.named(
+            evidence.moments.named({i for f in ordered for i in f.deltas})
+        ),
     )
+
+
+def _attributed(contract: Contract, evidence: Evidence) -> tuple[Diff, Attribution]:
+    """The labelled diff whose deltas name the calls that left them, and who touched what."""
+    own = {s: tuple(c.own for c in commits) for s, commits in evidence.moments.commits.items()}
+    who = attribution(evidence.trace, evidence.moments.course, own)
+    return who.with_makers(label(contract, evidence.diff)), who
 
 
 def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
@@ -169,7 +176,7 @@ def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
     for pattern in (*contract.patterns, *branched):
         if isinstance(pattern, Pattern) and pattern.by is not None:
             evidence.begin(pattern.id)
-            evidence.hear(READS)
+            evidence.hear(MARKED_READS if is_marked(evidence.trace) else READS)
 
 
 def add_effects(

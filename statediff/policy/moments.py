@@ -96,7 +96,7 @@ class Moments:
 
     def at(self, line: Line, number: int) -> View:
         """The state that one step left: what its source tells, and what never changed."""
-        return self._at({line.source: number})
+        return self.where({line.source: number})
 
     def together(self, types: Iterable[str]) -> Iterator[tuple[str, View]] | None:
         """Every state that some order of the commits leads through; None where they are too many.
@@ -112,7 +112,7 @@ class Moments:
             return None
         return (
             (", ".join(line.side(n) for (line, _), n in zip(ways, at, strict=True)),
-             self._at({line.source: n for (line, _), n in zip(ways, at, strict=True)}))
+             self.where({line.source: n for (line, _), n in zip(ways, at, strict=True)}))
             for at in itertools.product(*(numbers for _, numbers in ways))
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ class Moments:
         line = self.course.line_of(name)
         return line is None or line.gap is not None or line.moves(name)
 
-    def _at(self, numbers: Mapping[str, int]) -> View:
+    def where(self, numbers: Mapping[str, int]) -> View:
         """The lines' states after these steps; of the others, what never changed."""
         parts: dict[str, View] = {}
         causes = {name: f"no history: {cause}" for name, cause in self.course.unfollowed}

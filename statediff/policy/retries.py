@@ -42,6 +42,9 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
     vague |= doubt_causes(doubts)
     alike = max(groups.values(), key=len, default=[])
     calls = _tried(run.trace.actions, rule.tool)
+    told = _as_attributed(rule, run, groups, calls) if not vague else None
+    if told is not None:
+        return told
     retried = next((tries for tries in calls.values() if len(tries) > 1), None)
     if len(alike) > len(calls) and retried is not None and run.gap is None:
         # Which of them is the repetition cannot be told; that many of them are is certain.
@@ -54,9 +57,45 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
     causes = {run.gap} if run.gap is not None else set()
     if retried is not None:
         causes.add("attribution: no history says which call left which effect")
+    elif len(calls) > 1:
+        causes |= {
+            f"in {tries[0].id}, the log does not say its arguments: it may repeat another call"
+            for tries in calls.values()
+            if isinstance(tries[0].arguments, Unobserved)
+        }
     some = bool(vague) and (number > 1 or bool(doubts))
     if causes and (len(alike) > 1 or some):
         return unknown(rule.retry_id, _STAGE, causes | vague)
+    return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
+
+
+def _as_attributed(
+    rule: Effect, run: Run, groups: dict[str, list[Change]], calls: dict[str, list[Action]]
+) -> Finding | None:
+    """The finding where it is known which call left each of several like effects; else None.
+
+    Then a call that was made again and left another one is told from two calls that differ.
+    """
+    likeness = {action.id: name for name, tries in calls.items() for action in tries}
+    for alike in (group for group in groups.values() if len(group) > 1):
+        left: dict[str, dict[str, Change]] = {}
+        for change in alike:
+            maker = run.judge.attribution.maker(change.deltas[0]).action
+            if maker is None or maker not in likeness:
+                return None
+            left.setdefault(likeness[maker], {}).setdefault(maker, change)
+        for made in left.values():
+            if len(made) > 1:
+                first, second = list(made)[:2]
+                deltas = tuple(d for change in list(made.values())[1:] for d in change.deltas)
+                named = " and ".join(show_key(change.key) for change in list(made.values())[:3])
+                tool = next(a.tool for a in run.trace.actions if a.id == second)
+                text = f"{rule.type} {named} are one effect {len(made)} times: {second} repeats"
+                text += f" {first} ({render(tool)})"
+                found = fails(rule.retry_id, "duplicate-effect", _STAGE, text, deltas)
+                return replace(found, evidence=(*found.evidence, first, second))
+    if not any(len(group) > 1 for group in groups.values()):
+        return None
     return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
 
 
@@ -81,7 +120,9 @@ def _tried(actions: Iterable[Action], tool: str | None) -> dict[str, list[Action
     calls: dict[str, list[Action]] = {}
     for action in actions:
         if action.action_class is not ActionClass.READ and tool in (None, action.tool):
-            calls.setdefault(repr((action.tool, encode(action.arguments))), []).append(action)
+            is_known = not isinstance(action.arguments, Unobserved)
+            likeness = encode(action.arguments) if is_known else action.id
+            calls.setdefault(repr((action.tool, likeness)), []).append(action)
     return calls
 
 

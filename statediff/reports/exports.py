@@ -18,6 +18,7 @@ from typing import Any, Final
 from statediff import __version__
 from statediff.contract.reader import Document, read_document
 from statediff.evidence.package import Bundle
+from statediff.reports.judges import INCOMPARABLE, Judge, are_comparable
 from statediff.reports.record import Record, reading, said
 from statediff.reports.sarif import SCHEMA
 
@@ -51,6 +52,12 @@ class Exported:
     verdict: str
     told: tuple[Told, ...]
     why: str = ""
+    kernel: str = ""
+
+    @property
+    def judge(self) -> Judge:
+        """What decided the verdict."""
+        return Judge(self.contract, self.version, self.kernel)
 
     @property
     def loose(self) -> tuple[Told, ...]:
@@ -78,7 +85,7 @@ def exported(bundle: Bundle, trial: str, where: str = "the bundle") -> Exported:
         return Exported(
             said(trial), said(record.manifest["contract"]),
             said(record.manifest["contract_version"]), said(record.trial["agent"]),
-            str(judged["verdict"]), tuple(told),
+            str(judged["verdict"]), tuple(told), kernel=said(record.manifest["kernel"]),
         )  # fmt: skip
 
 
@@ -88,7 +95,10 @@ def without_verdict(trial: str, why: str) -> Exported:
 
 
 def junit(trials: Sequence[Exported], not_run: int = 0) -> str:
-    """The trials as JUnit XML, a test suite for each contract; those never run are errors too."""
+    """The trials as JUnit XML, a test suite for each contract; those never run are errors too.
+
+    A contract that was judged in several versions, or by several kernels, has a suite for each.
+    """
     root = ET.Element("testsuites", name="statediff")
     total = failures = errors = 0
     for contract, members in _by_contract(trials, not_run):
@@ -147,11 +157,18 @@ def sarif(trials: Sequence[Exported]) -> dict[str, Json]:
 
 def markdown(trials: Sequence[Exported], not_run: int = 0) -> str:
     """The trials as Markdown: counts, a table, and why those that do not match do not."""
-    counts = {name: sum(each.verdict == name for each in trials) for name in _VERDICTS}
-    counts["without a verdict"] = sum(not each.verdict for each in trials) + not_run
-    listed = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
     scheduled = len(trials) + not_run
-    lines = [f"**{scheduled} trial{'s' * (scheduled != 1)}**: {listed or 'none'}", ""]
+    head = f"**{scheduled} trial{'s' * (scheduled != 1)}**"
+    if are_comparable(each.judge for each in trials):
+        lines = [f"{head}: {_counted(trials, not_run)}", ""]
+    else:
+        lines = [f"{head}, {INCOMPARABLE}", ""]
+        lines += [
+            f"- {_code(str(judge)) if judge != Judge() else 'without a verdict'}: "
+            + _counted([each for each in trials if each.judge == judge])
+            for judge in sorted({each.judge for each in trials})
+        ]
+        lines += [f"- never run: {not_run}"] * bool(not_run) + [""]
     lines += ["| verdict | trial | contract | agent |", "|---|---|---|---|"]
     lines += [
         f"| {each.verdict or 'none'} | {_cell(each.trial)} |"
@@ -171,6 +188,12 @@ def markdown(trials: Sequence[Exported], not_run: int = 0) -> str:
         if len(each.loose) > MAX_SHOWN:
             lines.append(f"- and {len(each.loose) - MAX_SHOWN} more")
     return "\n".join(lines) + "\n"
+
+
+def _counted(trials: Sequence[Exported], not_run: int = 0) -> str:
+    counts = {name: sum(each.verdict == name for each in trials) for name in _VERDICTS}
+    counts["without a verdict"] = sum(not each.verdict for each in trials) + not_run
+    return ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "none"
 
 
 _VERDICTS: Final = ("MATCH", "DIVERGE", "INCONCLUSIVE")
@@ -212,9 +235,10 @@ def _by_contract(
 ) -> Iterator[tuple[str, Sequence[Exported]]]:
     left = [without_verdict(f"not run {n}", "it was scheduled and not run") for n in range(not_run)]
     every = [*trials, *left]
-    for contract in sorted({each.contract for each in every}):
-        name = contract or "without a verdict"
-        yield name, [each for each in every if each.contract == contract]
+    is_mixed = not are_comparable(each.judge for each in every)
+    for judge in sorted({each.judge for each in every}):
+        name = (str(judge) if is_mixed else judge.contract) or "without a verdict"
+        yield name, [each for each in every if each.judge == judge]
 
 
 def _case(suite: ET.Element, contract: str, each: Exported) -> None:

@@ -108,7 +108,10 @@ def picture(
 
     `references` maps each entity type to its (field, type referred to) pairs.
     """
-    every = [*_entities(judgement["deltas"], standings), *_doubts(judgement["doubts"])]
+    every = [
+        *_entities(judgement["deltas"], standings),
+        *_doubts(judgement["doubts"], standings.doubt),
+    ]
     every.sort(key=lambda entity: rank(entity.standing))
     if not every:
         return None
@@ -154,8 +157,7 @@ def _entities(deltas: Json, standings: Standings) -> Iterable[_Changed]:
         )  # fmt: skip
 
 
-def _doubts(doubts: Json) -> Iterable[_Changed]:
-    unknown = next(sign for sign in STANDINGS if sign.style == "unknown")
+def _doubts(doubts: Json, unknown: Sign) -> Iterable[_Changed]:
     seen: set[str] = set()
     for doubt in doubts:
         key = None if doubt["key"] is None else key_from(doubt["key"])
@@ -246,7 +248,7 @@ def _path(entity: _Changed, row: int) -> Path:
     if not entity.deltas:
         before, after = ("may have changed", "unseen"), ("not observed", "unseen")
         what = "not observed"
-        words = f"{name}: insufficient evidence, {entity.cause}"
+        words = f"{name}: {entity.standing.word}, {entity.cause}"
     else:
         before, after, what = _sides(entity)
         words = f"{name}: {what}; {entity.standing.word}" + (f" by {by}" if by else "")

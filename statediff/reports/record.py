@@ -68,6 +68,14 @@ class Record:
         return answer_from(self._bundle.document("answer.json"))
 
     @cached_property
+    def trace(self) -> Json:
+        return self._bundle.document("trace.json")
+
+    @cached_property
+    def history(self) -> Json:
+        return self._bundle.document("captures.json")["history"]
+
+    @cached_property
     def explained(self) -> dict[str, list[str]]:
         return {str(name): [str(b) for b in by] for name, by in self.judgement["explained_by"]}
 

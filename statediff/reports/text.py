@@ -19,6 +19,8 @@ from rich.text import Text
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
+from statediff.reports.levels import disagreement
+from statediff.reports.makers import Makers, listing
 from statediff.reports.record import (
     Record,
     delta_name,
@@ -92,10 +94,16 @@ def _report(record: Record) -> Iterator[RenderableType]:
     yield Text(verdict_sentence(record))
     yield Text()
     yield _results(judged["results"])
+    if told := disagreement(judged["clauses"]):
+        yield Text(told)
     yield from _section("Clauses", [_clauses(judged["clauses"])])
     problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
-    yield from _section("Findings", _findings(problems, [*judged["deltas"], *judged["during"]]))
-    yield from _section("Changes", _changes(record))
+    makers = Makers(judged, record.trace, record.history)
+    deltas = [*judged["deltas"], *judged["during"]]
+    yield from _section("Findings", _findings(problems, deltas, makers))
+    yield from _section("Changes", _changes(record, makers))
+    if makers.is_told:
+        yield from _section("What was done", _doings(makers))
     yield from _section("Left out of the comparison", _hidden(judged["hidden"]))
     yield from _section("Not known", _doubts(judged["doubts"]))
     yield from _section("Readings", [_readings(record)])
@@ -146,7 +154,7 @@ def _clauses(clauses: Json) -> Table:
     return table
 
 
-def _findings(findings: Json, deltas: Json) -> Iterator[RenderableType]:
+def _findings(findings: Json, deltas: Json, makers: Makers) -> Iterator[RenderableType]:
     by_id = {delta["id"]: delta for delta in deltas}
     for finding in findings[:MAX_FINDINGS]:
         head = _mark(finding["truth"])
@@ -154,6 +162,8 @@ def _findings(findings: Json, deltas: Json) -> Iterator[RenderableType]:
         head.append(f"  {said(finding['code'], 60)}", style="dim")
         yield head
         body: list[RenderableType] = [Text(said(finding["sentence"]))]
+        if done_by := makers.at(finding):
+            body.append(Text(f"done by: {listing(done_by)}", style="bold"))
         missing = [cause for cause in finding["missing"] if cause not in finding["sentence"]]
         body.extend(Text(f"missing: {said(cause)}") for cause in missing[:8])
         body.extend(_comparisons(finding["witness"]["comparisons"]))
@@ -212,12 +222,12 @@ def _captured(deltas: Iterable[Json]) -> Iterator[Text]:
             yield Text(f"{delta_name(delta)}: {before} → {after}")
 
 
-def _changes(record: Record) -> Iterator[RenderableType]:
+def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
     deltas = record.judgement["deltas"]
     if not deltas:
         yield Text("nothing changed", style="dim")
         return
-    table = _grid(1, None, None, None)
+    table = _grid(1, None, None, None, None)
     for delta in deltas[:MAX_CHANGES]:
         by = record.explained.get(delta["id"], [])
         before, after = delta_sides(delta)
@@ -227,9 +237,27 @@ def _changes(record: Record) -> Iterator[RenderableType]:
             what = after if delta["op"] in ("create", "link") else before
         why = Text(", ".join(said(b, 60) for b in by)) if by else Text("unexplained", style="red")
         sign = {"create": "+", "link": "+", "delete": "−", "unlink": "−"}.get(delta["op"], "~")
-        table.add_row(Text(sign), Text(delta_name(delta)), Text(what), why)
+        who = Text(makers.of(delta), style="dim")
+        table.add_row(Text(sign), Text(delta_name(delta)), Text(what), why, who)
     yield table
     yield from _more(deltas, MAX_CHANGES)
+
+
+def _doings(makers: Makers) -> Iterator[RenderableType]:
+    """Calls that changed or broke something; how many others there were."""
+    doings = list(makers.doings())
+    telling = sorted((d for d in doings if d.changes or d.breaks), key=lambda d: not d.breaks)
+    for doing in telling[:MAX_CHANGES]:
+        line = _mark("FAILS" if doing.breaks else "HOLDS")
+        line.append(f" {doing.title}", style="bold")
+        if doing.changes:
+            line.append(f"  {listing(doing.changes)}")
+        if doing.breaks:
+            line.append(f"  breaks {listing(doing.breaks)}", style="red")
+        yield line
+    yield from _more(telling, MAX_CHANGES)
+    if quiet := len(doings) - len(telling):
+        yield Text(f"{quiet} of {len(doings)} left no change", style="dim")
 
 
 def _hidden(hidden: Json) -> Iterator[RenderableType]:

@@ -78,7 +78,12 @@ def _line(
         touched = frozenset(
             name for name in types if _differ(earlier.tables.get(name), state.tables.get(name))
         )
-        steps.append(Step(transaction.id, transaction.position, transaction.committed_at, touched))
+        steps.append(
+            Step(
+                transaction.id, transaction.position, transaction.committed_at, touched,
+                transaction.names,
+            )
+        )  # fmt: skip
         found.append(state)
         earlier = state
     line = Line(source, types, tuple(steps), gap)

@@ -35,6 +35,7 @@ from statediff.sandbox import watchdog
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
+from statediff.sandbox.processes import group_of, names_in
 
 LABEL: Final = "statediff.owner"
 SOCKETS: Final = "/run/statediff"
@@ -79,6 +80,10 @@ class Spec:
     memory_bytes: int = 512 * MEBIBYTE
     processes: int = 256
     shared_memory_bytes: int = 64 * MEBIBYTE
+    loopback_of: str = ""
+    """The id of a container whose loopback it shares, and no other network either."""
+    folder: str = ""
+    """Where its program starts, in place of the image's own choice."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ class Container:
         self._sockets = sockets
         self._volumes: list[str] = []
         self._forwards: dict[str, Forward] = {}
+        self._group: Path | None = None
 
     def socket(self, name: str) -> Path:
         """Where this machine finds the socket that the server made as `SOCKETS`/name."""
@@ -125,19 +131,30 @@ class Container:
         for forward in self._forwards.values():
             forward.cut()
 
-    def is_running(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether it is certain that nothing runs in it any more."""
         try:
-            return bool(self._engine.api.inspect_container(self.id)["State"]["Running"])
+            return not self._engine.api.inspect_container(self.id)["State"]["Running"]
+        except NotFound:
+            return True
         except DockerException:
             return False
 
     def processes(self) -> list[str] | None:
         """The programs that run in it, by name; None where it does not run."""
+        api = self._engine.api
         try:
-            listed = self._engine.api.top(self.id, ps_args="-eo pid,comm")
+            if self._group is None:
+                self._group = group_of(api.inspect_container(self.id)["State"]["Pid"], self.id)
+            if listed := names_in(self._group):
+                return listed
+        except (OSError, ValueError, DockerException):
+            pass  # one of them ended meanwhile, or this is not ours to see: the engine knows
+        try:
+            rows = api.top(self.id, ps_args="-eo pid,comm")["Processes"]
         except DockerException:
             return None
-        return [str(row[-1]) for row in listed["Processes"]]
+        return [str(row[-1]) for row in rows or ()]
 
     def exec(
         self, *command: str, user: str = "", environment: Mapping[str, str] | None = None
@@ -162,11 +179,6 @@ class Container:
             raise SandboxError(f"{self.spec.name}: {command[0]} ended with {ran.code}: {said}")
         return ran.output
 
-    def signal(self, name: str) -> None:
-        """Its server got the signal, e.g. `SIGHUP`; nothing if it does not run."""
-        with contextlib.suppress(DockerException):
-            self._engine.api.kill(self.id, name)
-
     def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""
         deadline = time.monotonic() + seconds
@@ -175,7 +187,7 @@ class Container:
             now = time.monotonic()
             if now - looked > _LOOK_SECONDS:
                 looked = now
-                if not self.is_running():
+                if self.has_ended():
                     raise SandboxError(f"{self.spec.name}: its server ended: {self.log()}")
             if now >= deadline:
                 raise SandboxError(
@@ -215,7 +227,8 @@ class Container:
             self._volumes.append(api.create_volume(labels=labels)["Name"])
             mounts.append(Mount(place, self._volumes[-1], "volume"))
         limits = api.create_host_config(
-            network_mode="none", read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
+            network_mode=f"container:{spec.loopback_of}" if spec.loopback_of else "none",
+            read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
             cap_drop=["ALL"], cap_add=list(spec.capabilities),
             security_opt=["no-new-privileges"], pids_limit=spec.processes,
             mem_limit=spec.memory_bytes, memswap_limit=spec.memory_bytes,
@@ -224,6 +237,7 @@ class Container:
         self.id = api.create_container(
             spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
             environment=dict(spec.environment), host_config=limits,
+            working_dir=spec.folder or None,
         )["Id"]  # fmt: skip
         api.start(self.id)
 

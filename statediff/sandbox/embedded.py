@@ -21,7 +21,7 @@ from statediff.packs import SandboxPack
 from statediff.sandbox.folders import make_folder, remove
 from statediff.sandbox.protocol import Access, Settled
 from statediff.sandbox.receipt import Drift, Receipt, SourceProof
-from statediff.sandbox.system import System, system_of
+from statediff.sandbox.system import System, Watched, system_of
 
 
 class EmbeddedSandbox:
@@ -107,6 +107,11 @@ class EmbeddedSandbox:
     def settle(self, clock: Clock, wait_seconds: float = 2.0) -> Settled:
         deadline = time.monotonic() + wait_seconds
         unsettled: list[tuple[str, str]] = []
+        failed = [
+            (name, failure)
+            for name, system in self._systems().items()
+            if isinstance(system, Watched) and (failure := system.failure()) is not None
+        ]
         # Servers first: while we wait for them, transactions on files end by themselves.
         for name, system in sorted(
             self._systems().items(), key=lambda entry: (entry[1].url.startswith("sqlite:"), entry)
@@ -115,7 +120,7 @@ class EmbeddedSandbox:
             if cause is not None:
                 looks = (look.name for look in self.pack.sources if look.of == name)
                 unsettled += [(each, cause) for each in (name, *looks)]
-        return Settled(clock(), tuple(sorted(unsettled)))
+        return Settled(clock(), tuple(sorted(unsettled)), tuple(sorted(failed)))
 
     def unplug(self, source: str) -> None:
         """The source's process is killed, or its files removed, until the next reset."""

@@ -1,7 +1,8 @@
-"""A port of this machine's loopback that leads to a Unix socket.
+"""Ports of this machine's loopback that lead to Unix sockets, and the other way round.
 
 A server in a container without any network listens on a socket in a folder it shares with this
-machine; programs that know hosts and ports only reach it through here. Bytes pass as they are.
+machine; programs that know hosts and ports only reach it through here (`Forward`). An agent in
+such a container reaches one port of this machine by a socket (`Entrance`). Bytes pass as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import socket
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -21,16 +23,18 @@ Connection: TypeAlias = socket.socket
 _CHUNK_BYTES: Final = 256 * 1024
 
 
-class Forward:
-    """`127.0.0.1:port` leads to `target` until `close`; each connection has two threads."""
+class Passage:
+    """Whoever connects to `listener` reaches what `dial` connects to, until `close`.
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
+    Each connection has two threads.
+    """
+
+    def __init__(self, listener: Connection, dial: Callable[[], Connection]) -> None:
+        self._listener = listener
+        self._dial = dial
         self._open: set[socket.socket] = set()
         self._is_closed = False
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -66,8 +70,10 @@ class Forward:
     def _serve(self, client: socket.socket) -> None:
         with client, contextlib.ExitStack() as stack:
             try:
-                server = stack.enter_context(connected(self._target))
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                server = stack.enter_context(self._dial())
+                for end in (client, server):
+                    if end.family == socket.AF_INET:
+                        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 return
             ends = {client, server}
@@ -83,6 +89,30 @@ class Forward:
             finally:
                 with self._lock:
                     self._open -= ends
+
+
+class Forward(Passage):
+    """`127.0.0.1:port` leads to the socket `target`."""
+
+    def __init__(self, target: Path) -> None:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port: int = listener.getsockname()[1]
+        super().__init__(listener, lambda: connected(target))
+
+
+class Entrance(Passage):
+    """The socket `place`, which anybody may use who sees it, leads to 127.0.0.1:`port`."""
+
+    def __init__(self, place: Path, port: int) -> None:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(place))
+            place.chmod(0o666)
+            listener.listen(128)
+        except BaseException:
+            listener.close()
+            raise
+        super().__init__(listener, lambda: socket.create_connection(("127.0.0.1", port), 10.0))
 
 
 def connected(target: Path) -> Connection:

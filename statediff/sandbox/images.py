@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from docker.errors import BuildError, DockerException, ImageNotFound
+from docker.errors import APIError, BuildError, DockerException, ImageNotFound
 
 from statediff.errors import SandboxError, UsageError
 from statediff.packs import packs_folder
-from statediff.sandbox.containers import Engine
+from statediff.sandbox.containers import LABEL, Engine
 
 OWN_BASE: Final = "statediff-base:bookworm"
 PUBLIC_BASE: Final = "debian:bookworm-slim"
@@ -80,6 +80,30 @@ def build(
             several.submit(_build, engine, name, tag, chosen, tell) for name, tag in tags.items()
         ]
         return tuple(entry.result() for entry in builds)
+
+
+def remove_older(engine: Engine, name: str) -> tuple[str, ...]:
+    """No image that was built of this one's folder before it changed is left; the tags removed.
+
+    Only those that `build` made and labelled; one that a container still uses stays.
+    """
+    current, removed = image_tag(name), []
+    found = engine.client.images.list(f"statediff-{name}", filters={"label": _BASE_LABEL})
+    for tag in sorted(tag for image in found for tag in image.tags if tag != current):
+        try:
+            engine.client.images.remove(tag)
+        except APIError as error:
+            if error.status_code not in (404, 409):
+                raise SandboxError(f"the image {tag} cannot be removed: {error}") from error
+        else:
+            removed.append(tag)
+    return tuple(removed)
+
+
+def in_use(engine: Engine) -> dict[str, str]:
+    """The images that this process's containers run: tag → `sha256:…`, the exact bytes."""
+    wanted = {"label": f"{LABEL}={engine.owner.label}"}
+    return {c["Image"]: c["ImageID"] for c in engine.api.containers(filters=wanted)}
 
 
 def _build(

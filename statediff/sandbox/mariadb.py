@@ -1,13 +1,14 @@
-"""A MariaDB server in a container, put back by making its database again from DDL and seed.
+"""A MariaDB server in a container, put back by filling what was changed, or by making it again.
 
 1. `start`: a container, the accounts, the database; what it then is, is what every reset must
    reach (`mariadb_proof`).
 2. `reset`: what belongs to the whole server is compared with how it was. Where an agent changed
-   that, the container is made anew; else its connections are ended and the database is dropped and
-   made again. The agent's password is a new one each time.
+   that, the container is made anew. Else its connections are ended; tables of which only rows were
+   changed are filled again (`mariadb_restore`), and where more was changed, the database is dropped
+   and made again. The agent's password is a new one each time.
 3. `verify`: checksums of the rows, every definition, account, privilege and global variable.
 
-MariaDB copies no database as a whole, so the time of a reset follows the size of the seed.
+MariaDB copies no database as a whole: the time of a reset follows the size of what was changed.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from statediff.sandbox.containers import Container, Spec, connect
 from statediff.sandbox.folders import make_folder
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.mariadb_proof import look
+from statediff.sandbox.mariadb_restore import Copies
 from statediff.sandbox.postgres_proof import digest_of
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
+from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
 METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
@@ -124,8 +127,18 @@ class MariaDbSystem:
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
-        return ()
+        """What tells every commit of a run from the server's log."""
+        url = self._running().reader_url
+        return (MariaDbFeed(self.source, url, self._refined, second=self._second_server),)
+
+    @contextlib.contextmanager
+    def _second_server(self) -> Iterator[str]:
+        """One more server with a pristine database, for as long as somebody asks it."""
+        server = _Server(self.source, self._pack)
+        try:
+            yield server.owner_url
+        finally:
+            server.container.remove()
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no statement runs and no transaction that wrote is open; why one is."""
@@ -139,6 +152,10 @@ class MariaDbSystem:
                     time.sleep(_PROBE_SECONDS)
         except (pymysql.Error, OSError) as error:
             return cause_of(error)
+
+    def failure(self) -> str | None:
+        """Why an agent may have found no server; one that ended is not begun again."""
+        return "its server ended" if self._running().container.has_ended() else None
 
     def _running(self) -> _Server:
         if self._server is None:
@@ -179,6 +196,10 @@ class _Server:
     def reader_url(self) -> str:
         return self._url(READER)
 
+    @property
+    def owner_url(self) -> str:
+        return self._url(OWNER)
+
     def _url(self, role: str) -> str:
         place = quote(str(self.container.socket(SOCKET)), safe="")
         return f"mysql://{role}:{self._secrets[role]}@/{self.database}?unix_socket={place}"
@@ -210,12 +231,13 @@ class _Server:
                 )
             admin.query(f"GRANT ALL ON {quoted(self.database)}.* TO {AGENT}@localhost")
             admin.query(
-                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES ON *.* TO"
-                f" {READER}@localhost"
+                f"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, SHOW DATABASES, BINLOG MONITOR,"
+                f" REPLICATION SLAVE ON *.* TO {READER}@localhost"
             )
             self._set_password(admin, OWNER)
             self._load(admin)
             self.expected = look(admin, self.database)
+            self._copies = Copies(admin, self.database, self.expected)
             self.entities = sum(
                 int(count) for label, count in self.expected.items() if label.startswith("rows of ")
             )
@@ -253,7 +275,10 @@ class _Server:
                 now = look(admin, self.database)
                 if _beyond(now, self.database) != _beyond(self.expected, self.database):
                     return False
-                self._load(admin)
+                if self._copies.restore(admin, now):
+                    self._set_password(admin, AGENT)
+                else:
+                    self._load(admin)
                 account = dict(
                     fetched(
                         admin,

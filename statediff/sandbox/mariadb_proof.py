@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pymysql import Connection
 
-from statediff.sources.mariadb_session import fetched, quoted
+from statediff.sources.mariadb_session import fetched, literal, quoted
 
 _ACCOUNTS: Final = {
     "account": "SELECT CONCAT(user, '@', host), priv FROM mysql.global_priv",
@@ -67,17 +67,34 @@ def look(connection: Connection[Any], database: str) -> dict[str, str]:
     )
     places = {name: f"{quoted(database)}.{quoted(name)}" for name, kind in tables if kind != "VIEW"}
     for name, kind in tables:
-        what = "VIEW" if kind == "VIEW" else "TABLE"
-        shown = fetched(connection, f"SHOW CREATE {what} {quoted(database)}.{quoted(name)}")
-        found[f"definition of {name}"] = _text(shown[0][1])
+        found[f"definition of {name}"] = definition_of(connection, database, name, kind)
     if places:
         listed = ", ".join(places.values())
         for place, checksum in fetched(connection, f"CHECKSUM TABLE {listed} EXTENDED"):
             found[f"table {place.removeprefix(f'{database}.')}"] = f"checksum {checksum}"
-    for name, place in places.items():
-        ((count,),) = fetched(connection, f"SELECT COUNT(*) FROM {place}")  # noqa: S608 - quoted
-        found[f"rows of {name}"] = _text(count)
+        counts = " UNION ALL ".join(
+            f"SELECT {literal(name)}, COUNT(*) FROM {place}"  # noqa: S608 - quoted
+            for name, place in places.items()
+        )
+        for name, count in fetched(connection, counts):
+            found[f"rows of {_text(name)}"] = _text(count)
     return found
+
+
+def rows_of(connection: Connection[Any], database: str, table: str) -> str:
+    """The checksum of a table's rows, as `look` has it."""
+    place = f"{quoted(database)}.{quoted(table)}"
+    ((_, checksum),) = fetched(connection, f"CHECKSUM TABLE {place} EXTENDED")
+    return f"checksum {checksum}"
+
+
+def definition_of(
+    connection: Connection[Any], database: str, name: str, kind: str = "BASE TABLE"
+) -> str:
+    """What the server would have to be told to make a table or view, as `look` has it."""
+    what = "VIEW" if kind == "VIEW" else "TABLE"
+    shown = fetched(connection, f"SHOW CREATE {what} {quoted(database)}.{quoted(name)}")
+    return _text(shown[0][1])
 
 
 def _text(value: Any) -> str:

@@ -1,14 +1,13 @@
-"""Sandboxes for several workers at once: one for each, put back while its worker does other things.
+"""Sandboxes for several workers at once: one for each, and nobody shares one.
 
-Nobody shares a sandbox. One that is handed back is reset in the background, so that whoever leases
-it next finds the work done; a trial still proves its reset itself, because only then is it known.
+A sandbox is handed out as its last user left it: a trial puts it back itself, and proves that.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -27,29 +26,25 @@ class SandboxPool(Generic[S]):
 
     def __init__(self, make: Callable[[Path], S], size: int, work: Path) -> None:
         self._all = tuple(make(work / str(number)) for number in range(size))
-        self._free: queue.SimpleQueue[tuple[S, Future[None] | None]] = queue.SimpleQueue()
-        self._resets = ThreadPoolExecutor(max(1, size))
+        self._free: queue.SimpleQueue[S] = queue.SimpleQueue()
 
     @contextmanager
     def lease(self) -> Iterator[S]:
-        """A sandbox that nobody else has; waits for one. Raises what its last reset raised."""
-        sandbox, reset = self._free.get()
+        """A sandbox that nobody else has; waits for one."""
+        sandbox = self._free.get()
         try:
-            if reset is not None:
-                reset.result()
             yield sandbox
         finally:
-            self._free.put((sandbox, self._resets.submit(sandbox.reset)))
+            self._free.put(sandbox)
 
     def __enter__(self) -> Self:
         try:
-            for started in [self._resets.submit(sandbox.start) for sandbox in self._all]:
-                started.result()
+            self._each(lambda sandbox: sandbox.start())
         except BaseException:
             self._stop()
             raise
         for sandbox in self._all:
-            self._free.put((sandbox, None))
+            self._free.put(sandbox)
         return self
 
     def __exit__(
@@ -61,8 +56,12 @@ class SandboxPool(Generic[S]):
         self._stop()
 
     def _stop(self) -> None:
-        self._resets.shutdown(wait=True, cancel_futures=True)
+        self._each(lambda sandbox: sandbox.stop())
+
+    def _each(self, action: Callable[[S], None]) -> None:
+        """Done to all, at once; raises what the first that failed raised, after all have ended."""
         with ThreadPoolExecutor(max(1, len(self._all))) as several:
-            stops = [several.submit(sandbox.stop) for sandbox in self._all]
-        for stopped in stops:
-            stopped.result()
+            done = [several.submit(action, sandbox) for sandbox in self._all]
+            wait(done)
+        for one in done:
+            one.result()

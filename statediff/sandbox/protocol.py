@@ -25,10 +25,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Settled:
-    """When waiting for quiescence ended, and which sources had not come to rest, with the cause."""
+    """When waiting for quiescence ended, and what had not come to rest or had failed, with causes.
+
+    `failed` are systems that ended, or began again, since the reset: an environment failure.
+    """
 
     settled_at: datetime
     unsettled: tuple[tuple[str, str], ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
 
 
 class Sandbox(Protocol):

@@ -48,7 +48,8 @@ class Receipt:
     proofs: tuple[SourceProof, ...]
     drift: tuple[Drift, ...] = ()
     isolation: str = "none"
-    """`none`: the agent runs as the evaluator's user and could reach its files."""
+    """`none`: the agent runs as the evaluator's user and could reach its files. `container`: in a
+    container of its own, from which it reaches the systems and its own folder only."""
 
     @property
     def ok(self) -> bool:

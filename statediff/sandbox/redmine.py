@@ -104,6 +104,9 @@ class RedmineTracker:
     def stop(self) -> None:
         self._server.stop()
 
+    def failure(self) -> str | None:
+        return self._server.failure()
+
     def sources(self) -> tuple[Source, ...]:
         return self._sources
 

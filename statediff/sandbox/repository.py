@@ -79,8 +79,11 @@ class EmbeddedRepository:
         self.image, self.subjects = built.image, built.subjects
         self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
         self.digest = digest_of(self.expected)
+        self._read = GitSource(
+            source.name, self.place, refined, prefix=self.PREFIX, is_bare=self.IS_BARE
+        )
         self._sources: tuple[Source, ...] = (
-            GitSource(source.name, self.place, refined, prefix=self.PREFIX, is_bare=self.IS_BARE),
+            self._read,
             *(
                 TestRunSource(look.name, self.place, _plan_of(look), built.branches)
                 for look in looks
@@ -132,7 +135,7 @@ class EmbeddedRepository:
             ) from error
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        found = scan(self.folder)
+        found = self._scan()
         proof = SourceProof(self.source, METHOD, self.digest, digest_of(found), len(self.expected))
         inside = f"{self.administration.relative_to(self.folder)}/objects/"
         drift: list[Drift] = []
@@ -162,6 +165,10 @@ class EmbeddedRepository:
             if lock is None or time.monotonic() >= deadline:
                 return lock and f"{lock} exists: a git command is running, or died"
             time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def _scan(self) -> Files:
+        """Every file of the system's, as it is now."""
+        return scan(self.folder)
 
     def _clear(self) -> None:
         make_folder(self.folder)

@@ -89,12 +89,21 @@ class FolderServer:
 
     def sees(self, *folders: Path) -> bool:
         """Whether it runs, and what it was given at its start is what stands there now."""
-        if self._container is None or not self._container.is_running():
+        if self._container is None or not self._container.processes():
             return False
         try:
             return all(folder.stat().st_ino == self._inodes.get(folder) for folder in folders)
         except OSError:
             return False
+
+    def failure(self) -> str | None:
+        """Why it serves no more, though nobody here stopped it."""
+        return "its server ended" if self.has_ended else None
+
+    @property
+    def has_ended(self) -> bool:
+        """It was started, nobody here stopped it, and nothing of it runs any more."""
+        return self._container is not None and self._container.has_ended()
 
     def give(self, folder: Path) -> None:
         """All below `folder` is the server's own. Raises `SandboxError`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
@@ -68,6 +68,14 @@ class System(Protocol):
 
     def stop(self) -> None:
         """Nothing it started is running any more."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A system that knows whether its server served all the time, as those in containers do."""
+
+    def failure(self) -> str | None:
+        """Why an agent may have found no server since the last reset; None if it was there."""
 
 
 def system_kinds() -> Mapping[str, EntryPoint]:

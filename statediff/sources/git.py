@@ -89,15 +89,8 @@ class GitSource:
                 found = self._listings(root, like)
         except NotRead as error:
             raise SourceUnavailable(str(error)) from error
-        schema = self.schema() if like is None or not like.schema.types else like.schema
-        tables: dict[str, Table] = {}
-        for entity_type in schema.types:
-            listing = found.get(entity_type.source_table.removeprefix(f"{self._prefix}."))
-            earlier = None if like is None else like.tables.get(entity_type.name)
-            tables[entity_type.name] = _table(
-                entity_type, listing or unread("the repository has no such type"), store, earlier
-            )
-        state = State(schema, tables)
+        state = self._state(found, store, like)
+        tables = state.tables
         failures = [
             f"{name}: {tables[name].enumeration.cause}"
             for name in sorted(tables)
@@ -114,6 +107,26 @@ class GitSource:
             cause="; ".join(failures) or None,
         )
         return SourceCapture(reading, state)
+
+    def at(self, refs: Refs, store: ChunkStore, like: State) -> State:
+        """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
+        try:
+            with Folder.open(self._path) as root:
+                found = _under(root, refs, is_bare=True)
+        except NotRead as error:
+            raise SourceUnavailable(str(error)) from error
+        return self._state({**found, "work_file": Listing()}, store, like)
+
+    def _state(self, found: dict[str, Listing], store: ChunkStore, like: State | None) -> State:
+        schema = self.schema() if like is None or not like.schema.types else like.schema
+        tables: dict[str, Table] = {}
+        for entity_type in schema.types:
+            listing = found.get(entity_type.source_table.removeprefix(f"{self._prefix}."))
+            earlier = None if like is None else like.tables.get(entity_type.name)
+            tables[entity_type.name] = _table(
+                entity_type, listing or unread("the repository has no such type"), store, earlier
+            )
+        return State(schema, tables)
 
     def _listings(self, root: Folder, like: State | None) -> dict[str, Listing]:
         if self._is_bare is None:
@@ -156,15 +169,20 @@ def _repository(git: Folder, *, is_bare: bool) -> dict[str, Listing]:
 
 def _one_pass(git: Folder, is_bare: bool) -> tuple[dict[str, Listing], bool]:
     """What the git folder holds, and whether its refs moved meanwhile."""
-    config = read_config(git)
     refs = read_refs(git)
+    found = _under(git, refs, is_bare=is_bare)
+    return found, read_refs(git) != refs
+
+
+def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
+    """What the git folder holds, and what these refs lead to in it."""
+    config = read_config(git)
     with (
         tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
         closing(Objects(git, Path(private))) as objects,
     ):
         history = read_history(refs, objects)
-    found = _gathered(git, refs, config, history, is_bare)
-    return found, read_refs(git) != refs
+    return _gathered(git, refs, config, history, is_bare)
 
 
 def _gathered(

@@ -15,7 +15,7 @@ stand; only a server that does not answer, or has no readable catalogue, is unav
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -43,8 +43,8 @@ from statediff.sources.typed import Convert, converter, instant, zone_named
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 LOCK_SECONDS: Final = 2
 READ_SECONDS: Final = 300
-_ATTEMPTS: Final = 3
-_UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
+ATTEMPTS: Final = 3
+UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
 _SETTINGS: Final = (
     (
         "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
@@ -79,17 +79,16 @@ class MariaDbSource:
         return self._name
 
     def schema(self) -> Schema:
-        with self._session() as (connection, database):
-            return self._schema(self._catalogue(connection, database))
+        with self.session() as (connection, database):
+            return self._schema(self.catalogue(connection, database))
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
-        with self._session() as (connection, database):
-            for _ in range(_ATTEMPTS):
-                catalogue = self._catalogue(connection, database)
-                connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-                state, failures = self._state(connection, database, catalogue, store, like)
-                is_steady = self._catalogue(connection, database) == catalogue
+        with self.session() as (connection, database):
+            for _ in range(ATTEMPTS):
+                catalogue = self.catalogue(connection, database)
+                state, failures = self.look(connection, database, catalogue, store, like)
+                is_steady = self.catalogue(connection, database) == catalogue
                 connection.rollback()
                 if is_steady:
                     break
@@ -101,23 +100,30 @@ class MariaDbSource:
         )  # fmt: skip
         return SourceCapture(reading, state)
 
-    def _state(
+    def look(
         self,
         connection: Connection[Any],
         database: str,
         catalogue: Catalogue,
         store: ChunkStore,
         like: State | None,
+        wanted: Collection[str] | None = None,
     ) -> tuple[State, list[str]]:
+        """All types, or those of `wanted` and those that `like` lacks, and what failed.
+
+        They are read in a snapshot, whose transaction stays open.
+        """
+        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         if like is None or not like.schema.types:
             schema = self._schema(catalogue)
         else:
             found = catalogue_schema(self._name, catalogue)
             schema = continued(like.schema, found, OBJECT_NAMES, "here.")
-        scan = _Scan(connection, database, catalogue, Shelf(store))
+        scan = Scan(connection, database, catalogue, Shelf(store))
         tables = {
             t.name: scan.table(t, None if like is None else like.tables.get(t.name))
             for t in schema.types
+            if wanted is None or like is None or t.name in wanted or t.name not in like.tables
         }
         state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         return state, scan.shelf.failures
@@ -127,7 +133,8 @@ class MariaDbSource:
         return schema if self._refine is None else self._refine(schema)
 
     @contextlib.contextmanager
-    def _session(self) -> Iterator[tuple[Connection[Any], str]]:
+    def session(self) -> Iterator[tuple[Connection[Any], str]]:
+        """A connection that reads, and the database's name. Raises `SourceUnavailable`."""
         try:
             connection, database = connected(self._url, READ_SECONDS)
             with contextlib.closing(connection):
@@ -139,14 +146,15 @@ class MariaDbSource:
         except UnicodeDecodeError as error:
             raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
 
-    def _catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
+    def catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
+        """What the server says of itself, without the databases that are not the agent's."""
         catalogue = read_catalogue(connection, database)
         names = catalogue.objects["db.database"]
         catalogue.objects["db.database"] = [d for d in names if d["name"] not in self._own]
         return catalogue
 
 
-class _Scan:
+class Scan:
     """One reading under way."""
 
     def __init__(
@@ -178,11 +186,11 @@ class _Scan:
                 cause = f"its key column {key} is gone"
         if cause is not None:
             return shelf.fail(shelf.empty(entity_type, like), cause)
-        found, cause = self._rows(_Query(self._database, entity_type, entry))
+        found, cause = self._rows(Query(self._database, entity_type, entry))
         table = shelf.distinct(entity_type, found, like)
         return table if cause is None else shelf.fail(table, cause)
 
-    def _rows(self, query: _Query) -> tuple[list[Row], str | None]:
+    def _rows(self, query: Query) -> tuple[list[Row], str | None]:
         rows: list[Row] = []
         skipped = 0
         try:
@@ -190,7 +198,7 @@ class _Scan:
                 cursor.execute(query.text)
                 for stored in cursor:
                     row = query.row(stored)
-                    if all(_is_key(row[name]) for name in query.key):
+                    if all(is_key(row[name]) for name in query.key):
                         rows.append(row)
                     else:
                         skipped += 1
@@ -204,13 +212,14 @@ class _Scan:
         return rows, cause
 
 
-def _is_key(part: Any) -> bool:
+def is_key(part: Any) -> bool:
+    """Whether a value can be part of a key that is spoken of."""
     if part is None or not is_value(part):
         return False
     return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
 
 
-class _Query:
+class Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`."""
 
     def __init__(self, database: str, entity_type: EntityType, entry: TableEntry) -> None:
@@ -220,6 +229,8 @@ class _Query:
             for f in entity_type.fields
             if (column := entry.column(f.source_column)) is not None and not column.is_virtual
         ]
+        self.columns = tuple(column for _, column in stored)
+        """What is asked for, in this order; the sizes of those without a bound stand behind."""
         self._names = tuple(f.name for f, _ in stored)
         self._absent = dict.fromkeys(
             (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
@@ -231,8 +242,8 @@ class _Query:
                 if step is not None:
                     self._readers.append((field.name, step))
         columns = [_expression(column) for _, column in stored]
-        self._guarded = tuple(f.name for f, c in stored if c.data_type in _UNBOUNDED)
-        sizes = [f"OCTET_LENGTH({quoted(c.name)})" for _, c in stored if c.data_type in _UNBOUNDED]
+        self._guarded = tuple(f.name for f, c in stored if c.data_type in UNBOUNDED)
+        sizes = [f"OCTET_LENGTH({quoted(c.name)})" for _, c in stored if c.data_type in UNBOUNDED]
         place = f"{quoted(database)}.{quoted(entry.name)}"
         self.text = f"SELECT {', '.join([*columns, *sizes]) or '1'} FROM {place}"  # noqa: S608 - quoted
 
@@ -252,7 +263,7 @@ def _expression(column: Column) -> str:
     name = quoted(column.name)
     if column.data_type == "float":
         return f"CAST({name} AS DOUBLE)"  # as text it has six digits only
-    if column.data_type in _UNBOUNDED:
+    if column.data_type in UNBOUNDED:
         return f"CASE WHEN OCTET_LENGTH({name}) <= {MAX_VALUE_BYTES} THEN {name} END"
     return name
 

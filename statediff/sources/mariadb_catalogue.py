@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -98,15 +99,7 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
         for name, kind, engine in fetched(connection, objects.TABLES, database)
         if kind != "SEQUENCE"
     }
-    listed: dict[str, list[Row]] = {}
-    for listing in objects.LISTINGS:
-        listed[listing.type.name] = [
-            {
-                f.name: _plain(f.kind, value)
-                for f, value in zip(listing.type.fields, row, strict=True)
-            }
-            for row in fetched(connection, listing.query, database)
-        ]
+    listed = rows_of(connection, database, OBJECT_NAMES)
     for row in listed["db.column"]:
         key, name = keys.get(str(row["table"]), []), str(row["name"])
         row["key_position"] = key.index(name) + 1 if name in key else 0
@@ -117,6 +110,23 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
             ((value,),) = fetched(connection, f"SELECT next_not_cached_value FROM {place}")  # noqa: S608 - quoted
             listed["db.sequence"].append({"name": name, "value": int(value)})
     return Catalogue(tables, listed)
+
+
+def rows_of(
+    connection: Connection[Any], database: str, names: Collection[str]
+) -> dict[str, list[Row]]:
+    """The rows of these `db.` types, as the server lists them. Raises `pymysql.Error`."""
+    return {
+        listing.type.name: [
+            {
+                f.name: _plain(f.kind, value)
+                for f, value in zip(listing.type.fields, row, strict=True)
+            }
+            for row in fetched(connection, listing.query, database)
+        ]
+        for listing in objects.LISTINGS
+        if listing.type.name in names
+    }
 
 
 def _declared(column_type: str) -> str:

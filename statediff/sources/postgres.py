@@ -18,15 +18,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
-from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, Row, State, Table
-from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.model.values import printable
 from statediff.sources.postgres_catalogue import (
     OBJECT_NAMES,
     Catalogue,
@@ -37,28 +37,10 @@ from statediff.sources.postgres_catalogue import (
     read_catalogue,
     relations,
 )
+from statediff.sources.postgres_rows import TableQuery, is_key
 from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
-from statediff.sources.postgres_values import (
-    EXACT_SIZE_OIDS,
-    MAX_VALUE_BYTES,
-    ORDERED_OIDS,
-    TEXT_OIDS,
-    TIMESTAMP_OID,
-    PgType,
-    reader,
-)
-from statediff.sources.relational import (
-    MAX_KEY_LENGTH,
-    Refine,
-    Shelf,
-    continued,
-    quoted,
-    with_types,
-)
-from statediff.sources.typed import Convert, converter, instant, zone_named
+from statediff.sources.relational import Refine, Shelf, continued, with_types
 
-OUTSIDE_BYTES: Final = MAX_VALUE_BYTES // 256
-"""Less than this outside its rows, and no value of a table can unpack to `MAX_VALUE_BYTES`."""
 _ATTEMPTS: Final = 3
 
 
@@ -79,27 +61,23 @@ class PostgresSource:
         self._name = name
         self._url = url
         self._refine = refine
-        self._own = own_databases
+        self.own_databases = own_databases
 
     @property
     def name(self) -> str:
         return self._name
 
     def schema(self) -> Schema:
-        with self._session() as connection:
-            _, catalogue = self._snapshot(connection)
+        with self.session() as connection:
+            _, catalogue = self.snapshot(connection)
             return self._schema(catalogue)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
-        with self._session() as connection:
-            held, catalogue = self._snapshot(connection)
-            if like is None or not like.schema.types:
-                schema = self._schema(catalogue)
-            else:
-                found = catalogue_schema(self._name, catalogue)
-                schema = continued(like.schema, found, OBJECT_NAMES, "public.")
-            scan = _Scan(connection, catalogue, held, Shelf(store))
+        with self.session() as connection:
+            held, catalogue = self.snapshot(connection)
+            schema = self.schema_after(like, catalogue)
+            scan = Scan(connection, catalogue, held, Shelf(store))
             tables = {
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
                 for t in schema.types
@@ -118,15 +96,22 @@ class PostgresSource:
         )
         return SourceCapture(reading, state)
 
+    def schema_after(self, like: State | None, catalogue: Catalogue) -> Schema:
+        """The types to deliver: those of `like` go on, and the catalogue's new ones join them."""
+        if like is None or not like.schema.types:
+            return self._schema(catalogue)
+        found = catalogue_schema(self._name, catalogue)
+        return continued(like.schema, found, OBJECT_NAMES, "public.")
+
     def _schema(self, catalogue: Catalogue) -> Schema:
         schema = catalogue_schema(self._name, catalogue)
         return schema if self._refine is None else self._refine(schema)
 
     @contextlib.contextmanager
-    def _session(self) -> Iterator[Connection]:
+    def session(self, seconds: float = READ_SECONDS) -> Iterator[Connection]:
         """A connection of the evaluator's; whatever it raises is the source's cause."""
         try:
-            with connected(self._url, READ_SECONDS) as connection:
+            with connected(self._url, seconds) as connection:
                 connection.execute("SET default_transaction_read_only = on")
                 yield connection
         except psycopg.Error as error:
@@ -134,7 +119,7 @@ class PostgresSource:
         except UnicodeDecodeError as error:
             raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
 
-    def _snapshot(self, connection: Connection) -> tuple[dict[int, str | None], Catalogue]:
+    def snapshot(self, connection: Connection) -> tuple[dict[int, str | None], Catalogue]:
         """A transaction has begun: the tables held, each with why it is not, and the catalogue."""
         held: dict[int, str | None] = {}
         for _ in range(_ATTEMPTS):
@@ -148,7 +133,9 @@ class PostgresSource:
         else:
             raise SourceUnavailable("its tables kept changing while they were to be read")
         databases = catalogue.objects["db.database"]
-        catalogue.objects["db.database"] = [d for d in databases if d["name"] not in self._own]
+        catalogue.objects["db.database"] = [
+            d for d in databases if d["name"] not in self.own_databases
+        ]
         return held, catalogue
 
 
@@ -187,7 +174,7 @@ class _Pass:
     cause: str | None = None
 
 
-class _Scan:
+class Scan:
     """One reading under way."""
 
     def __init__(
@@ -232,7 +219,7 @@ class _Scan:
         return self._rows_of(entity_type, entry, like)
 
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
-        query = _Query(entity_type, entry)
+        query = TableQuery(entity_type, entry)
         met = _Pass()
         try:
             table = self.shelf.build(
@@ -245,7 +232,7 @@ class _Scan:
             met.cause = f"{met.skipped_rows} rows have no key, or one beyond the capture limit"
         return table if met.cause is None else self.shelf.fail(table, met.cause)
 
-    def _stream(self, query: _Query, met: _Pass) -> Iterator[Row]:
+    def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
         self._connection.execute("SAVEPOINT rows")
         try:
             with (
@@ -254,7 +241,7 @@ class _Scan:
             ):
                 for stored in copy.rows():
                     row = query.row(stored)
-                    if all(_is_key(row[name]) for name in query.key):
+                    if all(is_key(row[name]) for name in query.key):
                         yield row
                     else:
                         met.skipped_rows += 1
@@ -272,90 +259,3 @@ class _Scan:
             "SELECT to_regclass(%s)::oid::int8", (relation.quoted,)
         ).fetchone() or (None,)
         return None if found == relation.oid else "another table took its name while it was read"
-
-
-def _is_key(part: Any) -> bool:
-    if part is None or not is_value(part):
-        return False
-    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
-
-
-class _Query:
-    """How one table is read: the statement, and how a stored row becomes a `Row`."""
-
-    def __init__(self, entity_type: EntityType, entry: TableEntry) -> None:
-        self.key = entity_type.key
-        self.relation = entry.relation
-        self.is_guarded = entry.relation.outside_bytes > OUTSIDE_BYTES
-        stored = [
-            (f, column)
-            for f in entity_type.fields
-            if (column := entry.column(f.source_column)) is not None
-        ]
-        self._names = tuple(f.name for f, _ in stored)
-        self._absent = dict.fromkeys(
-            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
-        )
-        self._readers: list[tuple[str, Convert]] = []
-        for field, column in stored:
-            is_identity = field.name in self.key or field.reference is not None
-            read = _reader(field.kind, field.zone, column.type)
-            refined = None if is_identity else converter(field)
-            for step in (read, refined):
-                if step is not None:
-                    self._readers.append((field.name, step))
-        types = {f.name: column.type for f, column in stored}
-        self.is_sorted = bool(self.key) and all(
-            types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own
-            for k in self.key
-        )
-        expressions = {f.name: f"t.{quoted(column.name)}" for f, column in stored}
-        columns = [
-            _guarded(expressions[name], types[name]) if self.is_guarded else expressions[name]
-            for name in self._names
-        ]
-        if self.is_guarded:
-            columns += [_size(expressions[name], types[name]) for name in self._names]
-        order = [
-            expressions[k] + (' COLLATE "C"' if types[k].oid in TEXT_OIDS else "") for k in self.key
-        ]
-        self.text = (
-            f"COPY (SELECT {', '.join(columns) or 'NULL'} FROM {entry.relation.only} AS t"  # noqa: S608 - names are quoted
-            + (f" ORDER BY {', '.join(order)}" if self.is_sorted else "")
-            + ") TO STDOUT"
-        )
-
-    def row(self, stored: tuple[Any, ...]) -> Row:
-        row: Row = dict(zip(self._names, stored, strict=False))
-        for name, read in self._readers:
-            text = row[name]
-            if text is not None:
-                row[name] = read(text)
-        if self.is_guarded:
-            for name, size in zip(self._names, stored[len(self._names) :], strict=True):
-                if size is not None and int(size) > MAX_VALUE_BYTES:
-                    row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
-        if self._absent:
-            row.update(self._absent)
-        return row
-
-
-def _reader(kind: Kind, zone: str | None, pg_type: PgType) -> Convert | None:
-    if pg_type.oid == TIMESTAMP_OID and not pg_type.is_array:
-        where = zone_named(zone) if zone is not None and kind is Kind.TIMESTAMP else None
-        return lambda text: instant(text, where)
-    return reader(pg_type)
-
-
-def _size(column: str, pg_type: PgType) -> str:
-    if pg_type.oid in EXACT_SIZE_OIDS and not pg_type.is_array:
-        return f"octet_length({column})"
-    # A cast of a type that the server did not come with could be the agent's.
-    packed = f"pg_column_size({column})::int8 * 255"
-    unpacked = packed if pg_type.is_own else f"octet_length({column}::text)"
-    plain = f"pg_column_size({column})"
-    return f"CASE WHEN pg_column_compression({column}) IS NULL THEN {plain} ELSE {unpacked} END"
-
-
-def _guarded(column: str, pg_type: PgType) -> str:
-    return f"CASE WHEN {_size(column, pg_type)} <= {MAX_VALUE_BYTES} THEN {column} END"

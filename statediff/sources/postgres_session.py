@@ -41,14 +41,22 @@ def connected(url: str, seconds: float) -> Iterator[Connection]:
     Raises `psycopg.Error`. When time is over the line is cut, not only the statement cancelled: a
     server that was stopped answers nothing.
     """
-    with (
-        psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection,
-        hung_up_after(connection, seconds),
-    ):
-        connection.prepare_threshold = None
-        chosen = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
-        connection.execute(chosen.encode())
+    with opened(url) as connection, hung_up_after(connection, seconds):
         yield connection
+
+
+def opened(url: str) -> Connection:
+    """A connection that commits each statement; the caller closes it. Raises `psycopg.Error`."""
+    connection = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+    try:
+        connection.prepare_threshold = None
+        with hung_up_after(connection, CONNECT_SECONDS):
+            chosen = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
+            connection.execute(chosen.encode())
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextlib.contextmanager

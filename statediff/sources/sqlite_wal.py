@@ -87,14 +87,20 @@ def read_header(descriptor: int) -> LogHeader | None:
     return LogHeader(page_size, sequence, head[16:24], checksum, magic == _BIG)
 
 
-def read_commits(descriptor: int, header: LogHeader) -> Iterator[Commit]:
+def read_commits(
+    descriptor: int, header: LogHeader, after: Commit | None = None
+) -> Iterator[Commit]:
     """Every committed transaction of the log, in order; ends at the first frame that is not right.
 
+    Those after one that was read before, where it is given.
     Raises `SourceUnavailable` if one wrote more than `MAX_COMMIT_BYTES`.
     """
     size = FRAME_HEADER_BYTES + header.page_size
     mixer = _Mixer(header)
-    checksum, number, offset = header.checksum, 0, HEADER_BYTES
+    checksum, number = header.checksum, 0
+    if after is not None:
+        checksum, number = after.checksum, after.frame
+    offset = HEADER_BYTES + number * size
     pages: dict[int, bytes] = {}
     while True:
         block = os.pread(descriptor, size * _FRAMES_AT_ONCE, offset)

@@ -3,7 +3,8 @@
 A label says whether the agent's run was right: `correct`, `incorrect` or `unresolvable` [SSD §V].
 Where it contradicts the verdict it may name the cause: agent failure, evaluator failure (at which
 stage, and whether a reviewer could tell from the evidence), contract ambiguity or environment
-failure [SSD §VI]. A resolution settles labels that disagree; it names each label that it settles.
+failure [SSD §VI], and in which ways the evaluation failed [TV §3.4]. A resolution settles labels
+that disagree; it names each label that it settles.
 No label ever changes a verdict.
 """
 
@@ -25,10 +26,10 @@ from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.verify import Signer, key_id
-from statediff.suite.terms import Cause, Component, Label
+from statediff.suite.terms import Cause, Component, Failure, Label
 
 Json = Any
-LABEL: Final = "statediff/label/1"
+LABEL: Final = "statediff/label/2"
 RESOLUTION: Final = "statediff/resolution/1"
 FOLDER: Final = "labels"
 REVIEWER: Final = "reviewer"
@@ -37,8 +38,11 @@ MAX_NOTE: Final = 4000
 MAX_BYTES: Final = 64 * 1024
 _PREFIX: Final = b"statediff label\x00"
 _LABEL: Final = (
-    "at", "blind", "bundle", "cause", "form", "is_correctable", "label", "note", "seconds", "stage",
+    "at", "blind", "bundle", "cause", "failures", "form", "is_correctable", "label", "note",
+    "seconds", "stage",
 )  # fmt: skip
+_FIRST: Final = tuple(name for name in _LABEL if name != "failures")
+"""What a label of the first form says; it is still read."""
 _RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
 
 
@@ -53,6 +57,8 @@ class Given:
     stage: Component | None = None
     is_correctable: bool | None = None
     note: str = ""
+    failures: tuple[Failure, ...] = ()
+    """Sorted, each once."""
 
     def problem(self) -> str | None:
         """Why it cannot stand as it is; None if it can."""
@@ -60,6 +66,10 @@ class Given:
             self.stage is not None or self.is_correctable is not None
         ):
             return "a stage, and whether it could be told, belong to an evaluator failure"
+        if self.failures and self.cause not in (Cause.EVALUATOR, Cause.CONTRACT):
+            return "kinds of failure belong to an evaluator failure or a contract ambiguity"
+        if list(self.failures) != sorted(set(self.failures)):
+            return "kinds of failure are named once each, in order"
         if len(self.note) > MAX_NOTE:
             return f"the note has {len(self.note)} characters, more than {MAX_NOTE}"
         if not 0 <= self.seconds < 2**31:
@@ -103,6 +113,7 @@ def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> byte
             "cause": None if given.cause is None else given.cause.value,
             "stage": None if given.stage is None else given.stage.value,
             "is_correctable": given.is_correctable,
+            "failures": [each.value for each in given.failures],
         },
         key,
     )  # fmt: skip
@@ -194,6 +205,26 @@ def kept(
     return tuple(labels[name] for name in sorted(labels)), tuple(resolutions)
 
 
+def by_key(folder: Path, bundle: str, public: bytes) -> Labelled | None:
+    """The newest label of the bundle by one key; the labels of others are not opened up.
+
+    A reviewer is shown nobody else's label before they have signed their own.
+    """
+    own = Signer("you", public, (REVIEWER,), None, None)
+    found: list[Labelled] = []
+    place = folder / FOLDER
+    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
+        try:
+            entry = read_signed(path.read_bytes(), (own,))
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+        except BundleError:
+            continue  # another's, or damaged: `agreement` says which
+        if isinstance(entry, Labelled) and entry.bundle == bundle:
+            found.append(entry)
+    return max(found, key=lambda each: (each.at, each.digest), default=None)
+
+
 def settled(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Label | None:
     """What holds of the trial: the label all agree on, or the resolution of exactly these labels.
 
@@ -217,7 +248,9 @@ def _payload(payload: Json, name: str, digest: str) -> Labelled | Resolved:
         raise ValueError("its time has no zone")
     bundle, label = str(payload["bundle"]), Label(payload["label"])
     match payload.get("form"), tuple(sorted(payload)):
-        case "statediff/label/1", keys if keys == _LABEL:
+        case "statediff/label/1" | "statediff/label/2" as form, keys if keys == (
+            _LABEL if form == LABEL else _FIRST
+        ):
             given = _given(payload, label)
             return Labelled(digest, bundle, name, at, given)
         case "statediff/resolution/1", keys if keys == _RESOLVED:
@@ -236,6 +269,7 @@ def _given(payload: Mapping[str, Json], label: Label) -> Given:
     given = Given(
         label, payload["seconds"], payload["blind"], None if cause is None else Cause(cause),
         None if stage is None else Component(stage), correctable, payload["note"],
+        tuple(Failure(each) for each in payload.get("failures", ())),
     )  # fmt: skip
     problem = given.problem()
     if problem is not None:

@@ -31,3 +31,17 @@ class Component(StrEnum):
     DIFF = "diff"
     POLICY = "policy"
     EVIDENCE = "evidence"
+
+
+class Failure(StrEnum):
+    """How an evaluation went wrong [TV §3.4]; one case may show several."""
+
+    EXACT_MATCH = "exact-match"
+    OVER_SPECIFICATION = "state-over-specification"
+    LOCK_IN = "trajectory-lock-in"
+    ANNOTATION = "annotation-error"
+    REWARD = "reward-misalignment"
+    DRIFT = "rubric-drift"
+    VARIANCE = "judge-variance"
+    HALLUCINATED = "hallucinated-completion"
+    MISMATCH = "implementation-specification-mismatch"

@@ -27,16 +27,19 @@ def test_labels_are_kept_beside_the_bundle_and_change_no_verdict(
 ) -> None:
     said = statediff("adjudicate", "t", "--key", "ada", "--label", "correct", "--blind", "--json")
     assert (said.code, said.json["label"]) == (0, "correct")
-    more = ("--cause", "agent-failure", "--note", "ticket 8", "--seconds", "30")
+    more = ("--cause", "evaluator-failure", "--failure", "reward-misalignment",
+            "--failure", "exact-match", "--note", "ticket 8", "--seconds", "30")  # fmt: skip
     assert statediff("adjudicate", "t", "--key", "bo", "--label", "incorrect", *more).code == 0
     found = statediff("agreement", "t", "--trust", "trust.json", "--json").json
     assert (found["labels"], found["blind"], found["median_seconds"]) == (2, 1, 30.0)
     assert found["pairs"][0]["agree"] == 0
-    assert found["verdicts"]["unresolvable"] == 1
+    assert found["causes"] == {"evaluator-failure": 1}
+    assert found["failures"] == {"exact-match": 1, "reward-misalignment": 1}
+    assert found["verdicts"][0]["unresolvable"] == 1
     settle = ("--label", "incorrect", "--because", "8 was not asked for", "--key", "ada")
     assert statediff("resolve", "t", *settle, "--trust", "trust.json").code == 0
     found = statediff("agreement", "t", "--trust", "trust.json", "--json").json
-    assert found["verdicts"]["agree"] == 1
+    assert found["verdicts"][0]["agree"] == 1
     assert statediff("replay", "t").code == 1
     assert len(list((trial / "t" / "labels").iterdir())) == 3
 
@@ -55,6 +58,7 @@ def test_without_a_terminal_nobody_is_asked(statediff: Call, trial: Path) -> Non
         ("adjudicate", "t", "--key", "ada", "--label", "right"),
         ("adjudicate", "t", "--key", "ada", "--label", "correct", "--stage", "diff"),
         ("adjudicate", "t", "--key", "ada", "--label", "correct", "--sample", "1"),
+        ("adjudicate", "t", "--key", "ada", "--label", "correct", "--failure", "exact-match"),
         ("resolve", "t", "--label", "correct", "--because", "x", "--key", "ada",
          "--trust", "trust.json"),
         ("agreement", "t", "--trust", "nowhere"),
@@ -101,7 +105,7 @@ def test_a_blind_reviewer_sees_the_changes_and_no_verdict_no_truth_and_no_findin
     for told in ("DIVERGE", "MATCH", "unexplained", "FAILS", "HOLDS", "✘", "✔", "precision"):
         assert told not in dossier
     found = statediff("agreement", "t", "--trust", "trust.json", "--json").json
-    assert (found["blind"], found["verdicts"]["agree"]) == (1, 1)
+    assert (found["blind"], found["verdicts"][0]["agree"]) == (1, 1)
 
 
 def test_a_reviewer_who_sees_the_report_is_asked_for_the_cause(

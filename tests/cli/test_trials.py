@@ -146,6 +146,36 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_no_process(
     wait_for(lambda: not group(process.pid) and not sleepers(nap))
 
 
+@pytest.mark.parametrize("task", [TASK, "helpdesk/close-case", "repo/clean-merged-branches"])
+def test_several_trials_at_once_are_told_in_order(statediff: Call, task: str) -> None:
+    said = statediff("run", task, "--agent", "careful", "-k", "3", "-j", "2", "--json")
+    assert said.code == 0, said.out + said.err
+    *trials, last = said.lines
+    assert [t["trial"] for t in trials] == [f"{task.replace('/', '-')}-{n}" for n in (1, 2, 3)]
+    assert last["summary"]["MATCH"] == 3
+
+
+def test_interrupting_several_trials_ends_all_agents_and_judges_none_of_them(
+    tmp_path: Path,
+) -> None:
+    nap = f"62.{os.getpid()}"
+    with subprocess.Popen(
+        [*PROGRAM, "run", TASK, "--agent-cmd", f"sh -c 'exec sleep {nap}'",
+         "-k", "5", "-j", "3", "--json"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        wait_for(lambda: len(sleepers(nap)) == 3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    summary = json.loads(out)["summary"]
+    assert (summary["scheduled"], summary["not_run"], summary["interrupted"]) == (5, 5, True)
+    assert b"Traceback" not in err
+    assert not list(tmp_path.glob("runs/*/trials/*/bundle"))
+    wait_for(lambda: not group(process.pid) and not sleepers(nap))
+
+
 def wait_for(condition: object) -> None:
     deadline = time.monotonic() + 60
     while not condition():  # type: ignore[operator]
@@ -191,3 +221,18 @@ def test_an_interrupted_demo_says_so(tmp_path: Path) -> None:
     assert json.loads(out.splitlines()[-1])["error"]["kind"] == "interrupted"
     assert b"Traceback" not in err
     wait_for(lambda: not group(process.pid))
+
+
+def test_trials_since_the_last_agreeing_scan_are_listed_when_one_disagrees(tmp_path):
+    from statediff.capture.guard import Check  # noqa: PLC0415
+    from statediff.cli.running import Report  # noqa: PLC0415
+    from statediff.cli.trials import Finished  # noqa: PLC0415
+
+    fed, both = Check("db", True, False), Check("db", True, True)
+    wrong = Check("db", True, True, disagreement=("item",))
+    report = Report(True, 5, tmp_path)
+    for number, check in enumerate((fed, both, fed, fed, wrong), start=1):
+        report.finished.append(Finished(f"t{number}", "c", "a", checks=(check,)))
+    assert report.suspects() == ["t3", "t4"]
+    report.finished.pop()
+    assert report.suspects() == []

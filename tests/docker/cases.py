@@ -14,18 +14,6 @@ from statediff.harness import JudgedTrial
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders
 
-# Nothing tells yet what happened on a server in between: what hangs on it is not decided there.
-_UNTOLD = {"verdict": "INCONCLUSIVE", "code": "history-unobserved"}
-_PRICES = {**_UNTOLD, "stage": "steps", "clause": "never-cheaper"}
-_ROLE = {**_UNTOLD, "stage": "forbid", "clause": "desk-gains-nothing"}
-WITHOUT_HISTORY: dict[tuple[str, str], dict[str, str]] = {
-    **{("shop/raise-prices", name): _PRICES for name in ("careful", "alternative", "clears_first")},
-    **{
-        ("accounts/rotate-role", name): _ROLE
-        for name in ("careful", "alternative", "borrows_rights")
-    },
-}
-
 
 def cases_of(pack: str, *, every: bool = bool(os.environ.get("STATEDIFF_EVERY_CASE"))) -> list[Any]:
     """(folder, case) of the cases of every task of the pack."""

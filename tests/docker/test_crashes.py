@@ -22,6 +22,20 @@ def test_what_is_killed_in_mid_trial_leaves_nothing_and_no_wrong_verdict(
     assert "MATCH" not in outcome.verdicts
 
 
+@pytest.mark.docker("mariadb")
+def test_a_database_that_ends_under_an_agent_is_held_against_nobody(tmp_path: Path) -> None:
+    outcome = run(Crash("mariadb", "hasty", "server", 0.8), tmp_path, 12.0, trials=2)
+    assert outcome.wrong == ()
+    assert "MATCH" not in outcome.verdicts
+
+
+@pytest.mark.docker("redmine")
+def test_a_tracker_whose_evaluator_is_killed_is_gone_too(tmp_path: Path) -> None:
+    outcome = run(Crash("redmine", "edits_comment", "evaluator", 0.5), tmp_path, 12.0, trials=1)
+    assert outcome.wrong == ()
+    assert "MATCH" not in outcome.verdicts
+
+
 def test_a_harness_that_looks_for_leftovers_finds_them() -> None:
 
     engine = connect()

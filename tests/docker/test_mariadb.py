@@ -19,6 +19,7 @@ from statediff.model.values import ABSENT, Unobserved, same  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
 from statediff.sandbox.database import EmbeddedDatabase  # noqa: E402
 from statediff.sandbox.mariadb import MariaDbSystem  # noqa: E402
+from statediff.sources.mariadb_session import fetched  # noqa: E402
 
 pytestmark = pytest.mark.docker("mariadb")
 
@@ -27,6 +28,19 @@ CREATE TABLE item (id INTEGER NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(
 CREATE TABLE note (item INTEGER REFERENCES item (id), body TEXT);
 """
 SEED = "INSERT INTO item (name) VALUES ('a'), ('b'); INSERT INTO note VALUES (1, 'x'), (1, 'x');"
+
+
+BUSY_DDL = """
+CREATE TABLE item (id INTEGER NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40) NOT NULL,
+  shouted VARCHAR(40) AS (UPPER(name)) STORED);
+CREATE TABLE log (id INTEGER NOT NULL AUTO_INCREMENT PRIMARY KEY, item INTEGER,
+  FOREIGN KEY (item) REFERENCES item (id) ON DELETE SET NULL);
+CREATE TABLE untouched (id INTEGER NOT NULL PRIMARY KEY);
+CREATE TRIGGER log_new AFTER INSERT ON item FOR EACH ROW INSERT INTO log (item) VALUES (NEW.id);
+CREATE TRIGGER log_again AFTER INSERT ON item FOR EACH ROW INSERT INTO log (item) VALUES (NEW.id);
+CREATE TRIGGER log_change AFTER UPDATE ON item FOR EACH ROW INSERT INTO log (item) VALUES (NULL);
+CREATE TRIGGER keep BEFORE DELETE ON log FOR EACH ROW SIGNAL SQLSTATE '45000';
+"""
 
 
 def now():
@@ -109,6 +123,58 @@ def test_what_an_agent_changes_is_found_by_the_proof_and_gone_after_a_reset(fres
     fresh.reset()
     assert drifted(fresh) == set()
     assert fresh._running().container.id == container
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("busy")
+    (folder / "ddl.sql").write_text(BUSY_DDL)
+    (folder / "seed.sql").write_text("INSERT INTO item (name) VALUES ('a'), ('b');")
+    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
+    made = MariaDbSystem(PackSource("store", "mariadb", None, files), (), folder / "own")
+    made.start()
+    yield made
+    made.stop()
+
+
+def created_at(system):
+    with system._running().admin() as admin:
+        return fetched(
+            admin,
+            "SELECT create_time FROM information_schema.tables WHERE table_name = 'untouched'",
+        )
+
+
+def test_rows_are_put_back_without_making_the_database_again_and_set_off_no_trigger(busy):
+    busy.reset()
+    assert drifted(busy) == set()
+    before = created_at(busy)
+    as_agent(
+        busy,
+        "UPDATE item SET name = 'changed'",
+        "INSERT INTO item (name) VALUES ('c')",
+        "DELETE FROM item WHERE id = 1",
+    )
+    assert {"table item", "table log", "rows of log", "definition of log"} <= drifted(busy)
+    busy.reset()
+    assert drifted(busy) == set()
+    assert created_at(busy) == before
+    as_agent(busy, "INSERT INTO item (name) VALUES ('again')")
+    assert "rows of log" in drifted(busy), "its triggers are there again"
+
+
+def test_copies_that_were_changed_too_make_the_database_be_made_again(busy):
+    busy.reset()
+    as_owner(busy, "UPDATE mysql.statediff_base_0 SET name = 'forged'")
+    as_agent(busy, "DELETE FROM item")
+    busy.reset()
+    assert drifted(busy) == set()
+
+
+def test_an_agent_cannot_read_the_copies(busy):
+    busy.reset()
+    with pytest.raises(pymysql.Error, match="denied"):
+        as_agent(busy, "SELECT * FROM mysql.statediff_base_0")
 
 
 def test_a_password_of_the_agents_own_choice_is_found_and_replaced(fresh):

@@ -11,7 +11,8 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.sandbox.postgres import AGENT_CONNECTIONS, PostgresSystem  # noqa: E402
+from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.sandbox.postgres_server import AGENT_CONNECTIONS  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -86,6 +87,49 @@ def test_what_an_agent_changes_is_found_by_the_proof_and_gone_after_a_reset(fres
 def test_a_sequence_alone_is_found(fresh):
     as_agent(fresh, "SELECT nextval('item_id_seq')")
     assert [entry.partition(" (")[0] for entry in drifted(fresh)] == ["sequence item_id_seq"]
+
+
+def test_bytes_changed_behind_the_server_are_found_though_size_and_time_are_put_back(fresh):
+    server = fresh._running()
+    deadline = time.monotonic() + 30
+    while not server.spares.prepare().files.done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    fresh.reset()
+    known = server._used.known_files()
+    assert known is not None
+    assert known.touched
+    assert drifted(fresh) == set()
+    with server.admin() as admin:
+        oid, node = admin.execute(
+            "SELECT d.oid, %s::text FROM pg_database d WHERE datname = 'store'",
+            [next(n for n, held in server._names.items() if held == "table note")],
+        ).fetchone()
+    file = f"/var/lib/statediff/base/{oid}/{node}"
+    script = (
+        f"touch -r {file} /tmp/then; printf x | dd of={file} bs=1 seek=8000 conv=notrunc;"
+        f" touch -r /tmp/then {file}"
+    )
+    server.container.check("sh", "-c", script, user="65531:65531")
+    assert {entry.partition(" (")[0] for entry in drifted(fresh)} == {"table note"}
+
+
+def test_a_clone_wanted_before_it_was_digested_is_digested_in_its_trial(fresh):
+    for _ in range(2):
+        fresh.reset()
+        assert drifted(fresh) == set()
+    as_agent(fresh, "UPDATE note SET body = 'y'")
+    assert {entry.partition(" (")[0] for entry in drifted(fresh)} >= {"table note"}
+
+
+def test_the_owners_connection_is_opened_anew_where_the_server_ended_it(fresh):
+    server = fresh._running()
+    with server.admin() as admin:
+        pid = admin.info.backend_pid
+    with server.apart() as other:
+        other.execute("SELECT pg_terminate_backend(%s, 2000)", [pid])
+    assert fresh.unsettled(time.monotonic() + 5) is None
+    assert drifted(fresh) == set()
 
 
 def test_what_outlives_a_database_is_found_and_the_server_is_made_anew(fresh):

@@ -6,7 +6,7 @@ import pytest
 
 from statediff.packs import sandbox_pack
 from statediff.sandbox.embedded import EmbeddedSandbox
-from tests.docker.cases import WITHOUT_HISTORY, cases_of, check
+from tests.docker.cases import cases_of, check
 from tests.tasks import try_agent
 
 pytestmark = pytest.mark.docker("mariadb")
@@ -14,7 +14,6 @@ pytestmark = pytest.mark.docker("mariadb")
 # The text of a table is not part of its state here either: see test_tasks_postgres.py.
 NO_TEXT_OF_A_TABLE = {"stage": "require", "clause": "column-added", "code": "requirement-failed"}
 OTHERWISE = {
-    **WITHOUT_HISTORY,
     ("shop/add-and-backfill-column", "as_text"): NO_TEXT_OF_A_TABLE,
     ("shop/add-and-backfill-column", "default_masks"): NO_TEXT_OF_A_TABLE,
 }

@@ -206,7 +206,7 @@ def test_root_inside_has_no_capability_and_gains_none(server: Container) -> None
 )
 def test_what_needs_a_privilege_is_refused(server: Container, attempt: str) -> None:
     assert server.exec("sh", "-c", attempt, user="0:0").code != 0
-    assert server.is_running()
+    assert not server.has_ended()
 
 
 def test_a_server_that_was_taken_over_cannot_lead_its_port_to_the_engine(
@@ -353,7 +353,7 @@ def test_the_reaper_removes_what_a_dead_owner_left_and_nothing_else(engine: Engi
             found = [labels for labels in several.map(lambda _: engine.reap(), range(4)) if labels]
         assert (dead.label,) in found or any(dead.label in labels for labels in found)
         assert things_of(engine, dead.label) == []
-        assert alive.is_running()
+        assert not alive.has_ended()
         assert engine.api.inspect_container(foreign["Id"])
     finally:
         left.remove_of(dead.label)

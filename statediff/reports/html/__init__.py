@@ -7,23 +7,43 @@ Useful without JavaScript, closed to the network, and safe to open whatever the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statediff.evidence.package import Bundle
+from statediff.evidence.seal import Sealed
+from statediff.evidence.verify import Verified
 from statediff.reports.html.page import MARK, render
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
+from statediff.reports.html.sealed import SEALED, copy_view, seal_of
 from statediff.reports.html.trial import trial_view
 
 if TYPE_CHECKING:
     from statediff.importers.agreement import Report
     from statediff.importers.still import Still
 
-__all__ = ["MARK", "Outcome", "agreement_html", "fault", "outcome", "run_html", "trial_html"]
+__all__ = [
+    "MARK", "Outcome", "agreement_html", "copy_html", "fault", "outcome", "run_html", "sealed_html",
+    "trial_html",
+]  # fmt: skip
 
 
 def trial_html(bundle: Bundle, where: str = "the bundle") -> str:
     """The page of one trial; `BundleError` (naming `where`) if the bundle contradicts itself."""
     return render("trial.html", trial_view(bundle, where))
+
+
+def sealed_html(
+    bundle: Bundle, sealed: Sealed, verified: Verified, where: str = "the bundle"
+) -> str:
+    """The page of a trial with the sealed copy it was made from, which the page can verify."""
+    view = replace(trial_view(bundle, where), seal=seal_of(sealed, verified))
+    return render("trial.html", view, SEALED)
+
+
+def copy_html(sealed: Sealed, verified: Verified, where: str = "the copy") -> str:
+    """The page of a copy that withholds something; `BundleError` naming `where`."""
+    return render("copy.html", copy_view(sealed, verified, where), SEALED)
 
 
 def run_html(

@@ -100,6 +100,9 @@ class Group:
 class Standings:
     """What the contract makes of each delta, by id."""
 
+    doubt: Sign = _BY_STYLE["unknown"]
+    """What stands at a place of which nothing is known."""
+
     def __init__(
         self, judgement: Json, sections: Mapping[str, str], frame_is_open: bool = False
     ) -> None:

@@ -14,6 +14,7 @@ from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, cell, cut, first, name, place, rest
 from statediff.reports.html.changes import Captured, RuleOf, Standings, captured
 from statediff.reports.html.words import Sign
+from statediff.reports.makers import Makers, listing
 
 Json = Any
 Canonical = Callable[[str, dict[str, Observed]], dict[str, Observed]]
@@ -71,6 +72,8 @@ class Finding:
     entities: tuple[Entity, ...]
     evidence: str
     deltas: str
+    done_by: str
+    """The calls that it is about."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def effects(contract: Contract) -> tuple[Effect, ...]:
     )  # fmt: skip
 
 
-def stages(judgement: Json, witnesses: Witnesses) -> tuple[Stage, ...]:
+def stages(judgement: Json, witnesses: Witnesses, makers: Makers) -> tuple[Stage, ...]:
     """The stages that have clauses, in the order of judgement; in each, what fails first."""
     by_clause: dict[str, list[Json]] = {}
     for finding in judgement["findings"]:
@@ -136,7 +139,7 @@ def stages(judgement: Json, witnesses: Witnesses) -> tuple[Stage, ...]:
         own = [c for c in judgement["clauses"] if c["stage"] == key]
         own.sort(key=_urgency)
         if own:
-            listed = (_clause(c, by_clause.get(c["clause"], []), witnesses) for c in own)
+            listed = (_clause(c, by_clause.get(c["clause"], []), witnesses, makers) for c in own)
             found.append(Stage(key, title, meaning, tuple(listed)))
     return tuple(found)
 
@@ -145,15 +148,15 @@ def _urgency(clause: Json) -> int:
     return ("FAILS", "UNKNOWN", "HOLDS").index(clause["truth"])
 
 
-def _clause(clause: Json, findings: list[Json], witnesses: Witnesses) -> Clause:
+def _clause(clause: Json, findings: list[Json], witnesses: Witnesses, makers: Makers) -> Clause:
     return Clause(
         name(clause["clause"]), cut(clause["sentence"], 1500), words.truth(clause["truth"]),
-        tuple(_finding(f, witnesses) for f in first(findings, MAX_FINDINGS)),
+        tuple(_finding(f, witnesses, makers) for f in first(findings, MAX_FINDINGS)),
         rest(findings, MAX_FINDINGS, "findings of this clause"), clause["truth"] != "HOLDS",
     )  # fmt: skip
 
 
-def _finding(finding: Json, witnesses: Witnesses) -> Finding:
+def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
     witness = finding["witness"]
     return Finding(
         words.truth(finding["truth"]), cut(finding["sentence"]), name(finding["code"]),
@@ -165,6 +168,7 @@ def _finding(finding: Json, witnesses: Witnesses) -> Finding:
         ),
         tuple(witnesses.entities(witness["rows"])),
         _named(finding["evidence"]), _named(finding["deltas"]),
+        cut(listing(makers.at(finding)), 1500),
     )  # fmt: skip
 
 

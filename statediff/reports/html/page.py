@@ -15,7 +15,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,22 +57,49 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What the pages of a kind are made of, by the names of our own files."""
+
+    styles: tuple[str, ...] = ("report.css",)
+    script: str = "report.js"
+    modules: tuple[str, ...] = ()
+    """What runs as one ECMAScript module, in order."""
+    forms: str = "'none'"
+    """Where forms may go."""
+
+    @cached_property
+    def css(self) -> str:
+        """The one style sheet."""
+        return "".join(_asset(name) for name in self.styles)
+
+    @cached_property
+    def module(self) -> str:
+        """The one module; empty where there is none."""
+        return "".join(_asset(name) for name in self.modules)
+
+
+REPORT: Final = Kind()
+
+
 @cache
-def policy() -> str:
-    """The Content-Security-Policy of every page."""
-    style, script = _digest(_asset("report.css")), _digest(_asset("report.js"))
+def policy(kind: Kind = REPORT) -> str:
+    """The Content-Security-Policy of every page of a kind."""
+    scripts = [_digest(_asset(kind.script))] + ([_digest(kind.module)] if kind.modules else [])
+    allowed = " ".join(f"'{each}'" for each in scripts)
     return (
-        f"default-src 'none'; style-src '{style}'; script-src '{script}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{_digest(kind.css)}'; script-src {allowed}; "
+        f"base-uri 'none'; form-action {kind.forms}"
     )
 
 
-def render(template: str, view: Any) -> str:
+def render(template: str, view: Any, kind: Kind = REPORT) -> str:
     """The page of a view."""
     return _environment().get_template(template).render(
-        mark=Markup(MARK),  # noqa: S704 - a constant of ours, as are the next three
-        policy=Markup(policy()),  # noqa: S704
-        css=Markup(_asset("report.css")),  # noqa: S704
-        script=Markup(_asset("report.js")),  # noqa: S704
+        mark=Markup(MARK),  # noqa: S704 - a constant of ours, as are the next four
+        policy=Markup(policy(kind)),  # noqa: S704
+        css=Markup(kind.css),  # noqa: S704
+        script=Markup(_asset(kind.script)),  # noqa: S704
+        module=Markup(kind.module),  # noqa: S704
         view=view,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,12 +12,14 @@ from statediff.evidence.package import Bundle
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.words import Reason, Sign
+from statediff.reports.judges import INCOMPARABLE, Judge, are_comparable, judge
 from statediff.reports.record import Record, reading
 
 Json = Any
 MAX_TRIALS: Final = 5_000
 """Trials that a page lists, those that need a look first; it says how many more there are."""
 MAX_CLAUSES: Final = 20
+NOBODY: Final = Judge()
 _ORDER: Final = ("fault", "diverge", "inconclusive", "match")
 _GRAVITY: Final = (
     words.VERDICTS["DIVERGE"], words.FAULT, words.VERDICTS["INCONCLUSIVE"], words.NOT_RUN,
@@ -43,6 +45,7 @@ class Outcome:
     more: str = ""
     changes: int = 0
     link: str = ""
+    judge: Judge = NOBODY
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Run:
     sign: Sign
     scheduled: int
     counts: tuple[tuple[Sign, int], ...]
+    """Empty where the verdicts are not comparable."""
+    apart: tuple[tuple[str, tuple[tuple[Sign, int], ...]], ...]
+    """Then these: by which contract and kernel, and the counts of its verdicts."""
     outcomes: tuple[Outcome, ...]
     more: str
     facts: tuple[tuple[str, str], ...]
@@ -81,7 +87,7 @@ def outcome(bundle: Bundle, folder: str, where: str = "the bundle", *, linked: b
             ),
             f"{len(loose) - MAX_CLAUSES} more clauses do not hold." if len(loose) > MAX_CLAUSES
             else "",
-            len(judged["deltas"]), address(folder) if linked else "",
+            len(judged["deltas"]), address(folder) if linked else "", judge(bundle.manifest),
         )  # fmt: skip
 
 
@@ -103,15 +109,30 @@ def run_view(
     listed = sorted(outcomes, key=lambda o: (_ORDER.index(o.sign.style), _natural(o.trial)))
     scheduled = max(scheduled, len(listed))
     signs = [o.sign for o in listed] + [words.NOT_RUN] * (scheduled - len(listed))
-    counted = tuple((sign, signs.count(sign)) for sign in _GRAVITY if sign in signs)
+    counted = _counted(signs)
+    judges = sorted({o.judge for o in listed})
+    comparable = are_comparable(judges)
+    lead = _lead(counted, scheduled) if comparable else f"{scheduled:,} trials, {INCOMPARABLE}."
     left = len(listed) - MAX_TRIALS
     return Run(
-        name(title), _lead(counted, scheduled), _worst(counted), scheduled, counted,
+        name(title), lead, _worst(counted), scheduled, counted if comparable else (),
+        () if comparable else tuple(
+            (
+                name(each) or "without a verdict",
+                _counted([o.sign for o in listed if o.judge == each]
+                         + ([words.NOT_RUN] * (scheduled - len(listed)) if each == NOBODY else [])),
+            )
+            for each in sorted({*judges, *([NOBODY] if scheduled > len(listed) else [])})
+        ),
         tuple(listed[:MAX_TRIALS]),
         f"{left:,} more trials are not shown here; their folders hold their own reports."
         if left > 0 else "",
         tuple((what, cut(text)) for what, text in facts),
     )  # fmt: skip
+
+
+def _counted(signs: Sequence[Sign]) -> tuple[tuple[Sign, int], ...]:
+    return tuple((sign, signs.count(sign)) for sign in _GRAVITY if sign in signs)
 
 
 def _natural(text: str) -> tuple[tuple[int, int, str], ...]:

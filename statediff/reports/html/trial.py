@@ -36,7 +36,11 @@ from statediff.reports.html.clauses import (
     effects,
     stages,
 )
+from statediff.reports.html.doings import MAX_MEMBERS, Action, action_view
+from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
+from statediff.reports.levels import disagreement
+from statediff.reports.makers import Makers
 from statediff.reports.record import Reading, Record, reading
 
 Json = Any
@@ -44,7 +48,6 @@ MAX_ACTIONS: Final = 2_000
 MAX_HIDDEN: Final = 2_000
 MAX_DOUBTS: Final = 1_000
 MAX_UNEXPLAINED: Final = 100
-MAX_MEMBERS: Final = 60
 MAX_LINES: Final = 3_000
 STEPS: Final = {
     "reset_verified_at": "the reset was proven",
@@ -73,21 +76,6 @@ class Doubt:
     cause: str
     source: str
     stage: str
-
-
-@dataclass(frozen=True)
-class Action:
-    """One call of the trace."""
-
-    id: str
-    tool: str
-    kind: str
-    arguments: tuple[tuple[str, Cell], ...]
-    result: Cell
-    error: str
-    principal: str
-    attempt: int
-    when: str
 
 
 @dataclass(frozen=True)
@@ -152,15 +140,20 @@ class Trial:
     numbers: tuple[Number, ...]
     contract: tuple[str, ...]
     more_contract: str
+    seal: Seal | None = None
+    """The sealed copy that the page is made from and carries."""
 
 
-def trial_view(bundle: Bundle, where: str) -> Trial:
-    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself."""
+def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:
+    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself.
+
+    `stand` says what the contract makes of each change.
+    """
     with reading(where):
-        return _view(bundle)
+        return _view(bundle, stand)
 
 
-def _view(bundle: Bundle) -> Trial:
+def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     record = Record(bundle)
     judged, trial, manifest = record.judgement, record.trial, bundle.manifest
     schema = bundle.document("schema.json")
@@ -170,11 +163,13 @@ def _view(bundle: Bundle) -> Trial:
     contract = _compiled(bundle, schema)
     rule_of = _Rules(contract)
     frame_is_open = contract is not None and contract.contract.frame_is_open
-    standings = Standings(judged, _sections(judged, contract), frame_is_open)
+    standings = stand(judged, _sections(judged, contract), frame_is_open)
     deltas = judged["deltas"]
     loose = [d for d in deltas if d["id"] in standings.loose]
     why = words.reason(judged)
-    judged_stages = stages(judged, Witnesses(fragments, rule_of, _canonical(contract)))
+    makers = Makers(judged, trace, captures["history"])
+    doings = list(makers.doings())
+    judged_stages = stages(judged, Witnesses(fragments, rule_of, _canonical(contract)), makers)
     answer, lines = answer_from(bundle.document("answer.json")), _lines(bundle)
     said = [] if isinstance(answer, NoAnswer) else _said(answer)
     return Trial(
@@ -231,8 +226,8 @@ def _view(bundle: Bundle) -> Trial:
         ),
         receipt=_receipt(trial),
         trace_note=_trace_note(trace, captures),
-        actions=tuple(_action(a) for a in first(trace["actions"], MAX_ACTIONS)),
-        more_actions=rest(trace["actions"], MAX_ACTIONS, "actions"),
+        actions=tuple(action_view(d) for d in first(doings, MAX_ACTIONS)),
+        more_actions=rest(doings, MAX_ACTIONS, "actions"),
         answer_missing=cut(answer.cause) if isinstance(answer, NoAnswer) else "",
         answer=tuple(said[:MAX_MEMBERS]),
         more_answer=rest(said, MAX_MEMBERS, "members of the answer"),
@@ -309,6 +304,8 @@ def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, s
     yield "Trial", name(trial["id"])
     if trial.get("sandbox"):
         yield "Sandbox", name(trial["sandbox"])
+    if told := disagreement(bundle.document("judgement.json")["clauses"]):
+        yield "Steps and end", told
     yield "Isolation", name(trial.get("isolation", "unknown"))
     yield "Judged by", f"statediff {name(manifest['statediff'])}, kernel {name(manifest['kernel'])}"
     yield "State schema", name(manifest["schema"])
@@ -343,19 +340,6 @@ def _trace_note(trace: Json, captures: Json) -> str:
         for line in captures["history"]["lines"]
     ]  # fmt: skip
     return f"The log is {kept}. What happened between the two captures: {'; '.join(told)}."
-
-
-def _action(action: Json) -> Action:
-    arguments = decode(action["arguments"])
-    members = arguments.items if isinstance(arguments, Map) else (("", arguments),)
-    times = [decode(action[step]) for step in ("started_at", "finished_at")]
-    known = [show(moment) for moment in times if moment is not None]
-    return Action(
-        name(action["id"]), name(action["tool"]), name(action["class"]),
-        tuple((name(key), cell(value)) for key, value in members[:MAX_MEMBERS]),
-        cell(decode(action["result"])), cut(action["error"] or ""),
-        name(action["principal"] or ""), int(action["attempt"]), " to ".join(known),
-    )  # fmt: skip
 
 
 def _said(answer: Any) -> list[Said]:

@@ -1,0 +1,246 @@
+"""One answer of a model behind an OpenAI-compatible endpoint, streamed or not, with its retries.
+
+What failed by no fault of the request (no connection, a timeout, too many requests, a fault of the
+server, an answer that is no JSON or breaks off) is asked again, by the type of the error and never
+by its words, a bounded number of times, and as late as the server asks for. No tool has been called
+by then, so that a retry repeats nothing. What stays failed is a fault of the harness: no agent is
+to blame for it. What the server says is wrong with the request is the run's own failure.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import openai
+
+from statediff.agents.spending import Usage
+from statediff.errors import AdapterError
+from statediff.model.values import printable
+
+MAX_RETRIES: Final = 5
+MAX_CONNECTIONS: Final = 4
+"""Tries to reach a server at all: mostly nobody listens there."""
+MAX_WAIT_SECONDS: Final = 60.0
+MAX_ANSWER_CHARACTERS: Final = 1024 * 1024
+MAX_CALLS: Final = 64
+"""Of tools, in one answer."""
+
+
+class RequestRefused(Exception):
+    """The server finds the request itself wrong, e.g. too long for the model."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """What the model wants to be called; `arguments` is its own text, which may be no JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """One answer of the model."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    usage: Usage
+
+    def as_message(self) -> dict[str, Any]:
+        """The answer as it is sent back with the next request."""
+        calls = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+            for c in self.calls
+        ]
+        return {
+            "role": "assistant",
+            "content": self.text,
+            **({"tool_calls": calls} if calls else {}),
+        }
+
+
+class _Broken(Exception):
+    """An answer that is not one; the message says why."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model at an address. The key is in no message and in no record."""
+
+    base_url: str
+    model: str
+    key: str
+    streams: bool = False
+    answer_seconds: float = 120.0
+    pause: Callable[[float], None] = time.sleep
+
+    def ask(self, messages: Sequence[Any], tools: Sequence[Any], deadline: float) -> Said:
+        """The answer. `AdapterError` if none can be had, `RequestRefused` if none will be."""
+        tries = 0
+        while True:
+            try:
+                said = self._ask(messages, tools, max(1.0, deadline - time.monotonic()))
+            except (
+                openai.APIConnectionError,
+                openai.RateLimitError,
+                openai.InternalServerError,
+                openai.APIResponseValidationError,
+                json.JSONDecodeError,
+                _Broken,
+            ) as error:
+                wait = _wait(error, tries)
+                if tries >= _most_retries(error) or time.monotonic() + wait > deadline:
+                    raise AdapterError(self._complaint(error, tries + 1)) from error
+                tries += 1
+                self.pause(wait)
+            except (
+                openai.AuthenticationError,
+                openai.PermissionDeniedError,
+                openai.NotFoundError,
+            ) as error:
+                raise AdapterError(self._complaint(error, tries + 1)) from error
+            except openai.APIError as error:
+                raise RequestRefused(self._told(error)) from error
+            except (openai.OpenAIError, UnicodeError, ValueError) as error:
+                raise AdapterError(self._complaint(error, tries + 1)) from error
+            else:
+                return Said(said.text, said.calls, said.usage + Usage(retries=tries))
+
+    def _ask(self, messages: Sequence[Any], tools: Sequence[Any], seconds: float) -> Said:
+        given: dict[str, Any] = {"model": self.model, "messages": messages}
+        if tools:
+            given["tools"] = tools
+        if self.streams:
+            given |= {"stream": True, "stream_options": {"include_usage": True}}
+        with openai.OpenAI(
+            base_url=self.base_url, api_key=self.key, max_retries=0,
+            timeout=min(self.answer_seconds, seconds),
+        ) as client:  # fmt: skip
+            create: Any = client.chat.completions.create
+            told = create(**given)
+            try:
+                return _joined(told) if self.streams else _said(told)
+            except (AttributeError, TypeError, IndexError) as error:
+                # The library takes an answer of any shape for one of the right shape.
+                raise _Broken(f"the answer is no chat completion: {error}") from error
+            finally:
+                if self.streams:
+                    told.close()
+
+    def _complaint(self, error: Exception, tries: int) -> str:
+        hint = "check --base-url"
+        if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
+            hint = "check the key in the environment (--key-env names its variable)"
+        elif isinstance(error, openai.NotFoundError):
+            hint = "check --base-url (mostly it ends in /v1) and --model"
+        elif isinstance(error, (openai.RateLimitError, openai.InternalServerError)):
+            hint = "run again later"
+        times = "once" if tries == 1 else f"{tries} times"
+        return (
+            f"the model {self.model!r} at {self.base_url} gave no answer, asked {times}: "
+            f"{self._told(error)}; {hint}"
+        )
+
+    def _told(self, error: Exception) -> str:
+        said = str(error) or type(error).__name__
+        cause = error.__cause__
+        if isinstance(error, openai.APIConnectionError) and cause is not None:
+            said += f" ({cause})"
+        return printable(said.replace(self.key, "[key]") if self.key else said)[:500]
+
+
+def _most_retries(error: Exception) -> int:
+    is_unreachable = isinstance(error, openai.APIConnectionError)
+    is_late = isinstance(error, openai.APITimeoutError)
+    return MAX_CONNECTIONS - 1 if is_unreachable and not is_late else MAX_RETRIES
+
+
+def _wait(error: Exception, tries: int) -> float:
+    """How long until the next try: what the server asks for, within bounds, else ever longer."""
+    asked = None
+    if isinstance(error, openai.APIStatusError):
+        asked = error.response.headers.get("retry-after")
+    if asked is not None and asked.isascii() and asked.isdigit():
+        return min(float(asked), MAX_WAIT_SECONDS)
+    return min(0.5 * 2.0**tries, MAX_WAIT_SECONDS)
+
+
+def _said(completion: Any) -> Said:
+    """A whole answer. The library checks no shapes, so this does."""
+    choices = getattr(completion, "choices", None)
+    if not choices:
+        raise _Broken("the answer has no `choices`")
+    message = choices[0].message
+    if message is None:
+        raise _Broken("the answer has no `message`")
+    calls = [
+        ToolCall(
+            call.id or f"call_{number}", call.function.name or "", call.function.arguments or ""
+        )
+        for number, call in enumerate(message.tool_calls or ())
+        if getattr(call, "function", None) is not None
+    ]
+    return _bounded(message.content or "", calls, _usage(completion))
+
+
+def _joined(pieces: Any) -> Said:
+    """An answer from its pieces; one that breaks off is broken."""
+    text: list[str] = []
+    parts: dict[int, list[str]] = {}
+    usage = Usage(1, 0, None, None)
+    length, is_whole = 0, False
+    for piece in pieces:
+        if getattr(piece, "usage", None) is not None:
+            usage = _usage(piece)
+        if not getattr(piece, "choices", None):
+            continue
+        choice = piece.choices[0]
+        is_whole = is_whole or choice.finish_reason is not None
+        delta = choice.delta
+        if delta is None:
+            continue
+        text.append(delta.content or "")
+        length += len(text[-1])
+        for call in delta.tool_calls or ():
+            slot = parts.setdefault(call.index, ["", "", ""])
+            function = call.function
+            told = ("", "") if function is None else (function.name or "", function.arguments or "")
+            for at, more in enumerate((call.id or "", *told)):
+                slot[at] += more
+                length += len(more)
+        if length > MAX_ANSWER_CHARACTERS or len(parts) > MAX_CALLS:
+            break
+    if not is_whole and length <= MAX_ANSWER_CHARACTERS and len(parts) <= MAX_CALLS:
+        raise _Broken("the stream ended before the answer did")
+    calls = [
+        ToolCall(id_ or f"call_{at}", name, arguments)
+        for at, (id_, name, arguments) in sorted(parts.items())
+    ]
+    return _bounded("".join(text), calls, usage)
+
+
+def _bounded(text: str, calls: list[ToolCall], usage: Usage) -> Said:
+    size = len(text) + sum(len(call.arguments) + len(call.name) for call in calls)
+    if size > MAX_ANSWER_CHARACTERS:
+        raise RequestRefused(f"the model's answer has more than {MAX_ANSWER_CHARACTERS} characters")
+    if len(calls) > MAX_CALLS:
+        raise RequestRefused(f"the model wants more than {MAX_CALLS} calls at once")
+    clean = (ToolCall(_whole(c.id), _whole(c.name), _whole(c.arguments)) for c in calls)
+    return Said(_whole(text), tuple(clean), usage)
+
+
+def _whole(text: str) -> str:
+    """Text without half characters: it is sent back, and they cannot be."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _usage(told: Any) -> Usage:
+    found = getattr(told, "usage", None)
+    counts = [getattr(found, name, None) for name in ("prompt_tokens", "completion_tokens")]
+    known = [n if isinstance(n, int) and n >= 0 else None for n in counts]
+    return Usage(1, 0, known[0], known[1])

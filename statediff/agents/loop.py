@@ -1,0 +1,138 @@
+"""`--base-url --model`: a model behind an OpenAI-compatible endpoint, with the sandbox's tools.
+
+The loop is as plain as can be: the task is told, the tools that the model asks for are called in
+the order in which it asks, and the message in which it asks for none is its answer. The model's
+only way to the systems are the tools, which record every call; so the trace is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from statediff.agents.chat import Endpoint, RequestRefused, Said
+from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH
+from statediff.agents.recorder import Recorder
+from statediff.agents.recording import recording
+from statediff.agents.spending import Budget, Usage
+from statediff.agents.tools.of import tool_table
+from statediff.agents.tools.table import ToolTable
+from statediff.agents.trial import AgentRun, Output, Trial
+from statediff.capture.source import Clock
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Value, printable
+
+SYSTEM: Final = (
+    "You work on the systems of a company through tools. Do the task, then answer in a message "
+    "without tool calls; where the task wants JSON, that message is the JSON and nothing else."
+)
+_FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
+MAX_KEPT: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class LoopAgent:
+    """A model as an agent; `budget` is shared by all trials of a run."""
+
+    endpoint: Endpoint
+    budget: Budget
+    max_turns: int = 50
+    timeout_seconds: float = 600.0
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.model
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        started_at = clock()
+        with recording(clock) as recorder:
+            table = tool_table(trial.urls, recorder)
+            recorder.user(trial.prompt)
+            talk = _Talk(self, table, trial.prompt)
+            error = talk.through()
+            table.close()
+            answer = as_said(talk.last) if error is None else NoAnswer(error)
+            _reply(recorder, answer)
+            recorder.close()
+            text = printable(talk.last[:MAX_KEPT])
+            kept = len(text.encode())
+            seen = len(talk.last.encode("utf-8", errors="replace"))
+            return AgentRun(
+                answer, recorder.trace(), started_at, clock(), error=error,
+                stdout=Output(text, max(seen, kept), kept), usage=talk.paid(),
+            )  # fmt: skip
+
+
+class _Talk:
+    """One conversation between a model and its tools."""
+
+    def __init__(self, agent: LoopAgent, table: ToolTable, prompt: str) -> None:
+        self._agent = agent
+        self._table = table
+        self._messages: list[dict[str, Any]] = [
+            {"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt},
+        ]  # fmt: skip
+        self._tools = [
+            {"type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.schema()}}
+            for tool in table.tools.values()
+        ]  # fmt: skip
+        self._used = Usage()
+        self.last = ""
+
+    def through(self) -> str | None:
+        """The model has answered; else why it has not."""
+        agent = self._agent
+        deadline = time.monotonic() + agent.timeout_seconds
+        for _ in range(agent.max_turns):
+            agent.budget.require_open()
+            if time.monotonic() >= deadline:
+                return f"the model did not answer within {agent.timeout_seconds:g} s"
+            context = json.dumps([self._tools, self._messages], ensure_ascii=False)
+            try:
+                said = agent.endpoint.ask(self._messages, self._tools, deadline)
+            except RequestRefused as refused:
+                return f"the model's server refuses the request: {refused}"
+            self._used += said.usage
+            agent.budget.spend(said.usage)
+            self.last = said.text
+            if not said.calls:
+                return None
+            self._messages.append(said.as_message())
+            self._call(said, context)
+        return f"the model had not answered after {agent.max_turns} turns"
+
+    def paid(self) -> Usage:
+        """What the conversation took, with its cost where that is known."""
+        return replace(self._used, cost=self._agent.budget.prices.cost(self._used))
+
+    def _call(self, said: Said, context: str) -> None:
+        for call in said.calls:
+            arguments: Any = call.arguments
+            # What is no JSON stays text: the table says that it is no object, the record keeps it.
+            with contextlib.suppress(ValueError, RecursionError):
+                arguments = json.loads(call.arguments or "{}")
+            reply = self._table.call(call.name, arguments, context=context, messages=said.text)
+            told = f"error: {reply.text}" if reply.is_error else reply.text
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
+
+
+def as_said(text: str) -> Value | NoAnswer:
+    """The JSON that a message is, or that stands in its only code block; nothing is guessed."""
+    fenced = _FENCED.findall(text)
+    for candidate in (text, *(fenced if len(fenced) == 1 else ())):
+        with contextlib.suppress(InputError, UnicodeError):
+            raw = candidate.encode("utf-8")
+            return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
+    return NoAnswer("the model's last message is no JSON")
+
+
+def _reply(recorder: Recorder, answer: Value | NoAnswer) -> None:
+    if not isinstance(answer, NoAnswer):
+        recorder.reply(answer)

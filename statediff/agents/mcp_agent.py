@@ -1,0 +1,74 @@
+"""`--agent-mcp`: a program that gets tools instead of addresses.
+
+It is run as `--agent-cmd` runs one, but nothing tells it where the systems are: only where the MCP
+server of this trial is (`STATEDIFF_MCP_URL`; `STATEDIFF_MCP_CONFIG` names a file as MCP clients
+read it). The server runs in the evaluator's process and records every call. The trace is complete
+as far as the agent keeps to its tools: it shares the evaluator's user, as the receipt says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from statediff.agents.command import CommandAgent, url_variable
+from statediff.agents.mcp_config import read_mcp_config
+from statediff.agents.mcp_proxy import Proxy
+from statediff.agents.mcp_server import mcp_server, serving_http
+from statediff.agents.recorder import Recorder
+from statediff.agents.recording import recording
+from statediff.agents.tools.of import tool_table
+from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.source import Clock
+from statediff.errors import AdapterError
+
+
+@dataclass(frozen=True)
+class McpAgent:
+    """A program whose every call is recorded, because its only way is the tools.
+
+    With a `config`, the tools are those of the MCP servers that the file names, which are started
+    for the trial with `STATEDIFF_<SOURCE>_URL` at hand.
+    """
+
+    program: CommandAgent
+    config: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        with recording(clock) as recorder:
+            if self.config is None:
+                run = self._by_own_tools(trial, clock, recorder)
+            else:
+                run = self._by_proxy(self.config, trial, clock, recorder)
+            recorder.close()
+            return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
+
+    def _by_own_tools(self, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
+        table = tool_table(trial.urls, recorder)
+        with serving_http(mcp_server("statediff", table)) as url:
+            try:
+                return self._served(trial, clock, url)
+            finally:
+                table.close()  # before anybody looks at what the calls left
+
+    def _by_proxy(self, config: Path, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
+        told = {url_variable(source): url for source, url in trial.urls.items()}
+        proxy = Proxy(read_mcp_config(config, {**os.environ, **told}), recorder)
+        with serving_http(proxy.server(), around=proxy.open) as url:
+            return self._served(trial, clock, url)
+
+    def _served(self, trial: Trial, clock: Clock, url: str) -> AgentRun:
+        config = trial.folder / "mcp.json"
+        try:
+            config.write_text(json.dumps({"mcpServers": {"sandbox": {"url": url}}}))
+        except OSError as error:
+            raise AdapterError(f"{config} cannot be written: {error.strerror}") from error
+        told = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
+        program = replace(self.program, environment=told)
+        return program.run(replace(trial, urls={}), clock)

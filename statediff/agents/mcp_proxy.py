@@ -1,0 +1,230 @@
+"""A recording proxy: an MCP server that passes on what other MCP servers offer, and records it.
+
+Tools keep their names where there is one server; where there are several, the server's name stands
+before them. Resources and prompts pass through, and reading one is recorded as a read. What servers
+ask of clients (sampling, roots, elicitation) is not passed on: an agent's calls are what is traced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from statediff import __version__
+from statediff.agents.mcp_config import ServerEntry
+from statediff.agents.mcp_server import record_malformed
+from statediff.agents.mcp_upstream import Upstream
+from statediff.agents.recorder import Recorder
+from statediff.agents.tools.tool import ToolError
+from statediff.model.trace import ActionClass
+from statediff.model.values import printable
+
+MAX_LISTED: Final = 2000
+MAX_PASSED_BYTES: Final = 4 * 1024 * 1024
+"""Of one answer; what has more is an error, for both the agent and the record."""
+Context = ServerRequestContext[Any, Any]
+Page = types.PaginatedRequestParams | None
+
+
+class Proxy:
+    """What stands between an agent and its servers, while `open` holds them."""
+
+    def __init__(self, entries: Sequence[ServerEntry], recorder: Recorder) -> None:
+        self._entries = entries
+        self._recorder = recorder
+        self._servers: dict[str, Upstream] = {}
+        self._tools: dict[str, tuple[Upstream, str]] = {}
+        self._prompts: dict[str, tuple[Upstream, str]] = {}
+        self._resources: dict[str, Upstream] = {}
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """The servers are started as they are needed, and ended with the block."""
+        async with anyio.create_task_group() as tasks:
+            self._servers = {entry.name: Upstream(entry, tasks) for entry in self._entries}
+            try:
+                yield
+            finally:
+                for server in self._servers.values():
+                    server.close()
+                tasks.cancel_scope.deadline = anyio.current_time() + 10.0
+
+    def server(self) -> Server[Any]:
+        """The MCP server that agents speak to."""
+        made: Server[Any] = Server(
+            "statediff-proxy",
+            version=__version__,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+        )
+        made.middleware.append(self._seen)
+        return made
+
+    async def _seen(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.method == "tools/call":
+            record_malformed(self._recorder, ctx.params)
+        return await call_next(ctx)
+
+    # ------------------------------------------------------------ tools
+
+    async def _list_tools(self, _ctx: Context, _page: Page) -> types.ListToolsResult:
+        found = await self._gathered("list_tools", "tools")
+        self._tools = {self._called(s, tool.name): (s, tool.name) for s, tool in found}
+        return types.ListToolsResult(
+            tools=[
+                tool.model_copy(update={"name": self._called(s, tool.name)}) for s, tool in found
+            ]
+        )
+
+    async def _call_tool(
+        self, _ctx: Context, asked: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        if asked.name not in self._tools:
+            await self._list_tools(_ctx, None)
+        server, name = self._tools.get(asked.name, (None, asked.name))
+        kind = ActionClass.UNKNOWN
+        if server is not None:
+            kind = server.entry.classes.get(name, ActionClass.UNKNOWN)
+        call = self._recorder.begin(asked.name, asked.arguments or {}, class_=kind)
+        try:
+            if server is None:
+                raise ToolError(f"there is no tool {asked.name[:100]!r}")
+            result = await server.ask("call_tool", name, asked.arguments or {})
+            told = _told(result)
+        except ToolError as error:
+            self._recorder.end(call, error=str(error))
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=printable(str(error)))], is_error=True
+            )
+        except BaseException as error:
+            self._recorder.end(call, error=f"given up: {type(error).__name__}")
+            raise
+        if result.is_error:
+            self._recorder.end(call, error=_text(told))
+        else:
+            self._recorder.end(call, result=told)
+        passed: types.CallToolResult = result
+        return passed
+
+    # ------------------------------------------------------------ resources and prompts
+
+    async def _list_resources(self, _ctx: Context, _page: Page) -> types.ListResourcesResult:
+        found = await self._gathered("list_resources", "resources")
+        self._resources = {str(resource.uri): server for server, resource in found}
+        return types.ListResourcesResult(resources=[resource for _, resource in found])
+
+    async def _list_templates(
+        self, _ctx: Context, _page: Page
+    ) -> types.ListResourceTemplatesResult:
+        found = await self._gathered("list_resource_templates", "resource_templates")
+        return types.ListResourceTemplatesResult(resource_templates=[each for _, each in found])
+
+    async def _read_resource(
+        self, ctx: Context, asked: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(asked.uri)
+
+        async def read() -> types.ReadResourceResult:
+            if uri not in self._resources:
+                await self._list_resources(ctx, None)
+            # A URI that no listing names comes from a template: whichever server knows it.
+            known = self._resources.get(uri)
+            candidates = [known] if known is not None else list(self._servers.values())
+            refusals = []
+            for server in candidates:
+                try:
+                    found: types.ReadResourceResult = await server.ask("read_resource", uri)
+                    return found
+                except ToolError as error:
+                    refusals.append(str(error))
+            raise ToolError("; ".join(refusals) or f"there is no resource {uri[:200]!r}")
+
+        found: types.ReadResourceResult = await self._read("resources/read", {"uri": uri}, read)
+        return found
+
+    async def _list_prompts(self, _ctx: Context, _page: Page) -> types.ListPromptsResult:
+        found = await self._gathered("list_prompts", "prompts")
+        self._prompts = {self._called(s, each.name): (s, each.name) for s, each in found}
+        return types.ListPromptsResult(
+            prompts=[e.model_copy(update={"name": self._called(s, e.name)}) for s, e in found]
+        )
+
+    async def _get_prompt(
+        self, ctx: Context, asked: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        async def get() -> types.GetPromptResult:
+            if asked.name not in self._prompts:
+                await self._list_prompts(ctx, None)
+            if asked.name not in self._prompts:
+                raise ToolError(f"there is no prompt {asked.name[:100]!r}")
+            server, name = self._prompts[asked.name]
+            found: types.GetPromptResult = await server.ask("get_prompt", name, asked.arguments)
+            return found
+
+        given = {"name": asked.name, "arguments": asked.arguments or {}}
+        found: types.GetPromptResult = await self._read("prompts/get", given, get)
+        return found
+
+    async def _read(
+        self, what: str, arguments: dict[str, Any], get: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        call = self._recorder.begin(what, arguments, class_=ActionClass.READ)
+        try:
+            found = await get()
+            told = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+            _require_small(told)
+        except ToolError as error:
+            self._recorder.end(call, error=str(error), transactions=())
+            raise MCPError(types.INVALID_PARAMS, printable(str(error))) from error
+        self._recorder.end(call, result=told, transactions=())
+        return found
+
+    # ------------------------------------------------------------ all servers
+
+    async def _gathered(self, what: str, key: str) -> list[tuple[Upstream, Any]]:
+        """What every server lists; one that lists nothing of the kind, or is lost, adds none."""
+        found: list[tuple[Upstream, Any]] = []
+        for server in self._servers.values():
+            with contextlib.suppress(ToolError):
+                found += [(server, each) for each in await server.listed(what, key, MAX_LISTED)]
+        return found
+
+    def _called(self, server: Upstream, name: str) -> str:
+        return name if len(self._servers) == 1 else f"{server.entry.name}_{name}"
+
+
+def _told(result: types.CallToolResult) -> Any:
+    """What a result says, as plain JSON: its structure, or its one text, or all of its parts."""
+    whole = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    _require_small(whole)
+    if result.structured_content is not None:
+        return result.structured_content
+    if len(result.content) == 1 and isinstance(result.content[0], types.TextContent):
+        text = result.content[0].text
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(text)
+        return text
+    return whole["content"]
+
+
+def _require_small(told: Any) -> None:
+    size = len(json.dumps(told, ensure_ascii=False).encode("utf-8", errors="surrogatepass"))
+    if size > MAX_PASSED_BYTES:
+        raise ToolError(f"the server answers {size} bytes; {MAX_PASSED_BYTES} are passed on")
+
+
+def _text(told: Any) -> str:
+    return told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)

@@ -1,0 +1,58 @@
+"""One account on a REST interface: JSON, bounded, read strictly, no redirect followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import httpx
+
+from statediff.agents.plain import plain
+from statediff.agents.tools.tool import MAX_SECONDS, ToolError
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+
+
+class Rest:
+    """Requests to one address, signed in as the account that its URL names."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        parts = urlsplit(url)
+        self.login = unquote(parts.username or "")
+        self._password = unquote(parts.password or "")
+        self.origin = f"{parts.scheme}://{parts.hostname}:{parts.port}"
+        self.base = urlunsplit((parts.scheme, self.origin.partition("//")[2], parts.path, "", ""))
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The JSON that is answered, as plain objects; `ToolError` with what the server said."""
+        try:
+            with (
+                httpx.Client(
+                    auth=(self.login, self._password), timeout=MAX_SECONDS, trust_env=False,
+                    verify=self.base.startswith("https:"),
+                ) as client,
+                client.stream(
+                    method, self.base.rstrip("/") + "/" + path, json=body,
+                    headers={**self._headers, **headers},
+                ) as response,
+            ):  # fmt: skip
+                raw = b""
+                for piece in response.iter_bytes():
+                    raw += piece
+                    if len(raw) > MAX_ANSWER_BYTES:
+                        raise ToolError(f"the tracker answers more than {MAX_ANSWER_BYTES} bytes")
+        except httpx.HTTPError as error:
+            raise ToolError(f"the tracker does not answer: {error}") from error
+        if response.status_code >= 300:
+            said = raw[:500].decode("utf-8", errors="replace")
+            raise ToolError(f"the tracker refuses it: {response.status_code} {said}")
+        if not raw.strip():
+            return {}
+        try:
+            return plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
+        except InputError as error:
+            raise ToolError(str(error)) from error

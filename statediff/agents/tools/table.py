@@ -1,0 +1,132 @@
+"""All tools of one trial behind one door: every call that comes in is checked, recorded and made.
+
+Calls of tools that do not exist, and calls whose arguments are wrong, are recorded like any other:
+what the agent tried is part of what it did. What a call brings back is bounded before it is
+recorded, so that the agent and the record always see the same.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from statediff.agents.recorder import Recorder
+from statediff.agents.tools.tool import MAX_RESULT_BYTES, Done, Tool, ToolError
+from statediff.model.trace import ActionClass
+from statediff.model.values import printable
+
+SHOWN_BYTES: Final = 16 * 1024
+"""Of a result that is too long: its beginning."""
+MAX_SAID: Final = 2000
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the agent gets for one call: one text, JSON where it is no error."""
+
+    text: str
+    is_error: bool = False
+
+
+class ToolTable:
+    """The tools by name. Once closed, it makes no further call."""
+
+    def __init__(self, tools: Iterable[Tool[Any]], recorder: Recorder) -> None:
+        self.tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
+        self.recorder = recorder
+        self._is_closed = False
+        self._running = 0
+        self._idle = threading.Condition()
+
+    def call(
+        self, name: str, arguments: Any, *, context: str | None = None, messages: str | None = None
+    ) -> Reply:
+        """What the call gave; `context` was offered to the agent, `messages` it said beside it."""
+        with self._idle:
+            if self._is_closed:
+                return Reply("the trial is over; no further call is made", is_error=True)
+            self._running += 1
+        try:
+            tool, taken, problem = self._checked(name, arguments)
+            kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
+            call = self.recorder.begin(
+                name, arguments, class_=kind, context=context, messages=messages
+            )
+            if tool is None:
+                return self._refused(call, problem)
+            return self._made(call, tool, taken)
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    def close(self, wait_seconds: float = 25.0) -> None:
+        """No call is made any more, and none is under way; else the log says which still were."""
+        deadline = time.monotonic() + wait_seconds
+        with self._idle:
+            self._is_closed = True
+            while self._running and (left := deadline - time.monotonic()) > 0:
+                self._idle.wait(left)
+            running = self._running
+        if running:
+            self.recorder.miss(f"{running} calls had not ended {wait_seconds:g} s after the agent")
+
+    def _made(self, call: str, tool: Tool[Any], taken: Any) -> Reply:
+        try:
+            found = tool.act(taken)
+            done = found if isinstance(found, Done) else Done(found)
+            told = _bounded(done.result)
+            text = json.dumps(told, ensure_ascii=False, allow_nan=False)
+        except ToolError as error:
+            return self._refused(call, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
+            return self._refused(call, f"{type(error).__name__}: {error}")
+        if tool.is_harmless:
+            done = Done(done.result, (), ActionClass.READ)
+        self.recorder.end(call, result=told, class_=done.action_class, transactions=done.marks)
+        return Reply(text)
+
+    def _refused(self, call: str, problem: str) -> Reply:
+        text = printable(problem[:MAX_SAID])
+        self.recorder.end(call, error=text)
+        return Reply(text, is_error=True)
+
+    def _checked(self, name: str, arguments: Any) -> tuple[Tool[Any] | None, Any, str]:
+        """The tool and its arguments, or neither and why."""
+        tool = self.tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools))
+            return None, None, f"there is no tool {name[:100]!r}; there are: {known}"
+        if not isinstance(arguments, dict):
+            return None, None, f"the arguments of {name} are a JSON object"
+        try:
+            # As JSON: it has no tuples, bytes or instants, and strict is strict about those.
+            return tool, tool.arguments.model_validate_json(json.dumps(arguments)), ""
+        except ValidationError as error:
+            return None, None, _invalid(name, error)
+        except (TypeError, ValueError, RecursionError) as error:
+            return None, None, f"the arguments of {name} are no JSON: {error}"
+
+
+def _bounded(result: Any) -> Any:
+    """The result, or its beginning with a word that there is more."""
+    text = json.dumps(result, ensure_ascii=False)
+    size = len(text.encode("utf-8", errors="surrogatepass"))
+    if size <= MAX_RESULT_BYTES:
+        return result
+    return {"truncated": True, "bytes": size, "beginning": text[:SHOWN_BYTES]}
+
+
+def _invalid(name: str, error: ValidationError) -> str:
+    told = [
+        f"{'.'.join(str(part) for part in entry['loc'])[:100] or 'arguments'}: {entry['msg']}"
+        for entry in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
+    return f"invalid arguments of {name}: {'; '.join(told[:5])}{more}"

@@ -1,0 +1,114 @@
+"""An issue tracker, by its REST interface and with the agent's account: Roundup or Redmine.
+
+Both are spoken to in the same words. What the account may not do, the tracker itself refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from statediff.agents.tools.tool import Arguments, Done, Tool, tool_name
+from statediff.model.trace import ActionClass, Mark
+
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+Number = Annotated[int, Field(ge=1, le=2**31)]
+MAX_ISSUES: Final = 100
+
+
+class Search(Arguments):
+    """Which issues."""
+
+    status: Word | None = Field(default=None, description="Only those with this status.")
+    assignee: Word | None = Field(default=None, description="Only those of this login.")
+    most: int = Field(50, ge=1, le=MAX_ISSUES, description="Issues at most, in order of number.")
+    after: int = Field(0, ge=0, description="Only issues with a higher number.")
+
+
+class One(Arguments):
+    """One issue."""
+
+    issue: Number
+
+
+class Fields(Arguments):
+    """What an issue says of itself; what is left out stays as it is."""
+
+    title: Word | None = None
+    status: Word | None = None
+    priority: Word | None = None
+    resolution: Word | None = None
+    assignee: Word | None = Field(default=None, description="A login.")
+    duplicate_of: Number | None = Field(default=None, description="The issue that stays.")
+    closed_now: bool = Field(default=False, description="True: sets the time of closing to now.")
+    watchers: list[Word] | None = Field(
+        default=None, max_length=100, description="Logins: all who watch it from then on."
+    )
+
+
+class New(Arguments):
+    """A new issue."""
+
+    title: Word
+    description: str = Field(default="", max_length=50_000)
+    priority: Word | None = None
+    assignee: Word | None = Field(default=None, description="A login.")
+
+
+class Update(Fields):
+    """Changes of one issue."""
+
+    issue: Number
+
+
+class Comment(Arguments):
+    """A comment on one issue, in the account's own name."""
+
+    issue: Number
+    body: str = Field(min_length=1, max_length=50_000)
+
+
+class Tracker(Protocol):
+    """One account on the interface of a tracker; every method raises `ToolError` if refused."""
+
+    def search(self, asked: Search) -> Any: ...
+
+    def issue(self, number: int) -> Any: ...
+
+    def create(self, asked: New) -> Any: ...
+
+    def update(self, asked: Update) -> Any: ...
+
+    def comment(self, asked: Comment) -> Any: ...
+
+
+def tracker_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    """The five tools of a tracker. Redmine has its address for itself, Roundup a path in it."""
+    from statediff.agents.tools.redmine import Redmine  # noqa: PLC0415 - they speak of `Tracker`
+    from statediff.agents.tools.roundup import Roundup  # noqa: PLC0415
+
+    tracker: Tracker = Redmine(url) if urlsplit(url).path in ("", "/") else Roundup(url)
+    mark = (Mark(source),)
+    update = ActionClass.REVERSIBLE_UPDATE
+
+    def tool(
+        verb: str, text: str, arguments: type[Arguments], act: Any, kind: ActionClass
+    ) -> Tool[Any]:
+        def marked(taken: Any) -> Any:
+            return act(taken) if kind is ActionClass.READ else Done(act(taken), mark)
+
+        is_read = kind is ActionClass.READ
+        return Tool(tool_name(source, verb), text, arguments, marked, kind, is_harmless=is_read)
+
+    return (
+        tool("list_issues", "Names issues.", Search, tracker.search, ActionClass.READ),
+        tool(
+            "get_issue", "Tells all of one issue: fields, watchers and comments.", One,
+            lambda asked: tracker.issue(asked.issue), ActionClass.READ,
+        ),
+        tool("create_issue", "Makes an issue.", New, tracker.create, update),
+        tool("update_issue", "Changes fields of an issue.", Update, tracker.update, update),
+        tool("comment", "Adds a comment to an issue.", Comment, tracker.comment, update),
+    )  # fmt: skip

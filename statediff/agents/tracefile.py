@@ -1,0 +1,135 @@
+"""A trace in a file, whoever wrote it: known by its first line.
+
+| who | first line |
+|---|---|
+| an agent | a call: `{"tool": …}`, a message of the user or a reply |
+| a recorder (`mcp`, `mcp-proxy`) | `{"form": "statediff.calls/1"}` |
+| a trial (`trace.jsonl` of its folder), `import otel` | what is known of the whole trace |
+| OpenTelemetry | OTLP, in JSON or protobuf |
+
+Whoever wrote it: unless somebody vouches that no agent did, it is taken for the agent's own word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from statediff.agents.handover import (
+    SELF_RECORDED,
+    read_handed_file,
+    read_trace,
+)
+from statediff.agents.otel import read_otel
+from statediff.agents.otlp import MAX_FILE_BYTES
+from statediff.agents.recorder import FORM, read_calls
+from statediff.errors import BundleError, InputError
+from statediff.evidence.canonical import read
+from statediff.evidence.traces import trace_from
+from statediff.model.trace import Trace
+from statediff.model.values import printable
+
+MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""Of a log that a recorder or a trial wrote."""
+_SNIFFED: Final = 4096
+
+
+def read_trace_file(path: Path, *, is_vouched: bool = False) -> Trace:
+    """The trace; `InputError` at its first line that cannot be read.
+
+    With `is_vouched`, whoever asks answers for it that no agent wrote it and that it holds every
+    call, except where the log itself says that it does not.
+    """
+    what = printable(str(path))
+    reader = _reader(path, what)
+    try:
+        trace = reader(path)
+        if reader in (read_calls, _whole):
+            _require_sound(trace)
+    except (BundleError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{what}: a line is no call as statediff writes it: {error}") from error
+    if is_vouched:
+        own = "" if trace.is_agent_influenced else trace.cause
+        return replace(trace, is_complete=not own, is_agent_influenced=False, cause=own)
+    cause = trace.cause or "whether an agent wrote the file is not known"
+    return replace(trace, is_complete=False, is_agent_influenced=True, cause=cause)
+
+
+def _reader(path: Path, what: str) -> Callable[[Path], Trace]:
+    """Who can read it, by how it begins."""
+    raw = read_handed_file(path, MAX_KEPT_BYTES)
+    if raw is None:
+        raise InputError(f"{what}: expected a trace, found nothing")
+    begins = raw[:_SNIFFED].lstrip()
+    if begins and begins[:1] not in b"{":
+        return read_otel
+    first = raw.split(b"\n", 1)[0]
+    try:
+        head = json.loads(first) if len(first) <= MAX_FILE_BYTES else {}
+    except (ValueError, RecursionError):
+        head = {}
+    if isinstance(head, dict):
+        if head.get("form") == FORM:
+            return read_calls
+        if head.keys() == {"cause", "is_agent_influenced", "is_complete", "turns"}:
+            return _whole
+        if {"resourceSpans", "resourceLogs"} & head.keys():
+            return read_otel
+    if b'"resourceSpans"' in begins or b'"resourceLogs"' in begins:
+        return read_otel  # one document, indented over many lines
+    return _lines
+
+
+def _lines(path: Path) -> Trace:
+    trace = read_trace(path)
+    if trace.cause != SELF_RECORDED:
+        raise InputError(f"{printable(str(path))}: {trace.cause}")
+    return trace
+
+
+def _whole(path: Path) -> Trace:
+    """What a trial left in its folder."""
+    what = printable(str(path))
+    try:
+        head, *actions = (
+            read(line, what) for line in path.read_bytes().split(b"\n") if line.strip()
+        )
+        return trace_from({**head, "actions": actions})
+    except OSError as error:
+        raise InputError(f"{what}: cannot be read: {error.strerror}") from error
+
+
+def _require_sound(trace: Trace) -> None:
+    """Everything is of its type: what reads our own files trusts that nobody else wrote them."""
+    ids = {action.id for action in trace.actions}
+    _require(len(ids) == len(trace.actions), "two calls have one id")
+    _require(isinstance(trace.cause, str), "the cause is no text")
+    _require(
+        all(type(each) is bool for each in (trace.is_complete, trace.is_agent_influenced)),
+        "what is known of the whole is neither true nor false",
+    )
+    for turn in trace.turns or ():
+        _require(isinstance(turn.message, str), "a message is no text")
+        count = turn.calls_before
+        _require(type(count) is int and 0 <= count <= len(ids), "a turn begins nowhere")
+    for action in trace.actions:
+        texts = (action.id, action.tool, action.error or "", action.principal or "")
+        _require(all(isinstance(text, str) for text in texts), "a name is no text")
+        _require(type(action.attempt) is int and action.attempt >= 1, "an attempt is no number")
+        _require(action.parent is None or action.parent in ids, "a call is within none that is")
+        _require(
+            all(isinstance(mark.source, str) for mark in action.transactions or ()),
+            "a transaction is of no source",
+        )
+        for at in (action.started_at, action.finished_at):
+            is_instant = type(at) is datetime and at.tzinfo is not None
+            _require(at is None or is_instant, "an instant is none")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

@@ -1,0 +1,199 @@
+"""Which agent a trial is made with: the options that name one, and the agent that they mean.
+
+Exactly one way in is named; what only another way understands is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from statediff.errors import UsageError
+
+if TYPE_CHECKING:
+    from statediff.agents.trial import Agent
+
+AgentCmd: TypeAlias = Annotated[
+    str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
+]
+AgentImage: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-image",
+        metavar="IMAGE",
+        help="The agent runs in a container of this image, and reaches the systems only.",
+    ),
+]
+AgentName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="MODULE:FUNCTION",
+        help="The agent: a Python function, or the name of one in the contract's folder.",
+    ),
+]
+AgentMcp: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-mcp", metavar="CMD", help="The agent: a program that gets only tools, by MCP."
+    ),
+]
+McpConfig: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--mcp-config",
+        metavar="FILE",
+        help="With --agent-mcp: these MCP servers' tools instead of the sandbox's own.",
+    ),
+]
+BaseUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="The agent: a model at this OpenAI-compatible "
+                 "endpoint, with the sandbox's tools."),
+]  # fmt: skip
+Model: TypeAlias = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="With --base-url: which model.")
+]
+KeyEnv: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--key-env", metavar="NAME", help="The variable with the key [default: OPENAI_API_KEY]."
+    ),
+]
+PriceIn: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--price-in", metavar="PRICE", help="Of one million tokens that are sent."),
+]
+PriceOut: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--price-out", metavar="PRICE", help="Of one million tokens that come back."),
+]
+MaxCost: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--max-cost", metavar="COST", help="Of all trials together; needs both prices."),
+]
+MaxTurns: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
+]
+Stream: TypeAlias = Annotated[
+    bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
+]
+Timeout: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
+]
+SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """What the command line says of the agent."""
+
+    command: str | None = None
+    named: str | None = None
+    mcp: str | None = None
+    mcp_config: Path | None = None
+    base_url: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+    price_in: str | None = None
+    price_out: str | None = None
+    max_cost: str | None = None
+    max_turns: int | None = None
+    stream: bool = False
+    timeout_seconds: float | None = None
+    image: str | None = None
+
+    def agents(self, contracts: list[Path]) -> list[Agent]:
+        """The agent for each contract; `UsageError` if the options name none, or several."""
+        from statediff.cli.trials import agent_of
+
+        ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
+        if sum(way is not None for way in ways) > 1:
+            raise UsageError(
+                "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
+                "--model"
+            )
+        if self.mcp_config is not None and self.mcp is None:
+            raise UsageError("--mcp-config goes with --agent-mcp")
+        if self.base_url is not None or self.model is not None:
+            model = self._model()
+            return [model for _ in contracts]
+        strange = [
+            option for option, given in (
+                ("--key-env", self.key_env), ("--price-in", self.price_in),
+                ("--price-out", self.price_out), ("--max-cost", self.max_cost),
+                ("--max-turns", self.max_turns), ("--stream", self.stream or None),
+            ) if given is not None
+        ]  # fmt: skip
+        if strange:
+            raise UsageError(f"{strange[0]} goes with --base-url and --model")
+        if self.mcp is not None:
+            program = self._mcp()
+            return [program for _ in contracts]
+        return [
+            agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
+            for path in contracts
+        ]
+
+    def _mcp(self) -> Agent:
+        from statediff.agents.command import CommandAgent
+
+        require_agents_extra("mcp", "--agent-mcp")
+        from statediff.agents.mcp_agent import McpAgent
+
+        program = CommandAgent.parse(self.mcp or "", self.timeout_seconds or SECONDS)
+        if self.mcp_config is not None:
+            from statediff.agents.mcp_config import named_servers
+
+            named_servers(self.mcp_config)  # what is wrong with it is said before a sandbox starts
+        return McpAgent(program, self.mcp_config)
+
+    def _model(self) -> Agent:
+        if self.base_url is None or self.model is None:
+            raise UsageError("--base-url and --model go together")
+        if not self.base_url.startswith(("http://", "https://")):
+            raise UsageError(f"--base-url {self.base_url!r}: expected http:// or https://")
+        require_agents_extra("openai", "--base-url")
+        from statediff.agents.chat import Endpoint
+        from statediff.agents.loop import LoopAgent
+        from statediff.agents.spending import Budget, Prices
+
+        variable = self.key_env or "OPENAI_API_KEY"
+        key = os.environ.get(variable, "")
+        if not key and self.key_env is not None:
+            raise UsageError(f"--key-env {variable}: the environment has no such variable")
+        prices = Prices(_price("--price-in", self.price_in), _price("--price-out", self.price_out))
+        return LoopAgent(
+            # Servers of one's own want no key; the library wants some text.
+            Endpoint(self.base_url, self.model, key or "none", streams=self.stream),
+            Budget(prices, _price("--max-cost", self.max_cost)),
+            self.max_turns or 50,
+            self.timeout_seconds or SECONDS,
+        )
+
+
+def require_agents_extra(package: str, wanted: str) -> None:
+    """The package is installed; else `UsageError` says what brings it."""
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise UsageError(f"{wanted} needs {package}; get it with `pip install statediff[agents]`")
+
+
+def _price(option: str, text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        price = Decimal(text)
+    except InvalidOperation:
+        price = Decimal(-1)
+    if not (price.is_finite() and 0 <= price <= 10**9):
+        raise UsageError(f"{option} {text[:40]!r}: expected a number, e.g. 2.50")
+    return price

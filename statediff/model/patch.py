@@ -1,0 +1,179 @@
+"""A table with some of its rows replaced: the same chunks, but for those the rows lie in.
+
+The result is, byte for byte, what a scan of the changed rows would be, cut like the table. Only
+chunks with a changed row are opened; of these, columns are cut and joined as they are stored, so
+that the cost is that of copying a chunk, not of reading its values.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from statediff.model.schema import EntityType
+from statediff.model.state import (
+    KEYLESS_KEY,
+    NATIVE,
+    TAGGED,
+    Row,
+    Table,
+    batch_columns,
+    batch_keys,
+    batch_rows,
+    encode_column,
+    encode_rows,
+    form_of,
+    row_digest,
+)
+from statediff.model.values import Key, key_order, same
+
+_MOST: Final = 2**62
+"""More than any row occurs."""
+
+
+def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
+    """The table without the rows that are `gone` and with those that have `come`.
+
+    Rows in both, equal in all, cancel out. Raises `ValueError` where a row that is gone is not in
+    the table exactly so, or one that has come has the key of a row that stays.
+    """
+    if table.type.is_keyless:
+        removed, added = _counted(table, gone, come)
+    else:
+        removed, added = _keyed(table.type, gone), _keyed(table.type, come)
+        for order in removed.keys() & added.keys():
+            if _equal(removed[order][1], added[order][1]):
+                del removed[order], added[order]
+    if not removed and not added:
+        return table
+    places: dict[int, tuple[list[_Entry], list[_Entry]]] = {}
+    for side, entries in enumerate((removed, added)):
+        for order in sorted(entries):
+            at = bisect.bisect_right(table.cuts, order)
+            places.setdefault(at, ([], []))[side].append(entries[order])
+    chunks = list(table.chunks)
+    for at, (out, into) in places.items():
+        batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into)
+        chunks[at] = table.store.put(batch)
+    return replace(table, chunks=tuple(chunks))
+
+
+_Entry = tuple[Key, Row]
+_Entries = dict[tuple[Any, ...], _Entry]
+
+
+def _keyed(entity_type: EntityType, rows: Iterable[Row]) -> _Entries:
+    found: _Entries = {}
+    for row in rows:
+        key: Key = tuple(row[name] for name in entity_type.key)  # type: ignore[misc]  # keys are values
+        order = key_order(key)
+        if order in found:
+            raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
+        found[order] = key, row
+    return found
+
+
+def _counted(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> tuple[_Entries, _Entries]:
+    """Of rows without a key: the last occurrences go, new ones are counted on."""
+    counts: Counter[str] = Counter()
+    contents: dict[str, Row] = {}
+    for rows, step in ((gone, -1), (come, 1)):
+        for row in rows:
+            digest = row_digest(row)
+            contents[digest] = row
+            counts[digest] += step
+    removed: _Entries = {}
+    added: _Entries = {}
+    for digest, change in counts.items():
+        if change:
+            there = _occurrences(table, digest)
+            numbers = range(min(there, there + change) + 1, max(there, there + change) + 1)
+            for number in numbers:
+                key: Key = (digest, number)
+                (added if change > 0 else removed)[key_order(key)] = key, contents[digest]
+    return removed, added
+
+
+def _occurrences(table: Table, digest: str) -> int:
+    """How often the table holds rows of this content."""
+    at = bisect.bisect_right(table.cuts, key_order((digest, _MOST)))
+    while at >= 0:
+        keys = batch_keys(table.type, table.store.get(table.chunks[at]))
+        found = bisect.bisect_right(keys, key_order((digest, _MOST)), key=key_order)
+        if found:
+            last, number = keys[found - 1]
+            return number if last == digest and isinstance(number, int) else 0
+        at -= 1
+    return 0
+
+
+def _cut_and_joined(
+    table: Table, batch: pa.RecordBatch, out: list[_Entry], into: list[_Entry]
+) -> pa.RecordBatch:
+    entity_type = table.type
+    keys = batch_keys(entity_type, batch)
+    dropped: set[int] = set()
+    for key, row in out:
+        at = bisect.bisect_left(keys, key_order(key), key=key_order)
+        if at == len(keys) or keys[at] != key:
+            raise ValueError(f"no row {key!r} in {entity_type.name}")
+        (_, stored), *_ = batch_rows(entity_type, batch.slice(at, 1), None)
+        if not _equal(stored, row):
+            raise ValueError(f"another row {key!r} in {entity_type.name}")
+        dropped.add(at)
+    places: dict[int, list[int]] = {}
+    for number, (key, _) in enumerate(into):
+        at = bisect.bisect_left(keys, key_order(key), key=key_order)
+        if at < len(keys) and key_order(keys[at]) == key_order(key) and at not in dropped:
+            raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
+        places.setdefault(at, []).append(number)
+    pieces = _pieces(len(keys), dropped, places)
+    new = encode_rows(entity_type, into)
+    arrays, fields = [], []
+    for index in range(batch.num_columns):
+        field = batch.schema.field(index)
+        kind = None if field.name == KEYLESS_KEY else entity_type.by_name[field.name].kind
+        form = form_of(batch, index)
+        # A column with an odd value is stored in another form; the odd one may be what goes.
+        is_odd = kind in NATIVE and TAGGED in (form, form_of(new, index))
+        if kind is not None and is_odd:
+            old, fresh = (batch_columns(b, (field.name,))[0] for b in (batch, new))
+            values = [v for is_new, a, b in pieces for v in (fresh if is_new else old)[a:b]]
+            array, form = encode_column(kind, values)
+            field = pa.field(field.name, array.type, metadata={b"statediff.form": form})
+        else:
+            parts = [(new if is_new else batch).column(index).slice(a, b - a)
+                     for is_new, a, b in pieces]  # fmt: skip
+            joined = pa.concat_arrays(parts) if parts else new.column(index)
+            # The unused bits of a joined bitmap's last byte may be anything.
+            is_bits = pa.types.is_boolean(joined.type)
+            array = pa.array(joined.to_pylist(), joined.type) if is_bits else joined
+        arrays.append(array)
+        fields.append(field)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _pieces(
+    rows: int, dropped: set[int], places: dict[int, list[int]]
+) -> list[tuple[bool, int, int]]:
+    """The new chunk as runs of rows, in order: (is of the new rows, first, one past the last)."""
+    pieces: list[tuple[bool, int, int]] = []
+    start = 0
+    for at in sorted({*dropped, *places, rows}):
+        if start < at:
+            pieces.append((False, start, at))
+        start = at
+        if at in places:
+            pieces.append((True, places[at][0], places[at][-1] + 1))
+        if at in dropped:
+            start = at + 1
+    return pieces
+
+
+def _equal(one: Row, other: Row) -> bool:
+    return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)

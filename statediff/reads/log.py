@@ -1,0 +1,194 @@
+"""The event log and the corpus [GE §3.1]: what happened, and the artifacts that tell of it.
+
+Both are JSON lines:
+
+    {"id": "e1", "type": "incident_opened", "at": "2026-03-17T11:21:00Z", "actors": ["alex"],
+     "facts": {"incident": "ENG-263"}, "artifacts": ["ENG-263"]}
+    {"id": "ENG-263", "subsystem": "jira", "at": "2026-03-17T11:21:00Z", "title": "…",
+     "text": "…", "people": ["hanna"], "facts": {"incident": "ENG-263"}}
+
+`at` is when a thing came to be; `recorded_at`, where it differs, is when it could first be read. An
+artifact is in an actor's past only when both lie there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
+from statediff.model.values import Map, Value, printable
+from statediff.reads.instants import instant
+
+Fact = str | int | bool
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+MAX_LINES: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened; `at` in microseconds since 1970 (`instants.py`)."""
+
+    id: str
+    type: str
+    at: int
+    actors: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    artifacts: tuple[str, ...] = ()
+    """The artifacts that tell of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something that can be read: a page, a message, a row, a file at a commit."""
+
+    id: str
+    subsystem: str
+    at: int
+    recorded_at: int
+    title: str = ""
+    text: str = ""
+    people: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def readable_from(self) -> int:
+        """The first instant at which it could be read."""
+        return max(self.at, self.recorded_at)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The event log, in order of time and id, and all artifacts by id."""
+
+    events: tuple[Event, ...]
+    artifacts: Mapping[str, Artifact]
+
+    @cached_property
+    def by_type(self) -> Mapping[str, tuple[Event, ...]]:
+        """The events of each type, in order."""
+        found: dict[str, list[Event]] = {}
+        for event in self.events:
+            found.setdefault(event.type, []).append(event)
+        return {name: tuple(events) for name, events in found.items()}
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Event]:
+        """The events by their id."""
+        return {event.id: event for event in self.events}
+
+    @cached_property
+    def by_subsystem(self) -> Mapping[str, tuple[Artifact, ...]]:
+        """The artifacts of each subsystem, in order of id."""
+        found: dict[str, list[Artifact]] = {}
+        for name in sorted(self.artifacts):
+            found.setdefault(self.artifacts[name].subsystem, []).append(self.artifacts[name])
+        return {name: tuple(artifacts) for name, artifacts in found.items()}
+
+
+def corpus_of(events: Iterable[Event], artifacts: Iterable[Artifact]) -> Corpus:
+    """The corpus of these parts. `InputError` where an id stands for two things."""
+    ordered = tuple(sorted(events, key=lambda event: (event.at, event.id)))
+    _once((event.id for event in ordered), "event")
+    found = list(artifacts)
+    _once((artifact.id for artifact in found), "artifact")
+    return Corpus(ordered, {artifact.id: artifact for artifact in found})
+
+
+def load_corpus(events: Path, artifacts: Path, zone: tzinfo | None) -> Corpus:
+    """The corpus of two files of JSON lines. `InputError` names the file and the line."""
+    return corpus_of(
+        (_event(*line, zone) for line in _lines(events)),
+        (_artifact(*line, zone) for line in _lines(artifacts)),
+    )
+
+
+def _once(ids: Iterable[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise InputError(f"two {what}s have the id {printable(name)!r}; ids are unique")
+        seen.add(name)
+
+
+def _lines(path: Path) -> Iterable[tuple[Map, str]]:
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                where = f"{path.name}, line {number}"
+                if number > MAX_LINES:
+                    raise InputError(f"{path.name}: more than {MAX_LINES} lines")
+                if not line.strip():
+                    continue
+                read = read_json(line, where, max_bytes=MAX_LINE_BYTES)
+                if not isinstance(read, Map):
+                    raise InputError(f"{where}: expected an object")
+                yield read, where
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _event(read: Map, where: str, zone: tzinfo | None) -> Event:
+    it = _Members(read, where, {"id", "type", "at", "actors", "facts", "artifacts"})
+    return Event(
+        it.text("id"), it.text("type"), instant(it.text("at"), zone, f"{where}, `at`"),
+        it.texts("actors"), it.facts("facts"), it.texts("artifacts"),
+    )  # fmt: skip
+
+
+def _artifact(read: Map, where: str, zone: tzinfo | None) -> Artifact:
+    it = _Members(
+        read, where,
+        {"id", "subsystem", "at", "recorded_at", "title", "text", "people", "facts"},
+    )  # fmt: skip
+    at = instant(it.text("at"), zone, f"{where}, `at`")
+    recorded = it.text("recorded_at", "")
+    return Artifact(
+        it.text("id"), it.text("subsystem"), at,
+        instant(recorded, zone, f"{where}, `recorded_at`") if recorded else at,
+        it.text("title", ""), it.text("text", ""), it.texts("people"), it.facts("facts"),
+    )  # fmt: skip
+
+
+class _Members:
+    """The members of one line, each of the kind that is asked for; unknown ones are refused."""
+
+    def __init__(self, read: Map, where: str, known: set[str]) -> None:
+        self._read: dict[str, Value] = dict(read.items)
+        self._where = where
+        if unknown := sorted(set(self._read) - known):
+            raise InputError(
+                f"{where}: {printable(unknown[0])!r} is not known; known are: "
+                + ", ".join(sorted(known))
+            )
+
+    def text(self, name: str, default: str | None = None) -> str:
+        found = self._read.get(name, default)
+        if not isinstance(found, str) or (default is None and not found):
+            raise InputError(f"{self._where}: expected a text `{name}`")
+        return found
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        found = self._read.get(name, ())
+        if not isinstance(found, tuple) or not all(isinstance(each, str) for each in found):
+            raise InputError(f"{self._where}: expected `{name}` to be a list of texts")
+        return tuple(str(each) for each in found)
+
+    def facts(self, name: str) -> Mapping[str, Fact]:
+        found = self._read.get(name, Map(()))
+        if not isinstance(found, Map):
+            raise InputError(f"{self._where}: expected `{name}` to be an object")
+        for key, value in found.items:
+            if not isinstance(value, str | int | bool):
+                raise InputError(
+                    f"{self._where}: expected `{name}.{printable(key)}` to be a text, a whole "
+                    "number or true or false"
+                )
+        return {key: value for key, value in found.items if isinstance(value, str | int | bool)}

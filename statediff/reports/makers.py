@@ -1,0 +1,131 @@
+"""Which call did it: the calls of a bundle, what they changed, and the clauses that broke."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.model.values import Map, Unobserved, decode, show
+from statediff.reports.record import delta_name, said
+
+Json = Any
+MAX_NAMED: Final = 6
+UNATTRIBUTED: Final = "unattributed"
+_VERBS: Final = {"create": "created", "link": "linked", "delete": "deleted", "unlink": "unlinked"}
+
+
+@dataclass(frozen=True)
+class Doing:
+    """One call, or one transaction where nobody recorded calls."""
+
+    document: Json
+    title: str
+    changes: tuple[str, ...]
+    """What it left changed, in words."""
+    breaks: tuple[str, ...]
+    """The clauses that fail on what it did."""
+
+
+class Makers:
+    """Who did what in one bundle. `is_told`: whether changes could be attributed at all."""
+
+    def __init__(self, judgement: Json, trace: Json, history: Json) -> None:
+        self._judgement = judgement
+        observed = trace.get("observed", [])
+        self.listed: list[Json] = [*trace["actions"], *observed]
+        self.is_told = any("transactions" in action for action in self.listed)
+        self._by_id = {str(action["id"]): action for action in self.listed}
+        self._observed = {str(action["id"]) for action in observed}
+        deltas = (*judgement["deltas"], *judgement["during"])
+        self._maker = {d["id"]: d["action"] for d in deltas if d["action"] is not None}
+        self._left: dict[str, list[str]] = {}
+        for delta in judgement["deltas"]:
+            if delta["action"] is not None:
+                self._left.setdefault(_entity(delta), []).append(delta["action"])
+        self._moments = dict(_moments(self.listed, history))
+
+    def of(self, delta: Json) -> str:
+        """Who left the change; nothing where no call could be known to."""
+        maker = self._maker.get(delta["id"])
+        if maker is None:
+            return UNATTRIBUTED if self.is_told else ""
+        return self.title(maker)
+
+    def at(self, finding: Json) -> tuple[str, ...]:
+        """The calls that a finding is about, or none where nobody did what it misses."""
+        return tuple(map(self.title, self._about(finding)))
+
+    def _about(self, finding: Json) -> tuple[str, ...]:
+        """Who left its changes, calls it names, and whoever left what its witnesses show."""
+        ids = [self._maker.get(name) for name in finding["deltas"]]
+        ids += [name if name in self._by_id else None for name in finding["evidence"]]
+        rows = finding["witness"]["rows"]
+        ids += [self._moments.get(row["side"]) for row in rows]
+        if not any(ids):
+            ids += [maker for row in rows for maker in self._left.get(_entity(row), ())]
+        return tuple(dict.fromkeys(i for i in ids if i is not None))
+
+    def title(self, action: str) -> str:
+        """`call-3 issue_refund {order: 1009}`, or the transaction of a source."""
+        known = self._by_id.get(action)
+        if known is None:
+            return said(action, 100)
+        if action in self._observed:
+            return f"transaction {said(action, 100)}"
+        arguments = decode(known["arguments"])
+        told = show(arguments, 80) if isinstance(arguments, Map) and arguments.items else ""
+        told = "{…}" if isinstance(arguments, Unobserved) else said(told, 120)
+        return f"{said(action, 60)} {said(known['tool'], 80)} {told}".rstrip()
+
+    def doings(self) -> Iterator[Doing]:
+        """Every call in its order; transactions where nobody recorded calls."""
+        made: dict[str, list[str]] = {}
+        for delta in self._judgement["deltas"]:
+            maker = self._maker.get(delta["id"])
+            if maker is not None:
+                made.setdefault(maker, []).append(_change(delta))
+        broken: dict[str, list[str]] = {}
+        for finding in self._judgement["findings"]:
+            if finding["truth"] != "FAILS":
+                continue
+            for maker in self._about(finding):
+                broken.setdefault(maker, []).append(said(finding["clause"], 100))
+        for action in self.listed:
+            name = str(action["id"])
+            breaks = tuple(dict.fromkeys(broken.get(name, ())))
+            yield Doing(action, self.title(name), tuple(made.get(name, ())), breaks)
+
+
+def listing(names: Iterable[str], limit: int = MAX_NAMED) -> str:
+    """The first of them, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - limit:,} more" if len(known) > limit else ""
+    return ", ".join(known[:limit]) + more
+
+
+def _entity(place: Json) -> str:
+    return json.dumps([place["type"], place["key"]])
+
+
+def _moments(actions: Iterable[Json], history: Json) -> Iterator[tuple[str, str]]:
+    """The name of each state that a transaction left → the one call that says it made that."""
+    claimed: dict[tuple[str, str], set[str]] = {}
+    for action in actions:
+        for source, name in action.get("transactions", ()):
+            if name is not None:
+                claimed.setdefault((source, name), set()).add(str(action["id"]))
+    numbers: dict[str, int] = {}
+    for entry in history["transactions"]:
+        source = entry["source"]
+        numbers[source] = numbers.get(source, 0) + 1
+        names = (entry["id"], entry["position"], *entry.get("names", ()))
+        who = set().union(*(claimed.get((source, name), set()) for name in names))
+        if len(who) == 1:
+            yield f"moment {numbers[source]} of {source}", who.pop()
+
+
+def _change(delta: Json) -> str:
+    verb = _VERBS.get(delta["op"], "")
+    return f"{delta_name(delta)} {verb}".rstrip()

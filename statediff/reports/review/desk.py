@@ -1,0 +1,166 @@
+"""The desk: which trials lie on it, what of each may be seen, and what the reviewer signs.
+
+1. A reviewer sees no label of another before they have signed their own.
+2. A blind reviewer sees no verdict and no finding of a trial before they have signed its label;
+   afterwards the label stands, and only a cause may still be given.
+3. Whatever is signed is kept at once, beside the bundle. A desk that is left and opened again by
+   the same key goes on where it was left.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from statediff.errors import BundleError, UsageError
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.package import Bundle
+from statediff.evidence.verify import Signer
+from statediff.reports.html.changes import Standings
+from statediff.reports.html.trial import Trial, trial_view
+from statediff.reports.review.identities import Identities, identities
+from statediff.reports.review.unjudged import Parsed, Unjudged, unjudged
+from statediff.suite.labels import Given, Labelled, by_key, keep, kept, sign_label
+
+_KEPT_VIEWS = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trial on the desk: its bundle by digest, how it is read, and where its labels go."""
+
+    digest: str
+    folder: Path
+    read: Callable[[], Bundle]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What of a trial may be shown now."""
+
+    trial: Trial
+    identities: Identities
+    is_judged: bool
+    """Whether verdict and findings are in it."""
+
+
+class Desk:
+    """One reviewer's trials. Its methods may be called from several threads."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        key: SigningKey,
+        *,
+        is_blind: bool,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        trust: Sequence[Signer] = (),
+    ) -> None:
+        """`clock` measures reviews in seconds, `now` is aware UTC for what is signed."""
+        self.cases = tuple(cases)
+        self.is_blind = is_blind
+        self._key = key
+        self._clock, self._now = clock, now
+        self._trust = tuple(trust)
+        self._lock = threading.RLock()
+        self._labels = [by_key(case.folder, case.digest, key.public) for case in self.cases]
+        self._spent = [0.0] * len(self.cases)
+        self._open: tuple[int, float] | None = None
+        self._seen = lru_cache(_KEPT_VIEWS)(self._view)
+
+    def label(self, number: int) -> Labelled | None:
+        """What this reviewer signed of a trial."""
+        with self._lock:
+            return self._labels[number]
+
+    def labels(self) -> tuple[Labelled | None, ...]:
+        """The same of every trial, in the order of the desk."""
+        with self._lock:
+            return tuple(self._labels)
+
+    def is_judged(self, number: int) -> bool:
+        """Whether verdict and findings of a trial may be shown."""
+        return not self.is_blind or self.label(number) is not None
+
+    def look(self, number: int) -> Seen:
+        """What may be shown of a trial, whose time runs from now on. `BundleError`."""
+        with self._lock:
+            seen = self._seen(number, self.is_judged(number))
+            self._stop()
+            self._open = number, self._clock()
+            return seen
+
+    def leave(self) -> None:
+        """No trial is being looked at; no time runs."""
+        with self._lock:
+            self._stop()
+
+    def sign(self, number: int, given: Given) -> Labelled:
+        """The label is signed and kept; `seconds` and `blind` are filled in here.
+
+        `UsageError` if it cannot stand, or would change a label that was given blind.
+        """
+        with self._lock:
+            before = self._labels[number]
+            self._stop()
+            spent = 0 if before is None else before.given.seconds
+            seconds = spent + round(self._spent[number])
+            if before is not None and before.given.blind and given.label is not before.given.label:
+                raise UsageError(
+                    f"this trial was labelled {before.given.label.value} blind; that label stands"
+                )
+            is_blind = self.is_blind if before is None else before.given.blind
+            if is_blind and before is None and _says_why(given):
+                raise UsageError("who is at fault is said after the label, once the verdict shows")
+            now = self._now()
+            if before is not None:  # the newest counts, also within one second
+                now = max(now, before.at + timedelta(seconds=1))
+            case = self.cases[number]
+            whole = replace(given, seconds=seconds, blind=is_blind)
+            keep(case.folder, sign_label(case.digest, whole, now, self._key))
+            signed = by_key(case.folder, case.digest, self._key.public)
+            if signed is None:
+                raise BundleError(f"{case.folder}: the label was kept and cannot be read again")
+            self._labels[number] = signed
+            self._spent[number] = 0.0
+            return signed
+
+    def next(self, number: int) -> int | None:
+        """The next trial after a trial that has no label yet, round the desk; None if all have."""
+        found = self.labels()
+        order = [*range(number + 1, len(found)), *range(number + 1)]
+        return next((at for at in order if found[at] is None), None)
+
+    def others(self, number: int) -> tuple[Labelled, ...]:
+        """The labels of other reviewers that the trust file knows, once one's own is signed."""
+        own = self.label(number)
+        if own is None or not self._trust:
+            return ()
+        case = self.cases[number]
+        labels, _ = kept(case.folder, case.digest, self._trust)
+        return tuple(each for each in labels if each.digest != own.digest)
+
+    def _stop(self) -> None:
+        if self._open is not None:
+            number, since = self._open
+            self._spent[number] += max(0.0, self._clock() - since)
+            self._open = None
+
+    def _view(self, number: int, is_judged: bool) -> Seen:
+        case = self.cases[number]
+        bundle = case.read()
+        if bundle.digest != case.digest:
+            raise BundleError(f"{case.folder}: the bundle is another than when the review began")
+        where = str(case.folder)
+        shown = Parsed(bundle.manifest, bundle.files) if is_judged else unjudged(bundle, where)
+        view = trial_view(shown, where, Standings if is_judged else Unjudged)
+        return Seen(view, identities(shown, where), is_judged)
+
+
+def _says_why(given: Given) -> bool:
+    return given.cause is not None or bool(given.failures)

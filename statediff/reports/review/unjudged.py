@@ -1,0 +1,69 @@
+"""A trial without anything that statediff thinks of it, for a reviewer who is blind [SSD §V].
+
+What is hidden is taken out of the documents before a page is made of them, so no template can show
+it: the verdict, the truth of clauses, the findings, what explains a change, the labels and the
+numbers. What stays is what was asked, what was read and what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from statediff.evidence.package import Bundle
+from statediff.reports.html.changes import STANDINGS, Standings
+from statediff.reports.html.words import Sign
+from statediff.reports.record import reading
+
+Json = Any
+_OPEN: Final = next(sign for sign in STANDINGS if sign.style == "open")
+_HIDDEN: Final = "not shown"
+CHANGED: Final = Sign(_OPEN.style, _OPEN.mark, "changed")
+
+
+@dataclass(frozen=True)
+class Parsed(Bundle):
+    """A bundle whose documents are read once; some of them may be others than its files hold."""
+
+    documents: dict[str, Json] = field(default_factory=dict)
+
+    def document(self, name: str) -> Json:
+        """The JSON of one of the files. Whoever gets it changes nothing in it."""
+        if name not in self.documents:
+            self.documents[name] = super().document(name)
+        return self.documents[name]
+
+
+class Unjudged(Standings):
+    """Every change is a change, and a place nobody saw is one, and nothing else."""
+
+    doubt = Sign("unknown", "?", "not observed")
+
+    def of(self, delta: Json) -> Sign:
+        """That it is a change."""
+        return CHANGED
+
+
+def unjudged(bundle: Bundle, where: str) -> Parsed:
+    """The bundle as if nobody had judged it; `BundleError` if it contradicts itself."""
+    with reading(where):
+        documents: Mapping[str, Json] = {
+            "judgement.json": _without_judgement(bundle.document("judgement.json")),
+            # The names of an agent and of a trial often tell what was expected of them.
+            "trial.json": {**bundle.document("trial.json"), "agent": _HIDDEN, "id": _HIDDEN},
+        }
+        manifest = {**bundle.manifest, "verdict": "INCONCLUSIVE", "trial": _HIDDEN}
+        files = {name: data for name, data in bundle.files.items() if name not in documents}
+        return Parsed(manifest, files, dict(documents))
+
+
+def _without_judgement(judged: Json) -> Json:
+    return {
+        "verdict": "INCONCLUSIVE", "findings": [], "explained_by": [],
+        "clauses": [{**clause, "truth": "UNKNOWN"} for clause in judged["clauses"]],
+        "results": dict.fromkeys(judged["results"]), "metrics": dict.fromkeys(judged["metrics"]),
+        "deltas": [{**delta, "label": ""} for delta in judged["deltas"]],
+        "hidden": [{**each, "delta": {**each["delta"], "label": ""}} for each in judged["hidden"]],
+        "doubts": judged["doubts"],
+    }  # fmt: skip

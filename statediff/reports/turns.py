@@ -1,0 +1,90 @@
+"""A trial turn by turn, one JSON line each: what was called, what changed, what the gate said.
+
+For those who work on the agent: each line holds the turn's calls with their results, the changes
+that are known to be theirs, the truth of the turn's gate, and how often a tool was right the first
+time and how often after a repair [TV §3.6, §3.8]. A call is repaired by one of the same tool that
+succeeds, in the same turn. A log without turns is one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from statediff.contract.reader import read_document
+from statediff.evidence.documents import answer_from
+from statediff.evidence.package import Bundle
+from statediff.model.trace import NoAnswer
+from statediff.model.values import decode
+from statediff.reports.makers import Makers
+from statediff.reports.plain import plain
+from statediff.reports.record import Record, reading
+
+Json = Any
+SCHEMA: Final = "statediff/turn/1"
+
+
+def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
+    """One object a turn, in order; `BundleError` if the bundle contradicts itself."""
+    with reading(where):
+        record = Record(bundle)
+        trace, judged = record.trace, record.judgement
+        makers = Makers(judged, trace, record.history)
+        truths = {clause["clause"]: clause["truth"] for clause in judged["clauses"]}
+        gates = _gates(bundle)
+        turns = trace["turns"] or [{"message": None, "calls_before": 0, "reply": None}]
+        ends = [turn["calls_before"] for turn in turns[1:]] + [len(trace["actions"])]
+        for number, (turn, end) in enumerate(zip(turns, ends, strict=True), start=1):
+            calls = trace["actions"][turn["calls_before"] : end]
+            own = {call["id"] for call in calls}
+            yield {
+                "schema": SCHEMA,
+                "trial": bundle.manifest["trial"],
+                "turn": number,
+                "message": turn["message"],
+                "calls": [_call(call) for call in calls],
+                "reply": _reply(turn["reply"]),
+                "changes": [d["id"] for d in judged["deltas"] if d["action"] in own],
+                "attributed": makers.is_told,
+                "gate": truths.get(gates.get(number, "")) if trace["turns"] else None,
+                "repair": repair(calls),
+                "judge": None,
+            }
+
+
+def repair(calls: list[Json]) -> Json:
+    """How many tools were right the first time, and how many in the end; of how many."""
+    first: dict[str, bool] = {}
+    ever: dict[str, bool] = {}
+    for call in calls:
+        tool, is_right = call["tool"], call["error"] is None
+        first.setdefault(tool, is_right)
+        ever[tool] = ever.get(tool, False) or is_right
+    return {
+        "tools": len(first),
+        "first_attempt": sum(first.values()),
+        "after_repair": sum(ever.values()),
+        "failed_calls": sum(call["error"] is not None for call in calls),
+    }
+
+
+def _gates(bundle: Bundle) -> dict[int, str]:
+    """The number of a turn → the clause that is its gate."""
+    contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
+    return {
+        number: str(turn.get("id") or f"turns-{number}")
+        for number, turn in enumerate(contract.get("turns") or (), start=1)
+    }
+
+
+def _call(call: Json) -> Json:
+    values = {name: plain(decode(call[name])) for name in ("arguments", "result")}
+    kept = ("id", "tool", "class", "error", "principal", "attempt")
+    return {**{name: call[name] for name in kept}, **values}
+
+
+def _reply(reply: Json) -> Json:
+    if reply is None:
+        return None
+    said = answer_from(reply)
+    return None if isinstance(said, NoAnswer) else plain(said)

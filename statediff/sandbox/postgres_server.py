@@ -1,0 +1,265 @@
+"""A PostgreSQL server in a container: its roles, its databases, and who may sign in."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from statediff.errors import SandboxError
+from statediff.packs import PackSource
+from statediff.sandbox.containers import MEBIBYTE, Container, Spec, connect
+from statediff.sandbox.images import image_tag
+from statediff.sandbox.postgres_proof import (
+    SECRET,
+    Connection,
+    begun_at,
+    cluster,
+    count_rows,
+    files_of,
+    files_since,
+    names_of,
+)
+from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
+from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
+
+DATA: Final = "/var/lib/statediff"
+MEMORY_BYTES: Final = 1536 * MEBIBYTE
+"""A limit: what was written and not yet brought to disk counts too, and databases are copied."""
+SOCKET: Final = ".s.PGSQL.5432"
+AGENT: Final = "agent"
+READER: Final = "statediff_reader"
+AGENT_CONNECTIONS: Final = 40
+"""At once; the server takes sixty, so that whoever reads always gets in."""
+BUILD_SECONDS: Final = 600.0
+
+_ROLES: Final = """
+CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
+CREATE ROLE {reader} LOGIN BYPASSRLS PASSWORD {secret};
+GRANT pg_read_all_data, pg_read_all_settings TO {reader};
+REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC;
+CREATE DATABASE {pristine};
+"""
+_OWNERSHIP: Final = """
+GRANT SELECT ON pg_catalog.pg_authid, pg_catalog.pg_largeobject, pg_catalog.pg_subscription
+  TO {reader};
+ALTER SCHEMA public OWNER TO {agent};
+SET SESSION AUTHORIZATION {agent};
+"""
+_HBA: Final = "local all all scram-sha-256"
+_END: Final = """
+SELECT count(pg_terminate_backend(pid, 2000)) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND usename <> current_user
+"""
+
+
+class Server:
+    """A container with a pristine database and, mostly, a clone of it at hand."""
+
+    def __init__(self, name: str, database: str, pack: PackSource) -> None:
+        self._name = name
+        self._database = database
+        self._secrets = {role: secrets.token_urlsafe(24) for role in ("postgres", READER, AGENT)}
+        self.spares = Spares(name, self.apart)
+        self.own = self.spares.own
+        self._used: Spare | None = None
+        self._server_wide: dict[str, str] = {}
+        self.expected: dict[str, str] = {}
+        self._admin: Connection | None = None
+        self.container: Container = connect().run(
+            Spec(
+                image_tag("postgres"),
+                name,
+                volumes=(DATA,),
+                memory_bytes=MEMORY_BYTES,
+                shared_memory_bytes=256 * MEBIBYTE,
+            )
+        )
+        try:
+            self.container.await_ready(self._answers)
+            self._build(pack)
+            self.spares.prepare()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, psycopg.Error):
+                raise SandboxError(
+                    f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
+                    f"{cause_of(error)}"
+                ) from error
+            raise
+
+    @property
+    def agent_url(self) -> str:
+        port = self.container.forward(SOCKET)
+        return f"postgresql://{AGENT}:{self._secrets[AGENT]}@127.0.0.1:{port}/{self._database}"
+
+    @property
+    def reader_url(self) -> str:
+        return self._url(READER, self._database)
+
+    def _url(self, role: str, database: str) -> str:
+        folder = str(self.container.socket(SOCKET).parent).replace("/", "%2F")
+        return f"postgresql://{role}:{self._secrets[role]}@{folder}/{database}"
+
+    @contextlib.contextmanager
+    def admin(self, seconds: float = STEP_SECONDS) -> Iterator[Connection]:
+        """The connection of the server's owner, which no agent can be; it stays until it fails.
+
+        For whoever puts back and proves; who works beside them takes one `apart`.
+        """
+        kept = self._kept()
+        with hung_up_after(kept, seconds):
+            yield kept
+
+    def _kept(self) -> Connection:
+        """A connection that works; the server may have ended the one there was."""
+        try:
+            if self._admin is not None:
+                self._admin.execute("SELECT")
+                return self._admin
+        except psycopg.Error:
+            self._let_go()
+        self._admin = opened(self._url("postgres", "postgres"))
+        self._admin.execute("RESET row_security")
+        return self._admin
+
+    def _let_go(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+        self._admin = None
+
+    @contextlib.contextmanager
+    def apart(
+        self, database: str = "postgres", seconds: float = STEP_SECONDS
+    ) -> Iterator[Connection]:
+        """A connection of the server's owner for once."""
+        with connected(self._url("postgres", database), seconds) as connection:
+            connection.execute("RESET row_security")
+            yield connection
+
+    def _answers(self) -> bool:
+        try:
+            with self.admin():
+                return True
+        except psycopg.Error:
+            return False
+
+    def _build(self, pack: PackSource) -> None:
+        names = {
+            "agent": sql.Identifier(AGENT),
+            "reader": sql.Identifier(READER),
+            "pristine": sql.Identifier(PRISTINE),
+            "most": sql.Literal(AGENT_CONNECTIONS),
+            "secret": sql.Literal(self._secrets[READER]),
+        }
+        try:
+            tables, rows = (pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SandboxError(f"{self._name}: its pack cannot be read: {error}") from error
+        with self.admin() as admin:
+            for step in _ROLES.strip().split("\n"):
+                admin.execute(sql.SQL(step).format(**names))
+            _set_password(admin, "postgres", self._secrets["postgres"])
+            admin.execute(
+                sql.SQL("COPY (SELECT {}) TO {}").format(
+                    sql.Literal(_HBA), sql.Literal(f"{DATA}/pg_hba.conf")
+                )
+            )
+            admin.execute("SELECT pg_reload_conf()")
+            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
+        with self.apart(PRISTINE, BUILD_SECONDS) as admin:
+            admin.execute(sql.SQL(_OWNERSHIP).format(**names))
+            admin.execute("SET search_path = public")
+            admin.execute(tables.encode())
+            admin.execute(b"BEGIN;" + rows.encode() + b";COMMIT")
+            self.entities = count_rows(admin)
+            admin.execute("RESET SESSION AUTHORIZATION")
+            admin.execute("SET search_path = pg_catalog")
+            admin.execute("ANALYZE")
+            admin.execute("VACUUM (FREEZE)")
+            self._names = names_of(admin)
+        with self.apart(seconds=BUILD_SECONDS) as admin:
+            admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
+            self._files = files_of(admin, PRISTINE)
+
+    def exchange(self) -> bool:
+        """The database is a clone that nobody used; False where the server must be made anew."""
+        try:
+            with self.admin() as admin:
+                verifier = self._renew_password(admin)
+                if self._server_wide:
+                    admin.execute(_END)
+                    now = cluster(admin, self.own)
+                    if _without_agent(now) != _without_agent(self._server_wide):
+                        return False
+                self._swap(admin)
+                self.begun = begun_at(admin)
+                if not self._server_wide:
+                    self._server_wide = cluster(admin, self.own)
+                self._server_wide[SECRET + AGENT] = verifier
+                self.expected = {**self._server_wide, **_labelled(self._files)}
+        except (psycopg.Error, TimeoutError):
+            return False
+        return True
+
+    def _renew_password(self, admin: Connection) -> str:
+        """Nobody knows the agent's password; what the server keeps of it."""
+        self._secrets[AGENT] = secrets.token_urlsafe(24)
+        return _set_password(admin, AGENT, self._secrets[AGENT])
+
+    def _swap(self, admin: Connection) -> None:
+        """The spare has the database's name; nobody is connected to what had it before."""
+        self._used = self.spares.take()
+        steps = [
+            f"ALTER DATABASE {self._used.name} RENAME TO {self._database}",
+            f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS true",
+        ]
+        if self._server_wide:
+            admin.execute(f"ALTER DATABASE {self._database} ALLOW_CONNECTIONS false".encode())
+            admin.execute(_END)
+            steps.insert(0, f"ALTER DATABASE {self._database} RENAME TO {self.spares.retired()}")
+        admin.execute("; ".join(steps).encode())
+
+    def look(self, admin: psycopg.Connection[Any], database: str) -> dict[str, str]:
+        """All that `expected` says, as it is now."""
+        found = cluster(admin, self.own)
+        known = None if self._used is None else self._used.known_files()
+        return {**found, **_labelled(files_since(admin, database, known))}
+
+    def named(self, label: str) -> str:
+        """What a label speaks of, in words: a file by the table that lies in it."""
+        number = re.match(r"file base/(\d+)", label)
+        if number is None:
+            return label
+        held = self._names.get(number[1], "a file that is not in the base")
+        return f"{held} ({label.removeprefix('file base/')})"
+
+    def stop(self) -> None:
+        """Nothing of it is running."""
+        self.container.remove()
+        self._let_go()
+        self.spares.close()
+
+
+def _without_agent(found: Mapping[str, str]) -> dict[str, str]:
+    """The server but for the agent's password, which every reset replaces."""
+    return {label: value for label, value in found.items() if label != SECRET + AGENT}
+
+
+def _labelled(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"file base/{name}": digest for name, digest in files.items()}
+
+
+def _set_password(admin: Connection, role: str, secret: str) -> str:
+    """What the server keeps of it, from which it cannot be told."""
+    encrypted = admin.pgconn.encrypt_password(secret.encode(), role.encode(), b"scram-sha-256")
+    verifier = encrypted.decode()
+    admin.execute(
+        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
+    )
+    return verifier

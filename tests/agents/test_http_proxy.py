@@ -1,0 +1,255 @@
+"""Agents that speak HTTP by themselves are recorded, and notice nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.http_proxy import RecordingProxy
+from statediff.agents.native import NativeAgent
+from statediff.agents.recorder import Recorder
+from statediff.evaluate import load_contract
+from statediff.harness import TrialPlan, run_trial
+from statediff.model.state import MemoryChunks
+from statediff.model.trace import Action, ActionClass, Mark
+from statediff.model.values import Map, Unobserved
+from statediff.model.verdict import Verdict
+from statediff.packs import contract_folders
+from tests.tasks import sandboxes
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class System(BaseHTTPRequestHandler):
+    """A system that says what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+    root: Path
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "backend" in self.path:
+            self.backend(body)
+            return
+        said = {"path": self.path, "host": self.headers["Host"], "body": body.decode()}
+        said |= {"origin": self.headers.get("Origin", "")}
+        content = b"x" * 3_000_000 if "huge" in self.path else json.dumps(said).encode()
+        self.send_response(404 if "missing" in self.path else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Location", f"http://{self.headers['Host']}/there")
+        if "stream" in self.path:
+            self.send_header("Connection", "close")
+        else:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_PUT = do_DELETE = do_BREW = do_GET  # noqa: N815 — the base class names them
+
+    def backend(self, body: bytes) -> None:
+        """Git's own server side, as a web server would start it."""
+        path, _, query = self.path.partition("?")
+        done = subprocess.run(
+            ["git", "http-backend"], input=body, capture_output=True, check=True,
+            env={**os.environ, "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1",
+                 "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+                 "CONTENT_TYPE": self.headers.get("Content-Type", ""), "REMOTE_USER": "agent",
+                 "CONTENT_LENGTH": str(len(body)),
+                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", "")},
+        )  # fmt: skip
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        self.send_response(200)
+        for line in head.decode().split("\r\n"):
+            self.send_header(*line.split(": ", 1))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class Setting:
+    """A system, its proxy and the log."""
+
+    def __init__(self, folder: Path) -> None:
+        handler = type("Own", (System,), {"root": folder})
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.recorder = Recorder(folder / "calls.jsonl", now)
+        port = self.server.server_port
+        self.proxy = RecordingProxy("tracker", f"http://ada:pw@127.0.0.1:{port}/", self.recorder)
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
+        place = urlsplit(self.proxy.url)
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=10)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, named)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer, content
+
+    def calls(self) -> tuple[Action, ...]:
+        self.recorder.close()
+        return self.recorder.trace().actions
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    made = Setting(tmp_path)
+    yield made
+    made.proxy.close()
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def test_a_request_passes_and_is_a_call(setting: Setting) -> None:
+    answer, content = setting.ask(
+        "POST", "/issue?a=1", b'{"title": "x"}', Content_Type="application/json",
+        Authorization="Basic YWRhOnNlY3JldA==",
+    )  # fmt: skip
+    assert answer.status == 200
+    assert json.loads(content)["body"] == '{"title": "x"}'
+    (call,) = setting.calls()
+    assert (call.tool, call.action_class) == ("tracker POST", ActionClass.CONDITIONAL_UPDATE)
+    assert call.principal == "ada"
+    assert call.transactions == (Mark("tracker"),)
+    assert isinstance(call.arguments, Map)
+    assert call.arguments.get("body") == Map.of({"title": "x"})
+    assert call.arguments.get("query") == (("a", "1"),)
+    assert "secret" not in str(setting.recorder.trace())
+
+
+def test_the_system_and_the_agent_each_see_their_own_names(setting: Setting) -> None:
+    ours = urlsplit(setting.proxy.url)
+    assert (ours.username, ours.password) == ("ada", "pw")
+    place = f"{ours.hostname}:{ours.port}"
+    answer, content = setting.ask("GET", "/", Origin=f"http://{place}")
+    theirs = f"127.0.0.1:{setting.server.server_port}"
+    assert json.loads(content)["host"] == theirs
+    assert json.loads(content)["origin"] == f"http://{theirs}"
+    assert answer.getheader("Location") == f"http://{place}/there"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "action_class", "marks"),
+    [
+        ("GET", "/x", {}, ActionClass.READ, ()),
+        ("DELETE", "/x", {}, ActionClass.IRREVERSIBLE_DELETION, (Mark("tracker"),)),
+        ("BREW", "/x", {}, ActionClass.UNKNOWN, (Mark("tracker"),)),
+        ("GET", "/x?@action=retire", {}, ActionClass.UNKNOWN, None),
+        ("GET", "/x", {"X_HTTP_Method_Override": "DELETE"}, ActionClass.UNKNOWN, None),
+        ("PUT", "/missing", {}, ActionClass.CONDITIONAL_UPDATE, ()),
+    ],
+)
+def test_a_request_is_of_the_class_of_what_it_asks(
+    setting: Setting, method: str, path: str, headers: dict[str, str], action_class: ActionClass,
+    marks: Any,
+) -> None:  # fmt: skip
+    answer, _ = setting.ask(method, path, **headers)
+    (call,) = setting.calls()
+    assert (call.action_class, call.transactions) == (action_class, marks)
+    assert call.error == (None if answer.status < 400 else "HTTP 404")
+
+
+def test_what_is_huge_passes_whole_and_is_recorded_within_bounds(setting: Setting) -> None:
+    for path in ("/huge", "/huge-stream"):
+        _, content = setting.ask("GET", path, b"y" * 2_000_000)
+        assert len(content) == 3_000_000
+    for call in setting.calls():
+        assert not isinstance(call.result, Unobserved)
+        assert len(str(call)) < 5_000
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+     b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
+)  # fmt: skip
+def test_a_malformed_request_is_refused_and_recorded(
+    setting: Setting, request_bytes: bytes
+) -> None:
+    place = urlsplit(setting.proxy.url)
+    with socket.create_connection((place.hostname or "", place.port or 0), 10) as raw:
+        raw.sendall(request_bytes)
+        assert b"400" in raw.recv(1000)
+    (call,) = setting.calls()
+    assert "malformed" in (call.error or "")
+
+
+def test_a_chunked_request_arrives_whole(setting: Setting) -> None:
+    place = urlsplit(setting.proxy.url)
+    connection = HTTPConnection(place.hostname or "", place.port, timeout=10)
+    connection.request("POST", "/", iter([b"one", b"two"]), encode_chunked=True)
+    assert json.loads(connection.getresponse().read())["body"] == "onetwo"
+    connection.close()
+
+
+def test_a_system_that_is_gone_is_an_error_of_the_call(setting: Setting) -> None:
+    setting.server.shutdown()
+    setting.server.server_close()
+    answer, _ = setting.ask("PUT", "/x")
+    assert answer.status == 502
+    (call,) = setting.calls()
+    assert "no answer" in (call.error or "")
+    assert call.transactions == (Mark("tracker"),)
+
+
+def test_a_push_says_which_references_it_moved(setting: Setting, tmp_path: Path) -> None:
+    assert shutil.which("git")
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
+            cwd=tmp_path, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    git("init", "-q", "--bare", "backend.git")
+    git("-C", "backend.git", "config", "http.receivepack", "true")
+    git("clone", "-q", setting.proxy.url + "backend.git", "work")
+    git("-C", "work", "commit", "-q", "--allow-empty", "-m", "x")
+    commit = git("-C", "work", "rev-parse", "HEAD")
+    git("-C", "work", "push", "-q", "origin", "HEAD:refs/heads/new")
+    git("-C", "work", "push", "-q", "origin", ":refs/heads/new")
+    pushes = [c for c in setting.calls() if c.action_class is not ActionClass.READ]
+    kinds = [c.action_class for c in pushes]
+    assert kinds == [ActionClass.CONDITIONAL_UPDATE, ActionClass.IRREVERSIBLE_DELETION]
+    assert pushes[0].transactions == (Mark("tracker", commit),)
+    assert f'"{commit}"' in str(pushes[0].arguments).replace("'", '"')
+
+
+def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Path) -> None:
+    folder = next(f for f in contract_folders() if f.name == "helpdesk/reassign-with-comment")
+    contract = load_contract(folder.contract)
+    with sandboxes(lambda name: tmp_path / name) as running:
+        agent = CommandAgent((sys.executable, str(folder.agent("careful"))), 30.0)
+        trial = run_trial(
+            running("helpdesk"), contract, NativeAgent(agent), TrialPlan("t", tmp_path / "t"),
+            clock=now, store=MemoryChunks(),
+        )  # fmt: skip
+    trace = trial.observed.run.trace
+    assert trial.evaluated.judgement.verdict is Verdict.MATCH
+    assert not trace.is_agent_influenced
+    assert "none has to" in (trace.gap or "")
+    assert {"tracker GET", "tracker PUT"} <= {call.tool for call in trace.actions}
+    assert {call.principal for call in trace.actions} != {"agent"}

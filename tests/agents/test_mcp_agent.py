@@ -1,0 +1,85 @@
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.mcp_agent import McpAgent
+from statediff.evaluate import load_contract
+from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.model.state import MemoryChunks
+from statediff.model.trace import ActionClass
+from statediff.model.verdict import Verdict
+from statediff.packs import contract_folder, sandbox_pack
+from statediff.sandbox.embedded import EmbeddedSandbox
+
+PROGRAM = Path(__file__).parent / "refund_by_mcp.py"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
+    work = tmp_path_factory.mktemp("shop") / "work"
+    with EmbeddedSandbox(sandbox_pack("shop"), work) as sandbox:
+        yield sandbox
+
+
+def tried(
+    shop: EmbeddedSandbox, folder: Path, *how: str, config: Path | None = None
+) -> JudgedTrial:
+    return run_trial(
+        shop,
+        load_contract(contract_folder("shop/refund-returned-order").contract),
+        McpAgent(CommandAgent((sys.executable, str(PROGRAM), *how), 60.0), config),
+        TrialPlan("t", folder / "trial"),
+        clock=lambda: datetime.now(UTC),
+        store=MemoryChunks(),
+    )
+
+
+def test_an_agent_that_has_only_tools_does_the_task_and_every_call_is_recorded(shop, tmp_path):
+    done = tried(shop, tmp_path)
+    run = done.observed.run
+    assert run.exit_code == 0, run.stderr.text
+    assert done.evaluated.judgement.verdict is Verdict.MATCH
+    trace = run.trace
+    assert trace.is_complete
+    assert trace.gap is None
+    assert [(a.tool, a.error, a.principal) for a in trace.actions] == [
+        ("shop_db_query", None, "agent"),
+        ("shop_db_execute", None, "agent"),
+        ("outbox_send", None, "agent"),
+    ]
+    read, _, sent = trace.actions
+    assert read.action_class is ActionClass.READ
+    assert sent.action_class is ActionClass.NOTIFICATION
+    assert all(a.started_at <= a.finished_at for a in trace.actions)
+
+
+def test_calls_of_unknown_tools_and_invalid_calls_are_recorded_and_change_nothing(shop, tmp_path):
+    done = tried(shop, tmp_path, "clumsy")
+    assert done.evaluated.judgement.verdict is Verdict.MATCH
+    unknown, invalid, denied, *_ = done.observed.run.trace.actions
+    assert unknown.tool == "shop_db_drop_everything"
+    assert "there is no tool" in unknown.error
+    assert "sql: Field required" in invalid.error
+    assert "readonly" in denied.error
+
+
+def test_an_agent_on_mcp_servers_of_its_own_is_recorded_by_the_proxy(shop, tmp_path):
+    entry = {
+        "command": sys.executable,
+        "args": ["-S", str(PROGRAM.with_name("tiny_server.py"))],
+        "env": {"SHOP": "${STATEDIFF_SHOP_DB_URL}", "MAIL": "${STATEDIFF_OUTBOX_URL}"},
+        "classes": {"refund": "conditional-update"},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"own": entry}}))
+    done = tried(shop, tmp_path, "own", config=config)
+    assert done.evaluated.judgement.verdict is Verdict.MATCH, done.observed.run.stderr.text
+    (call,) = done.observed.run.trace.actions
+    assert (call.tool, call.action_class) == ("refund", ActionClass.CONDITIONAL_UPDATE)
+    assert call.result == 3900
+    assert done.observed.run.trace.gap is None

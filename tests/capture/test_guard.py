@@ -1,0 +1,151 @@
+"""The state after by feed: trusted as far as it vouches, held to scans, refused where wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statediff.capture.guard import (
+    AUTHORITATIVE,
+    Check,
+    Doubt,
+    Established,
+    Guarded,
+    Scans,
+    capture_after,
+    differing,
+)
+from statediff.capture.history import Watch
+from statediff.capture.source import SourceUnavailable
+from statediff.errors import AdapterError
+from statediff.model.readings import ReadingKind, SourceCapture
+from statediff.model.state import Coverage, MemoryChunks, State
+from tests.histories import clock, seen
+from tests.judging import capture, item, part, state
+
+OLD, NEW, OTHER = (state({"item": [item(1, n)]}) for n in (1, 2, 3))
+
+
+class Scanned:
+    """A source that shows one state, and counts how often it is read."""
+
+    name = "db"
+
+    def __init__(self, shown: State | SourceUnavailable) -> None:
+        self.shown = shown
+        self.count = 0
+
+    def schema(self) -> Any:
+        return OLD.schema
+
+    def read(self, store: Any, clock: Any, like: State | None) -> SourceCapture:
+        self.count += 1
+        if isinstance(self.shown, SourceUnavailable):
+            raise self.shown
+        return part("after", self.shown)
+
+
+class Told:
+    """A feed that establishes a state, or cannot."""
+
+    source = "db"
+
+    def __init__(self, told: State | SourceUnavailable, name: str = "db") -> None:
+        self.told = told
+        self.name = name
+
+    def attach(self) -> None: ...
+
+    def detach(self) -> None: ...
+
+    def finish(self, store: Any, clock: Any, before: State) -> Any:
+        raise AssertionError("asked for its history alone")
+
+    def establish(self, store: Any, clock: Any, before: State) -> Established:
+        if isinstance(self.told, SourceUnavailable):
+            raise self.told
+        shown = part("after", self.told)
+        reading = replace(shown.reading, source=self.name, kind=ReadingKind.FEED)
+        return Established(
+            SourceCapture(reading, self.told),
+            seen("db", [self.told]),
+            (Doubt("db.sequence", "no delta shows it"),),
+        )
+
+
+def after(feed: Told, source: Scanned, wanted: tuple[str, ...] = ()) -> Guarded:
+    before = capture("before", part("before", OLD))
+    with Watch([feed], clock) as watch:
+        return capture_after([source], watch, MemoryChunks(), clock, before, wanted)
+
+
+def test_a_feed_that_establishes_the_state_spares_the_scan() -> None:
+    source = Scanned(NEW)
+    found = after(Told(NEW), source)
+    (shown,) = found.capture.parts
+    assert source.count == 0
+    assert (shown.reading.id, shown.reading.kind) == ("after/db", ReadingKind.FEED)
+    assert shown.state.digest() == NEW.digest()
+    assert found.capture.history.gap("db") is None
+    assert len(found.capture.history.of("db")) == 1
+    doubts = (Doubt("db.sequence", "no delta shows it"),)
+    assert found.checks == (Check("db", True, False, doubts),)
+
+
+def test_a_scan_that_agrees_is_the_reading() -> None:
+    found = after(Told(NEW), Scanned(NEW), ("db",))
+    assert found.capture.parts[0].reading.kind is ReadingKind.SCAN
+    assert (found.checks[0].by_feed, found.checks[0].by_scan) == (True, True)
+    assert found.capture.history.gap("db") is None
+
+
+def test_a_scan_that_disagrees_is_a_fault_of_the_source() -> None:
+    found = after(Told(NEW), Scanned(OTHER), ("db",))
+    (shown,) = found.capture.parts
+    assert shown.reading.digest is None
+    assert "contradiction" in (shown.reading.cause or "")
+    assert shown.state.tables["item"].enumeration.coverage is Coverage.UNOBSERVED
+    assert shown.state.tables["item"].row_count == 0
+    assert "contradiction" in (found.capture.history.gap("db") or "")
+    assert found.capture.history.of("db") == ()
+    assert found.checks[0].disagreement == ("item",)
+
+
+def test_a_feed_that_cannot_establish_leaves_it_to_the_scan() -> None:
+    source = Scanned(NEW)
+    found = after(Told(SourceUnavailable("its log was cut off")), source)
+    assert source.count == 1
+    assert found.capture.parts[0].state.digest() == NEW.digest()
+    assert "cut off" in (found.capture.history.gap("db") or "")
+    assert found.checks == (Check("db", False, True),)
+
+
+def test_a_scan_that_is_not_to_be_had_leaves_the_feed() -> None:
+    found = after(Told(NEW), Scanned(SourceUnavailable("locked")), ("db",))
+    assert found.capture.parts[0].reading.kind is ReadingKind.FEED
+    assert not found.checks[0].by_scan
+
+
+def test_a_feed_of_another_source_breaks_its_protocol() -> None:
+    with pytest.raises(AdapterError, match="another source"):
+        after(Told(NEW, "mail"), Scanned(NEW))
+
+
+def test_what_one_of_two_states_does_not_know_is_no_disagreement() -> None:
+    table = OTHER.tables["item"].unobserved("locked")
+    unknown = replace(OTHER, tables={**NEW.tables, "item": table})
+    assert differing(NEW, unknown) == ()
+    assert differing(NEW, OTHER) == ("item",)
+    fewer = {name: each for name, each in NEW.tables.items() if name != "item"}
+    assert differing(NEW, replace(NEW, tables=fewer)) == ("item",)
+
+
+def test_which_trials_are_scanned_follows_from_the_seed() -> None:
+    trials = [f"trial-{n}" for n in range(400)]
+    some, again, other = ([Scans(0.25, seed).wanted(t, "db") for t in trials] for seed in (1, 1, 2))
+    assert some == again != other
+    assert 60 < sum(some) < 140
+    assert all(AUTHORITATIVE.wanted(t, "db") for t in trials)
+    assert not any(Scans().wanted(t, "db") for t in trials)

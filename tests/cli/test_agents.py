@@ -1,0 +1,206 @@
+"""The ways in, as people use them: which agent, what is said of mistakes, what is recorded."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.chat_server import Step, speaking
+from tests.agents.test_otel import spans, tool
+from tests.cli.conftest import Call, Files
+
+REFUND = "shop/refund-returned-order"
+INSERT = (
+    "INSERT INTO refunds (order_id, to_method_id, cents, reason, by_staff_id, created_at)"
+    " VALUES (1009, 117, 3900, 'returned', 2, '2026-03-16 10:30:00')"
+)
+MAIL = {
+    "sender": "care@hearthside.example", "to": ["nora.lindqvist@post.example"],
+    "subject": "Your refund", "body": "It is on its way.",
+}  # fmt: skip
+
+
+def bundle_trace(folder: Path) -> Any:
+    (path,) = folder.glob("runs/run-*/trials/*/trace.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_model_is_tried_and_its_cost_kept(statediff: Call, tmp_path: Path) -> None:
+    script = (
+        Step("", [("shop_db_execute", json.dumps({"statements": [INSERT]}))]),
+        Step("", [("outbox_send", json.dumps(MAIL))]),
+        Step('{"refunded_cents": 3900}'),
+    )
+    with speaking(*script) as server:
+        said = statediff(
+            "run", REFUND, "--base-url", server.url, "--model", "m", "--price-in", "2.50",
+            "--price-out", "10", "--max-cost", "1", "--json",
+        )  # fmt: skip
+    assert said.code == 0, said.err
+    assert said.lines[0]["verdict"] == "MATCH"
+    (agent,) = tmp_path.glob("runs/run-*/trials/*/agent.json")
+    assert json.loads(agent.read_text())["usage"] == {
+        "requests": 3, "retries": 0, "tokens_in": 300, "tokens_out": 30, "cost": "0.00105",
+    }  # fmt: skip
+    head, *calls = bundle_trace(tmp_path)
+    assert head["is_complete"]
+    assert [call["tool"] for call in calls] == ["shop_db_execute", "outbox_send"]
+
+
+def test_a_wrong_address_is_a_fault_and_not_the_agents(statediff: Call) -> None:
+    said = statediff("run", REFUND, "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert said.code == 4
+    assert "check --base-url" in said.out
+    assert "1 fault" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--base-url", "http://x/v1"), "--base-url and --model go together"),
+        (("--model", "m"), "--base-url and --model go together"),
+        (("--base-url", "x", "--model", "m"), "expected http:// or https://"),
+        (("--agent-cmd", "true", "--agent-mcp", "true"), "in one way"),
+        (("--agent-mcp", "true", "--base-url", "http://x", "--model", "m"), "in one way"),
+        (("--agent-cmd", "true", "--stream"), "--stream goes with --base-url"),
+        (("--agent-cmd", "true", "--mcp-config", "f"), "--mcp-config goes with --agent-mcp"),
+        (("--agent-mcp", "true", "--mcp-config", "f"), "f: cannot be read"),
+        (("--agent-mcp", "no-such-program"), "is not found"),
+        (("--base-url", "http://x", "--model", "m", "--max-cost", "1"), "give --price-in"),
+        (("--base-url", "http://x", "--model", "m", "--price-in", "cheap"), "expected a number"),
+        (("--base-url", "http://x", "--model", "m", "--key-env", "NO_KEY"), "no such variable"),
+        ((), "give the agent as"),
+    ],
+)
+def test_what_does_not_name_one_agent_is_refused(
+    options: tuple[str, ...], complaint: str, statediff: Call
+) -> None:
+    said = statediff("run", REFUND, *options)
+    assert said.code == 2
+    assert complaint in said.err
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [
+        ("mcp", ("run", REFUND, "--agent-mcp", "true")),
+        ("openai", ("run", REFUND, "--base-url", "http://x", "--model", "m")),
+        ("mcp", ("mcp", "shop")),
+        ("mcp", ("mcp-proxy", "--config", "f")),
+    ],
+)
+def test_a_missing_extra_is_named(
+    package: str, arguments: tuple[str, ...], statediff: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util  # noqa: PLC0415
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else real(name)
+    )
+    said = statediff(*arguments)
+    assert said.code == 2
+    assert f"needs {package}; get it with `pip install statediff[agents]`" in said.err
+
+
+# ---------------------------------------------------------------- a person
+
+
+def shipped(folder: Path) -> str:
+    """A shell, as a person would use one, that ships order 1009."""
+    path = folder / "shell"
+    path.write_text(
+        f"#!{sys.executable} -S\nimport os, sqlite3\n"
+        "db = sqlite3.connect(os.environ['STATEDIFF_SHOP_DB_URL'].removeprefix('sqlite:///'))\n"
+        "db.execute(\"UPDATE orders SET status = 'shipped' WHERE id = 1009\")\ndb.commit()\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_what_a_person_did_drafts_a_contract(statediff: Call, tmp_path: Path) -> None:
+    said = statediff(
+        "record", "shop", "--shell", "--name", "drafts/ship", "--json",
+        env={"SHELL": shipped(tmp_path)},
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert said.json["changes"] == 1
+    draft = (tmp_path / "contract.yaml").read_text()
+    assert "reviewed: false" in draft
+    assert 'status: "shipped"' in draft
+    assert statediff("lint", "contract.yaml").code == 0
+    again = statediff("record", "shop", "--shell")
+    assert again.code == 2
+    assert "exists already" in again.err
+
+
+def test_enter_ends_a_recording_and_the_end_of_the_input_does_not(
+    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ended = statediff("record", "shop")
+    assert ended.code == 2
+    assert "nobody said that the task is done" in ended.err
+    assert not (tmp_path / "contract.yaml").exists()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    done = statediff("record", "shop")
+    assert done.code == 0, done.err
+    assert "export STATEDIFF_SHOP_DB_URL=sqlite:" in done.err
+
+
+# ---------------------------------------------------------------- spans
+
+STEPS = """\
+contract: notes/close-ticket
+version: 1.0.0
+owner: support
+intent: Close ticket 7 with a call that names it.
+inputs: {ticket: 7}
+require:
+  - id: closed
+    update: ticket
+    where: it.id == input.ticket
+    set: {status: closed}
+steps:
+  - id: named
+    on: close
+    that: call.arguments.ticket == input.ticket
+"""
+
+
+def close(call: str | None, arguments: str | None) -> dict[str, Any]:
+    told = {} if arguments is None else {"gen_ai.tool.call.arguments": arguments}
+    return tool(1, "close", call, told=told)
+
+
+def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
+    statediff: Call, files: Files
+) -> None:
+    files.write("c.yaml", STEPS)
+    files.write("told.json", spans(close("a", '{"ticket": 7}')))
+    files.write("other.json", spans(close("a", '{"ticket": 8}')))
+    files.write("untold.json", spans(close("a", None)))
+    verdicts = {}
+    for name in ("told", "other", "untold"):
+        done = statediff("import", "otel", f"{name}.json", "--out", f"{name}.jsonl", "--json")
+        assert done.code == 0, done.err
+        for trace in (f"{name}.jsonl", f"{name}.json"):
+            said = statediff(
+                "judge", "c.yaml", "--before", "a.json", "--after", "b.json", "--trace", trace,
+                "--complete-trace", "--json", "--out", f"bundle-{trace}",
+            )  # fmt: skip
+            verdicts[trace] = said.json["verdict"]
+    assert verdicts == {
+        "told.jsonl": "MATCH", "told.json": "MATCH",
+        "other.jsonl": "DIVERGE", "other.json": "DIVERGE",
+        "untold.jsonl": "INCONCLUSIVE", "untold.json": "INCONCLUSIVE",
+    }  # fmt: skip
+    assert statediff("import", "otel", "told.json", "--out", "told.jsonl").code == 2
+    said = statediff("import", "otel", "c.yaml", "--out", "x.jsonl")
+    assert said.code == 2
+    assert "neither OTLP in JSON nor in protobuf" in said.err
+    assert statediff("import", "otel").code == 2
+    assert statediff("import", "tau2", "told.json").code == 2

@@ -1,0 +1,98 @@
+"""A table patched row by row is the table that a scan of the changed rows would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.model.patch import patched
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.state import MemoryChunks, build_table
+from statediff.model.values import ABSENT, Unobserved
+
+KEYED = EntityType(
+    "item",
+    ("id",),
+    (
+        Field("id", Kind.INT, is_nullable=False),
+        Field("flag", Kind.BOOL),
+        Field("name", Kind.TEXT),
+        Field("price", Kind.DECIMAL),
+        Field("any", Kind.ANY),
+        Field("size", Kind.FLOAT),
+    ),
+)
+KEYLESS = replace(KEYED, name="note", key=())
+CELLS = st.fixed_dictionaries(
+    {
+        "flag": st.sampled_from([None, True, False]),
+        "name": st.one_of(st.none(), st.text(max_size=3), st.just(Unobserved("too large"))),
+        "price": st.sampled_from([None, Decimal("1.0"), Decimal("1.00"), "NaN"]),
+        "any": st.sampled_from([None, 1, "x", (1, 2), ABSENT]),
+        "size": st.sampled_from([0.0, -0.0, 1.5, None]),
+    }
+)
+
+
+def cut_in_pieces(entity_type, rows, store):
+    """A table of a few rows in several chunks."""
+    whole = build_table(entity_type, rows, store)
+    keys = [key for key, _ in whole.rows()]
+    cuts = tuple(keys[3::4])
+    like = replace(whole, chunks=whole.chunks * (len(cuts) + 1), partition=cuts)
+    return build_table(entity_type, rows, store, like=like)
+
+
+@given(
+    st.dictionaries(st.integers(0, 30), CELLS, max_size=14),
+    st.dictionaries(st.integers(0, 30), st.one_of(st.none(), CELLS), max_size=8),
+)
+def test_rows_with_a_key(base, changes):
+    store = MemoryChunks()
+    rows = {key: {"id": key, **cells} for key, cells in base.items()}
+    after = dict(rows)
+    for key, cells in changes.items():
+        after.pop(key, None)
+        if cells is not None:
+            after[key] = {"id": key, **cells}
+    table = cut_in_pieces(KEYED, rows.values(), store)
+    found = patched(
+        table,
+        [rows[key] for key in changes if key in rows],
+        [after[key] for key in changes if key in after],
+    )
+    assert found.chunks == build_table(KEYED, after.values(), store, like=table).chunks
+
+
+@given(st.lists(CELLS, max_size=12), st.data())
+def test_rows_without_a_key_are_counted(cells, data):
+    store = MemoryChunks()
+    rows = [{"id": at % 3, **each} for at, each in enumerate([*cells, *cells[:3]])]
+    gone = data.draw(st.lists(st.sampled_from(range(len(rows))), unique=True)) if rows else []
+    come = [{"id": 1, **each} for each in data.draw(st.lists(CELLS, max_size=3))] + rows[:2]
+    table = cut_in_pieces(KEYLESS, rows, store)
+    left = [row for at, row in enumerate(rows) if at not in gone] + come
+    found = patched(table, [rows[at] for at in gone], come)
+    assert found.chunks == build_table(KEYLESS, left, store, like=table).chunks
+
+
+ROW = {"id": 1, "flag": True, "name": "a", "price": None, "any": 1, "size": 0.0}
+
+
+@pytest.mark.parametrize("entity_type", [KEYED, KEYLESS])
+def test_a_delta_of_another_state_is_refused(entity_type):
+    table = build_table(entity_type, [ROW], MemoryChunks())
+    with pytest.raises(ValueError, match=r"no row|another row"):
+        patched(table, [{**ROW, "size": -0.0}], [])
+    with pytest.raises(ValueError, match="no row"):
+        patched(table, [{**ROW, "id": 2}], [])
+
+
+def test_a_row_may_not_come_where_one_stays():
+    table = build_table(KEYED, [ROW], MemoryChunks())
+    with pytest.raises(ValueError, match="duplicate"):
+        patched(table, [], [{**ROW, "name": "b"}])

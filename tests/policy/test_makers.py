@@ -1,0 +1,261 @@
+"""Whose call left a change: through the transactions that a history tells and calls name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from statediff.capture.history import history_of, with_history
+from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
+from statediff.evidence.documents import judgement_document
+from statediff.model.course import Course, Line, Step
+from statediff.model.trace import Action, ActionClass, Mark, Trace
+from statediff.policy.claims import claims
+from tests.histories import clock, course, seen
+from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, item, part, state, truths
+from tests.traces import call, cut, log, own
+
+ALLOW = "forbid: [{id: c, update: item, by: user}]\nallow: [{any: item, by: agent}]\n"
+START = {"item": [item(1), item(2)]}
+
+
+def made(*names: str | None, by: str = "agent", **more: Any) -> Action:
+    """A call that made these transactions of `db`."""
+    marks = tuple(Mark("db", name) for name in names)
+    return replace(call("set"), principal=by, transactions=marks, **more)
+
+
+def one(n: int = 0, *others: Any, t: str = "a") -> Any:
+    return {"item": [item(1, n=n, t=t), item(2), *others]}
+
+
+def judged(trace: Trace, *states: Any, gap: str | None = None, body: str = ALLOW) -> Evaluated:
+    found = course(body, START, states[:-1], states[-1], gap=gap, trace=trace)
+    # A bundle holds all that attribution rests on.
+    assert judgement_document(replay(found.bundle)) == judgement_document(found.judgement)
+    return found
+
+
+def makers(found: Evaluated) -> dict[str, str | None]:
+    return {d.id: d.action for d in found.judgement.deltas}
+
+
+@pytest.mark.parametrize("name", ["t1", "10"])
+def test_a_change_is_of_the_call_that_names_its_transaction(name: str) -> None:
+    found = judged(log(call("look"), made(name)), one(5))
+    assert makers(found) == {"item[1].n": "call-2"}
+    assert truths(found.judgement) == {"c": HOLDS, "frame": HOLDS}
+
+
+def test_the_call_that_left_the_last_value_made_it() -> None:
+    found = judged(log(made("t1"), made("t2")), one(5), one(7))
+    assert makers(found) == {"item[1].n": "call-2"}
+
+
+def test_what_came_into_being_is_of_the_call_that_created_it() -> None:
+    trace = log(made("t1"), made("t2"), made("t3"))
+    found = judged(trace, one(0, item(3)), one(0, item(3, n=4)), one(9, item(3, n=4)))
+    assert makers(found) == {"item[3]": "call-1", "item[1].n": "call-3"}
+
+
+def test_what_went_is_of_the_call_that_deleted_it_last() -> None:
+    gone = {"item": [item(1)]}
+    found = judged(log(made("t1"), made("t2"), made("t3")), gone, one(), gone)
+    assert makers(found) == {"item[2]": "call-3"}
+
+
+def test_a_change_is_by_somebody_only_if_nobody_else_touched_it() -> None:
+    found = judged(log(made("t1", by="user"), made("t2")), one(5), one(7))
+    assert makers(found) == {"item[1].n": "call-2"}
+    assert truths(found.judgement) == {"c": UNKNOWN, "frame": UNKNOWN}
+
+
+def test_what_one_may_not_do_another_did() -> None:
+    found = judged(log(made("t1", by="user")), one(5))
+    assert truths(found.judgement) == {"c": FAILS, "frame": FAILS}
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        log(made("t1"), made("t1")),
+        log(made("t9")),
+        log(made()),
+        own(log(made("t1"))),
+        log(call("set")),
+        log(replace(made(), transactions=(Mark("other", "t1"),))),
+        Trace(),
+    ],
+    ids=["two", "none-such", "nothing-made", "forgeable", "unmarked", "other-source", "empty"],
+)
+def test_what_is_not_certain_is_nobodys(trace: Trace) -> None:
+    found = judged(trace, one(5))
+    assert makers(found) == {"item[1].n": None}
+    assert truths(found.judgement) == {"c": UNKNOWN, "frame": UNKNOWN}
+
+
+def test_a_history_with_a_gap_attributes_nothing() -> None:
+    found = judged(log(made("t1")), one(5), one(5), gap="the log was cut")
+    assert makers(found) == {"item[1].n": None}
+    assert "the log was cut" in str(found.judgement.findings)
+
+
+def test_calls_that_nobody_recorded_take_nothing_from_those_that_were() -> None:
+    found = judged(cut(log(made("t2"))), one(5), one(5, t="b"))
+    assert makers(found) == {"item[1].n": None, "item[1].t": "call-1"}
+    assert "no recorded call made transaction 1 of db" in str(found.judgement.findings)
+
+
+def test_of_calls_within_calls_the_innermost_made_it() -> None:
+    trace = log(made("t1"), made("t1", parent="call-1"), made("t1", parent="call-2"))
+    assert makers(judged(trace, one(5))) == {"item[1].n": "call-3"}
+
+
+def test_spans_that_name_each_other_are_no_endless_tree() -> None:
+    trace = log(made("t1", parent="call-2"), made("t1", parent="call-1"))
+    assert makers(judged(trace, one(5))) == {"item[1].n": None}
+
+
+def test_during_the_run_a_transaction_is_of_its_own_call() -> None:
+    body = "forbid: [{id: c, update: item, by: user, during: run}]\n"
+    trace = log(made("t1", by="user"), made("t2"))
+    both = judged(trace, one(5), one(), body=body)
+    assert truths(both.judgement)["c"] is FAILS
+    other = judged(log(made("t1"), made("t2")), one(5), one(), body=body)
+    assert truths(other.judgement)["c"] is HOLDS
+
+
+def test_a_trace_without_marks_judges_as_ever() -> None:
+    plain = course(ALLOW, START, [], one(5), trace=log(call("set")))
+    assert plain.judgement.deltas[0].action is None
+    assert not plain.bundle.document("index.json")[0]["touched"]
+
+
+def test_a_transaction_may_go_by_another_name() -> None:
+    before, after = (
+        capture(m, part(m, state(s))) for m, s in (("before", START), ("after", one(5)))
+    )
+    told = seen("db", [state(one(5))])
+    told = replace(told, transactions=(replace(told.transactions[0], names=("xid 733",)),))
+    after = with_history(after, [history_of("db", told, after, clock)])
+    file = parse_contract(
+        b"contract: tests/w\nversion: 1.0.0\nowner: t\nintent: Change it.\nnoop: true\n"
+        + ALLOW.encode(),
+        "c.yaml",
+    )
+    found = evaluate(file, before, after, trace=log(made("xid 733")))
+    assert makers(found) == {"item[1].n": "call-1"}
+    assert judgement_document(replay(found.bundle)) == judgement_document(found.judgement)
+
+
+# By time
+
+
+def between(action: Action, start: float, end: float | None) -> Action:
+    return replace(action, started_at=at(start), finished_at=None if end is None else at(end))
+
+
+def claimed(trace: Trace, instant: datetime | None, *names: str) -> str | None:
+    step = Step("t1", "10", instant, frozenset({"item"}), names)
+    found = claims(trace, Course((Line("db", frozenset({"item"}), (step,)),)))
+    claim = found.get(("db", 1))
+    return None if claim is None else claim.action
+
+
+WRITES = made(None)
+
+
+@pytest.mark.parametrize(
+    ("trace", "second", "who"),
+    [
+        (log(between(WRITES, 10, 12)), 11.5004, "call-1"),
+        (log(between(WRITES, 10, 12), between(WRITES, 13, 14)), 11.5004, "call-1"),
+        (log(between(WRITES, 10, 12), between(WRITES, 11, 14)), 11.5004, None),
+        # A clock of whole seconds may have cut what the other call did.
+        (log(between(WRITES, 10, 11.2), between(WRITES, 11.4, 14)), 11.0, None),
+        (log(between(WRITES, 10, 11.2), between(WRITES, 11.4, 14)), 11.1004, "call-1"),
+        (log(between(WRITES, 10, 12)), 12.5004, None),
+        (log(between(WRITES, 10, None)), 99.5004, "call-1"),
+        # Who may lack calls, or not know what they wrote, tells nothing by time.
+        (cut(log(between(WRITES, 10, 12))), 11.5004, None),
+        (log(between(WRITES, 10, 12), between(call("x"), 1, 2)), 11.5004, None),
+        (log(between(WRITES, 10, 12), between(call("x"), 12, 13)), 11.5004, "call-1"),
+        (log(between(WRITES, 10, 12), between(call("x", ActionClass.READ), 1, 2)), 11.5004,
+         "call-1"),
+        (log(between(made(), 10, 12), between(WRITES, 10, 12)), 11.5004, "call-2"),
+        (log(replace(WRITES, started_at=None)), 11.5004, "call-1"),
+    ],
+)  # fmt: skip
+def test_time_tells_only_where_one_call_could_have_made_it(
+    trace: Trace, second: float, who: str | None
+) -> None:
+    assert claimed(trace, at(second)) == who
+
+
+def test_a_transaction_without_an_instant_has_no_time() -> None:
+    assert claimed(log(between(WRITES, 10, 12)), None) is None
+
+
+def test_a_name_that_two_transactions_have_names_neither() -> None:
+    steps = tuple(Step(f"t{n}", "", None, frozenset({"item"}), ("same",)) for n in (1, 2))
+    found = claims(log(made("same")), Course((Line("db", frozenset({"item"}), steps),)))
+    assert all(claim.action is None for claim in found.values())
+
+
+def test_truth_is_never_guessed_from_the_order_of_calls() -> None:
+    trace = log(made("t2"), made("t1"))
+    found = judged(trace, one(5), one(5, t="b"))
+    assert makers(found) == {"item[1].n": "call-2", "item[1].t": "call-1"}
+
+
+# Duplicates
+
+RETRIES = (
+    "forbid: [{delete: item}]\neffects:\n  - {on: create item, retry_safe: false, tool: refund}\n"
+)
+
+
+def refunds(*marks: str | None, same: bool = True) -> Trace:
+    """Calls of `refund`, the first of which timed out, each with the transaction it made."""
+    tries = [
+        replace(
+            call("refund", order=1 if same else n, error=None if n else "timeout"),
+            transactions=() if name is None else (Mark("db", name),),
+        )
+        for n, name in enumerate(marks)
+    ]
+    return log(*tries)
+
+
+TWICE = ({"item": [item(1), item(2), item(7)]}, {"item": [item(1), item(2), item(7), item(8)]})
+
+
+@pytest.mark.parametrize(
+    ("trace", "truth"),
+    [
+        (refunds("t1", "t2"), FAILS),
+        (cut(refunds("t1", "t2")), FAILS),
+        (refunds("t1", "t2", same=False), HOLDS),
+        (cut(refunds("t1", None)), UNKNOWN),
+        (own(refunds("t1", "t2")), UNKNOWN),
+    ],
+    ids=["retried", "incomplete", "two-calls", "unattributed", "own-word"],
+)
+def test_a_retry_that_left_a_second_effect_is_found_by_its_transaction(
+    trace: Trace, truth: Any
+) -> None:
+    found = judged(trace, *TWICE, body=RETRIES)
+    assert truths(found.judgement)["retried-create-item"] is truth
+
+
+def test_a_retry_of_one_call_is_told_from_another_call_that_is_alike() -> None:
+    trace = log(
+        replace(call("refund", order=1, error="timeout"), transactions=()),
+        replace(call("refund", order=1), transactions=(Mark("db", "t1"),)),
+        replace(call("refund", order=2), transactions=(Mark("db", "t2"),)),
+    )
+    found = judged(trace, *TWICE, body=RETRIES)
+    assert truths(found.judgement)["retried-create-item"] is HOLDS
