@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from statediff.cli.keeping import VaultOption
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
@@ -25,11 +26,16 @@ TrustOption = Annotated[
 REPLAY = "statediff/replay/1"
 
 
-def show(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag = False) -> int:
+def show(
+    bundle: BundleArgument,
+    trust: TrustOption = None,
+    vault: VaultOption = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
     from statediff.cli.output import emit, results, shown
 
-    found, folder = load_bundle(bundle, trust)
+    found, folder = load_bundle(bundle, trust, vault)
     if as_json:
         from statediff.reports.plain import plain_judgement
 
@@ -41,14 +47,19 @@ def show(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag = 
     return 0
 
 
-def replay(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag = False) -> int:
+def replay(
+    bundle: BundleArgument,
+    trust: TrustOption = None,
+    vault: VaultOption = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
     from statediff.cli.output import emit, results, shown
     from statediff.errors import BundleError, UsageError
     from statediff.evaluate import exit_code
     from statediff.evaluate import replay as decide_again
 
-    found, folder = load_bundle(bundle, trust)
+    found, folder = load_bundle(bundle, trust, vault)
     try:
         judgement = decide_again(found)
     except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
@@ -70,7 +81,9 @@ def replay(bundle: BundleArgument, trust: TrustOption = None, as_json: JsonFlag 
     return exit_code([verdict])
 
 
-def load_bundle(path: Path, trust: Path | None = None) -> tuple[Bundle, Path]:
+def load_bundle(
+    path: Path, trust: Path | None = None, vault: Path | None = None
+) -> tuple[Bundle, Path]:
     """The bundle at a path that a user named, and its folder; a sealed copy is verified first."""
     from statediff.errors import BundleError, InputError, UsageError
     from statediff.evidence.package import load
@@ -78,9 +91,9 @@ def load_bundle(path: Path, trust: Path | None = None) -> tuple[Bundle, Path]:
     from statediff.model.values import printable
 
     if is_sealed(path):
-        return _unsealed(path, trust), path
-    if trust is not None:
-        raise UsageError(f"{printable(str(path))}: is not sealed; --trust is for sealed copies")
+        return _unsealed(path, trust, vault), path
+    if trust is not None or vault is not None:
+        raise UsageError(f"{printable(str(path))}: is not sealed, as --trust and --vault say")
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
         raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
@@ -92,10 +105,11 @@ def load_bundle(path: Path, trust: Path | None = None) -> tuple[Bundle, Path]:
         raise BundleError(f"{printable(str(folder))}: {error}") from error
 
 
-def _unsealed(path: Path, trust: Path | None) -> Bundle:
+def _unsealed(path: Path, trust: Path | None, vault: Path | None) -> Bundle:
+    from statediff.cli.keeping import load_copy
     from statediff.errors import BundleError, UsageError
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import load, opened
+    from statediff.evidence.seal import opened
     from statediff.evidence.verify import Rejected, verify
     from statediff.model.values import printable
 
@@ -103,6 +117,6 @@ def _unsealed(path: Path, trust: Path | None) -> Bundle:
     if trust is None:
         raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
     try:
-        return opened(verify(load(path).files, load_trust(trust)))
+        return opened(verify(load_copy(path, vault).files, load_trust(trust)))
     except Rejected as error:
         raise BundleError(f"{name}: INVALID: {error}") from error

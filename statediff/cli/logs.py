@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,46 +38,97 @@ def add(
     log: LogArgument,
     target: Annotated[
         Path,
-        typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
+        typer.Argument(
+            metavar="BUNDLE|RUN|FILE",
+            help="A bundle's folder, a trial's, or a run's; or a label, a resolution, the record "
+            "of an erasure, or released.yaml.",
+        ),
     ],
     because: Annotated[
         str | None,
         typer.Option("--because", metavar="TEXT", help="Why what was judged is judged again."),
     ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", metavar="FILE", help="For a signed file: whose keys count."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replay a bundle, or every bundle of a run, and append the verdicts to a log."""
-    from statediff.cli.output import emit, results
+    """Append verdicts to a log, each replayed first; or what a file says somebody did."""
+    from statediff.errors import UsageError
     from statediff.evaluate import replay
-    from statediff.evidence.log import read_log, verdict_entry
+    from statediff.evidence.log import verdict_entry
 
+    if target.is_file():
+        if because is not None:
+            raise UsageError("--because is for verdicts; a file says itself why")
+        _add_records(log, target, trust, as_json=as_json)
+        return
+    if trust is not None:
+        raise UsageError("--trust is for signed files; a verdict is replayed")
     for bundle in _bundles(target):
         replay(bundle)
-        with _opened(log) as descriptor:
-            content = _content(descriptor)
-            # A torn line was never acknowledged; the next entry takes its place.
-            whole = content[: content.rfind(b"\n") + 1]
-            kept = read_log(whole)
-            now = datetime.now(UTC).replace(microsecond=0)
-            line = verdict_entry(kept, bundle, now, because)
-            os.ftruncate(descriptor, len(whole))
-            os.lseek(descriptor, len(whole), os.SEEK_SET)
-            _write(descriptor, line + b"\n")
-            os.fsync(descriptor)
-        number = len(kept.entries)
-        manifest = bundle.manifest
-        if as_json:
-            emit({
-                "schema": ADDED, "entry": number, "trial": manifest["trial"],
-                "contract": manifest["contract"], "verdict": manifest["verdict"],
-                "supersedes": kept.latest.get(_evidence(bundle)),
-            })  # fmt: skip
-        else:
-            results().print(f"entry {number}: {_told(manifest)}", soft_wrap=True)
+        now = datetime.now(UTC).replace(microsecond=0)
+        number, line = append(log, partial(verdict_entry, bundle=bundle, at=now, because=because))
+        _told_added(number, line, as_json=as_json)
+
+
+def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) -> None:
+    """Of releases, those that the log does not have yet."""
+    from statediff.cli.logrecords import records
+    from statediff.errors import UsageError
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.log import record_entry
+
+    found = records(target, None if trust is None else load_trust(trust))
+    known = {e.get("digest") for e in (_read(log).entries if log.exists() else ())}
+    fresh = [each for each in found if each.digest not in known]
+    if not fresh:
+        raise UsageError(f"{target}: the log has all of it already")
+    now = datetime.now(UTC).replace(microsecond=0)
+    for record in fresh:
+        number, line = append(log, partial(record_entry, record=record, at=now))
+        _told_added(number, line, as_json=as_json)
+
+
+def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
+    """The number and the line of the entry that `make` gives for the log as it is, now in it."""
+    from statediff.evidence.log import read_log
+
+    with _opened(log) as descriptor:
+        content = _content(descriptor)
+        # A torn line was never acknowledged; the next entry takes its place.
+        whole = content[: content.rfind(b"\n") + 1]
+        kept = read_log(whole)
+        line = make(kept)
+        os.ftruncate(descriptor, len(whole))
+        os.lseek(descriptor, len(whole), os.SEEK_SET)
+        _write(descriptor, line + b"\n")
+        os.fsync(descriptor)
+    return len(kept.entries), line
+
+
+def _told_added(number: int, line: bytes, *, as_json: bool) -> None:
+    from statediff.cli.output import emit, results
+
+    entry = json.loads(line)
+    if not as_json:
+        results().print(f"entry {number}: {_told(entry)}", soft_wrap=True)
+    elif entry["kind"] == "verdict":
+        emit({
+            "schema": ADDED, "entry": number, "trial": entry["trial"], "kind": "verdict",
+            "contract": entry["contract"], "verdict": entry["verdict"],
+            "supersedes": entry["supersedes"],
+        })  # fmt: skip
+    else:
+        emit({
+            "schema": ADDED, "entry": number, "kind": entry["kind"], "about": entry["about"],
+            "said": entry["said"],
+        })  # fmt: skip
 
 
 def show(log: LogArgument, as_json: JsonFlag = False) -> None:
-    """Show every verdict of a log, those superseded too."""
+    """Show every entry of a log, superseded verdicts too."""
     from statediff.cli.output import emit, results
     from statediff.reports.record import said
 
@@ -85,8 +138,8 @@ def show(log: LogArgument, as_json: JsonFlag = False) -> None:
         if as_json:
             emit({"schema": entry["form"], "entry": number, **entry})
             continue
-        note = "" if number in newest else "  superseded"
-        if entry["supersedes"] is not None:
+        note = "  superseded" if entry["kind"] == "verdict" and number not in newest else ""
+        if entry.get("supersedes") is not None:
             note += f"  supersedes {entry['supersedes']}: {said(entry['because'])}"
         results().print(f"{number}  {entry['at']}  {_told(entry)}{note}", soft_wrap=True)
 
@@ -252,19 +305,17 @@ def _bytes(path: Path) -> bytes:
 
 
 def _told(entry: Mapping[str, Any]) -> str:
-    """A verdict in words, from an entry or a manifest."""
+    """An entry in words."""
     from statediff.reports.record import said
 
+    if entry["kind"] != "verdict":
+        about = entry["about"] if "@" in entry["about"] else entry["about"][:12]
+        facts = ", ".join(f"{name} {said(text)}" for name, text in sorted(entry["said"].items()))
+        return f"{entry['kind']}  {said(about)}: {facts}"
     what = f"{entry['contract']}@{entry['contract_version']}"
     return (
         f"{entry['verdict']}  {said(entry['trial'])} under {said(what)}, kernel {entry['kernel']}"
     )
-
-
-def _evidence(bundle: Bundle) -> str:
-    from statediff.evidence.log import evidence_of
-
-    return evidence_of(bundle)
 
 
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statediff.cli.keeping import VaultOption, load_copy, raw_pieces
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
+    from statediff.evidence.keys import SigningKey
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
 
@@ -93,29 +95,76 @@ def sign(
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="PATH", help="Where the copy goes: a folder, or a .zip."),
+        typer.Option(
+            "--out", metavar="PATH",
+            help="Where the copy goes: a folder, a .zip, or with --vault a .kept.",
+        ),
     ],
+    raw: Annotated[
+        list[Path] | None,
+        typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
+    ] = None,
+    raw_to: Annotated[
+        list[str] | None,
+        typer.Option("--raw-to", metavar="RECIPIENT", help="Who can read it (age); repeatable."),
+    ] = None,
+    vault: Annotated[
+        Path | None,
+        typer.Option("--vault", metavar="DIR", help="Encrypt what may have to go; keys go there."),
+    ] = None,
     as_json: JsonFlag = False,
-) -> None:
+) -> None:  # fmt: skip
     """Seal a bundle: replay it, cut it into salted leaves, and sign the tree over them."""
     import secrets
     from datetime import UTC
 
     from statediff.cli.bundles import load_bundle
-    from statediff.evaluate import replay
+    from statediff.errors import UsageError
+    from statediff.evaluate import parse_contract, replay
     from statediff.evidence.keys import load_key
-    from statediff.evidence.seal import SEED_BYTES, save, seal
+    from statediff.evidence.seal import SEED_BYTES, check_promise, save, seal
+    from statediff.evidence.vault import SUFFIX
 
+    if (vault is None) == (out.suffix == SUFFIX):
+        raise UsageError(f"--vault and an --out that ends in {SUFFIX} go together")
     signing = load_key(key)
+    pieces = raw_pieces(raw or [], raw_to or [])
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
+    contract = parse_contract(found.files["contract.yaml"], "contract.yaml")
+    check_promise(found, contract.content.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
-    sealed = seal(found, secrets.token_bytes(SEED_BYTES), now, signing.public, signing.sign)
-    save(sealed, out)
+    seed = secrets.token_bytes(SEED_BYTES)
+    sealed = seal(found, seed, now, signing.public, signing.sign, pieces)
+    if vault is None:
+        save(sealed, out)
+    else:
+        _keep(sealed, signing, vault, out)
     _told_copy(sealed, out, "auditor", as_json=as_json)
 
 
-def verify(sealed: SealedArgument, trust: TrustOption, as_json: JsonFlag = False) -> int:
+def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
+    import secrets
+
+    from statediff.cli.folders import write_file
+    from statediff.errors import UsageError
+    from statediff.evidence.vault import Vault, keep, kept_bytes
+    from statediff.evidence.verify import SEALING, Signer
+    from statediff.evidence.verify import verify as check
+
+    if out.exists():
+        raise UsageError(f"{out} exists already; nothing is overwritten")
+    own = Signer("the key at hand", signing.public, (SEALING,), None, None)
+    kept = keep(sealed, check(sealed.files, (own,)), Vault(vault), secrets.token_bytes)
+    write_file(out, kept_bytes(kept))
+
+
+def verify(
+    sealed: SealedArgument,
+    trust: TrustOption,
+    vault: VaultOption = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Check a sealed bundle: who signed it, and that nothing in it was changed.
 
     Exit code 0 if VALID; 3 if NOT_REPLAYABLE_AT_TIER (genuine, but parts that the decision rests
@@ -124,13 +173,12 @@ def verify(sealed: SealedArgument, trust: TrustOption, as_json: JsonFlag = False
     from statediff.cli.output import emit, results, shown
     from statediff.errors import BundleError
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import load
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
 
     keys = load_trust(trust)
     try:
-        found = check(load(sealed).files, keys)
+        found = check(load_copy(sealed, vault).files, keys)
     except (Rejected, BundleError) as error:
         if as_json:
             emit({"schema": VERIFICATION, "status": "INVALID", "why": str(error)})
@@ -149,7 +197,7 @@ def verify(sealed: SealedArgument, trust: TrustOption, as_json: JsonFlag = False
         ]
         lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
         results().print("\n".join(lines), soft_wrap=True)
-    return WITHHELD if found.withheld else 0
+    return 0 if found.status == "VALID" else WITHHELD
 
 
 def redact(
@@ -160,17 +208,18 @@ def redact(
         Path,
         typer.Option("--out", metavar="PATH", help="Where the copy goes: a folder, or a .zip."),
     ],
+    vault: VaultOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the copy that a tier may see, under the same signature."""
     from statediff.errors import BundleError
     from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import at_tier, load, save
+    from statediff.evidence.seal import at_tier, save
     from statediff.evidence.seal import redact as without
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
 
-    whole = load(sealed)
+    whole = load_copy(sealed, vault)
     try:
         found = check(whole.files, load_trust(trust))
     except Rejected as error:

@@ -117,7 +117,8 @@ def compare_contracts(
             return Touches.PRESENTATION
         if path == ("intent",) and not told_by_intent:
             return Touches.PRESENTATION
-        return Touches.EVIDENCE if path[0] == "evidence" else Touches.SEMANTICS
+        is_evidence = path[0] in ("evidence", "replayable")
+        return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
     areas = {"canonicalize": "ν", "identify": "resolver", "exclude": "Ω", "sandbox": "pack"}
     return Comparison(

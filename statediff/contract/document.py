@@ -398,6 +398,12 @@ class ContractDocument(Part):
     evidence: Annotated[
         dict[str, Evidence], Field(description="a mapping of the sources that must report (A)")
     ] = {}
+    replayable: Annotated[
+        dict[Literal["MATCH", "DIVERGE", "INCONCLUSIVE"], Literal["reviewer", "auditor"]],
+        Field(
+            description="a mapping of verdicts to the tier whose copy must suffice to replay them"
+        ),
+    ] = {}
     weights: Weights = Weights()
     steps: Annotated[
         tuple[Step, ...],

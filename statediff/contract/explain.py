@@ -202,6 +202,8 @@ def _rules(contract: Contract) -> Iterator[str]:
         )
         settings = "".join(f", {k} {v}" for k, v in sorted(rule.parameters.items()))
         yield f"{places}: compared by {rule.use}{settings}, because {rule.because}."
+    for verdict, tier in contract.document.replayable.items():
+        yield f"The {tier}'s copy of the evidence suffices to decide a {verdict} again."
     for identity in contract.document.identify:
         fields = ", ".join(words(name) for name in identity.match_on)
         yield f"{words(identity.type)}: told apart by {fields}, because {identity.because}."
@@ -224,9 +226,19 @@ def _sources(subject: Subject) -> Iterator[SourceBox]:
             duty = f"must report, at most {rule.max_age_seconds} s old"
         else:
             duty = "must report"
-        yield SourceBox(source, duty, tuple(shown), len(boxes) - len(shown))
+        yield SourceBox(
+            source, duty + _keeping(contract, source), tuple(shown), len(boxes) - len(shown)
+        )
     for source in sorted(set(duties) - {name for name, _ in contract.schema.sources}):
         yield SourceBox(source, "must report; not at hand here", (), 0)
+
+
+def _keeping(contract: Contract, source: str) -> str:
+    rule = contract.document.evidence.get(source)
+    if rule is None:
+        return ""
+    kept = "" if rule.retain is None else f", kept for {rule.retain}"
+    return kept if rule.disclose == "auditor" else f"{kept}, shown to the {rule.disclose} tier"
 
 
 def _type(subject: Subject, name: str) -> TypeBox:

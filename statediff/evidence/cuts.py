@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from statediff.contract.document import seconds
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read
@@ -22,6 +23,8 @@ from statediff.evidence.package import Bundle
 from statediff.evidence.verify import TIERS, Leaf
 
 Json = Any
+_Owner = tuple[str, str] | None
+"""A source or a type by name; None for what mixes them."""
 
 _EACH: Final = "*"
 CUTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -58,7 +61,7 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
         name: data.decode("utf-8") if name.endswith(_TEXTS) else json.loads(data)
         for name, data in sorted(bundle.files.items())
     }
-    tiers = _Tiers(documents["schema.json"], bundle.manifest["keeping"])
+    tiers = Owners(documents["schema.json"], bundle.manifest["keeping"])
     yield Piece("public/summary", SUMMARY, summary(documents["judgement.json"]))
     example = counterexample(documents["judgement.json"])
     if example is not None:
@@ -154,29 +157,36 @@ def _place(document: Json, pointer: str, values: list[Json]) -> None:
     place.extend(values)
 
 
-class _Tiers:
-    """Who may see which piece, by the contract's `disclose` of each source."""
+class Owners:
+    """Whose values stand in which piece, and so who may see it and how long it is kept.
+
+    By the contract's `disclose` and `retain` of each source. What mixes sources is as closed as the
+    most closed of them, and goes with the first of them.
+    """
 
     def __init__(self, schema: Json, keeping: Json) -> None:
-        self._of_source = {
-            source: _strictest([keeping.get(source, {}).get("disclose", TIERS[-1]), "reviewer"])
-            for source, _types in schema["sources"]
-        }
-        self._of_type = {
-            name: _strictest(
-                self._of_source[source] for source, types in schema["sources"] if name in types
-            )
-            for _source, types in schema["sources"]
-            for name in types
-        }
-        self._mixed = _strictest([*self._of_source.values(), "reviewer"])
+        self._tiers: dict[_Owner, str] = {}
+        self._retain: dict[_Owner, float | None] = {}
+        of_type: dict[str, list[str]] = {}
+        for source, types in schema["sources"]:
+            for name in types:
+                of_type.setdefault(name, []).append(source)
+        owned: dict[_Owner, list[str]] = {None: [source for source, _ in schema["sources"]]}
+        owned |= {("source", source): [source] for source, _ in schema["sources"]}
+        owned |= {("type", name): sources for name, sources in of_type.items()}
+        for owner, sources in owned.items():
+            rules = [keeping.get(source, {}) for source in sources]
+            told = [rule.get("disclose", TIERS[-1]) for rule in rules]
+            self._tiers[owner] = _strictest([*told, "reviewer"])
+            kept = [_seconds(rule.get("retain")) for rule in rules]
+            self._retain[owner] = min((s for s in kept if s is not None), default=None)
+        self._mixed = self._tiers[None]
         self._opened = {
             name: _strictest(
-                keeping.get(source, {}).get("disclose", TIERS[-1])
-                for source, types in schema["sources"] if name in types
+                keeping.get(source, {}).get("disclose", TIERS[-1]) for source in sources
             )
-            for _source, types in schema["sources"] for name in types
-        }  # fmt: skip
+            for name, sources in of_type.items()
+        }
 
     def of(self, types: frozenset[str] | None) -> str:
         """Who may see one finding on values of all these types; of None, of every source.
@@ -192,14 +202,28 @@ class _Tiers:
         kind = name.partition(".")[0]
         if name in _OPEN:
             return f"reviewer/{kind}"
-        match value:
-            case {"reading": {"source": str(source)}}:
-                tier = self._of_source.get(source, self._mixed)
-            case {"type": str(of)} | [_, str(of), [_, _]]:
-                tier = self._of_type.get(of, self._mixed)
-            case _:
-                tier = self._mixed
-        return f"{tier}/{kind}"
+        return f"{self._tiers.get(_owner(value), self._tiers[None])}/{kind}"
+
+    def retain(self, path: str, value: Json) -> float | None:
+        """For how many seconds the piece at a path is kept; None where nothing limits it."""
+        if path.partition("#")[0] in _OPEN:
+            return None
+        owner = None if path.endswith("#") else _owner(value)
+        return self._retain.get(owner, self._retain[None])
+
+
+def _owner(value: Json) -> _Owner:
+    match value:
+        case {"reading": {"source": str(source)}}:
+            return ("source", source)
+        case {"type": str(of)} | [_, str(of), [_, _]]:
+            return ("type", of)
+        case _:
+            return None
+
+
+def _seconds(retain: str | None) -> float | None:
+    return None if retain is None else float(seconds(retain))
 
 
 def _strictest(tiers: Iterable[str]) -> str:

@@ -1,7 +1,9 @@
 """The log of verdicts: appended to, never changed, and signed by its size and root.
 
 Each entry is one line of canonical JSON. A verdict over evidence that the log has a verdict for
-already is a re-judgement: it names the entry it supersedes and why, and the old one stays. Whoever
+already is a re-judgement: it names the entry it supersedes and why, and the old one stays. Beside
+verdicts stand records of what people did: adjudications, resolutions, releases of contracts, and
+what was erased; each names its file by digest, and stands once. Whoever
 keeps an old checkpoint can tell that nothing was taken out or changed since, and with a proof that
 one verdict is in, without the log itself.
 
@@ -12,35 +14,36 @@ over something else fits. A root alone would not bind the size.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NoReturn
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.merkle import entry_hash, includes, inclusion_proof, log_root
 from statediff.evidence.package import Bundle
-from statediff.evidence.verify import SEALING, Signer, key_id
+from statediff.evidence.statements import read_statement, sign_statement
+from statediff.evidence.verify import Signer
 
 Json = Any
 ENTRY: Final = "statediff/entry/1"
 CHECKPOINT: Final = "statediff/checkpoint/1"
 PROOF: Final = "statediff/inclusion/1"
 MAX_REASON: Final = 500
+MAX_SAID: Final = 4000
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _PAYLOAD: Final = ("at", "format", "origin", "root", "size")
-_PREFIX: Final = b"statediff checkpoint\x00"
 _VERDICT: Final = (
     "at", "because", "bundle", "contract", "contract_digest", "contract_version", "evidence",
     "form", "kernel", "kind", "supersedes", "trial", "verdict",
 )  # fmt: skip
+RECORDS: Final = ("adjudication", "release", "resolution", "retention")
+"""The kinds of entry beside verdicts."""
+_RECORD: Final = ("about", "at", "digest", "form", "kind", "said")
 _JUDGED: Final = ("contract", "contract_digest", "contract_version", "kernel", "trial", "verdict")
 _EVIDENCE: Final = ("answer.json", "timeline.json", "trace.json", "trial.json")
 
@@ -64,6 +67,19 @@ class Log:
 
 
 @dataclass(frozen=True)
+class Record:
+    """What somebody did about a bundle or a contract, as an entry of the log says it."""
+
+    kind: str
+    """One of `RECORDS`."""
+    about: str
+    """The bundle's digest or root, or `contract@version`."""
+    digest: str
+    """SHA-256 of the signed file, or of what was released."""
+    said: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """What was signed of a log: its name, how many entries it had, and their root."""
 
@@ -81,12 +97,21 @@ def read_log(data: bytes) -> Log:
     lines = tuple(data.split(b"\n")[:-1])
     entries: list[Mapping[str, Json]] = []
     latest: dict[str, int] = {}
+    recorded: set[tuple[str, str]] = set()
     for number, line in enumerate(lines):
         where = f"log entry {number}"
         entry = read(line, where)
+        kind = entry.get("kind") if isinstance(entry, dict) else None
+        if kind in RECORDS:
+            _check_record(entry, where)
+            if (kind, entry["digest"]) in recorded:
+                raise BundleError(f"{where}: records what an earlier entry records")
+            recorded.add((kind, entry["digest"]))
+            entries.append(entry)
+            continue
         if not isinstance(entry, dict) or tuple(sorted(entry)) != _VERDICT:
             raise BundleError(f"{where}: expected exactly {', '.join(_VERDICT)}")
-        if (entry["form"], entry["kind"]) != (ENTRY, "verdict"):
+        if (entry["form"], kind) != (ENTRY, "verdict"):
             raise BundleError(f"{where}: of a form or kind this version does not know")
         expected = latest.get(str(entry["evidence"]))
         if entry["supersedes"] != expected or (expected is None) != (entry["because"] is None):
@@ -94,6 +119,33 @@ def read_log(data: bytes) -> Log:
         latest[str(entry["evidence"])] = number
         entries.append(entry)
     return Log(lines, tuple(entries), latest)
+
+
+def record_entry(log: Log, record: Record, at: datetime) -> bytes:
+    """The line that records what somebody did. `UsageError` if it is in the log already."""
+    known = next(
+        (n for n, e in enumerate(log.entries)
+         if (e["kind"], e.get("digest")) == (record.kind, record.digest)), None
+    )  # fmt: skip
+    if known is not None:
+        raise UsageError(f"the log has this {record.kind} already: entry {known}")
+    entry = {
+        "form": ENTRY, "kind": record.kind, "at": at.isoformat(), "about": record.about,
+        "digest": record.digest, "said": dict(record.said),
+    }  # fmt: skip
+    _check_record(entry, record.kind)
+    return write(entry)
+
+
+def _check_record(entry: Mapping[str, Json], where: str) -> None:
+    if tuple(sorted(entry)) != _RECORD or entry["form"] != ENTRY:
+        raise BundleError(f"{where}: expected exactly {', '.join(_RECORD)}, of form {ENTRY}")
+    said = entry["said"]
+    texts = [entry["about"], entry["at"], *(said.values() if isinstance(said, dict) else [None])]
+    if not all(isinstance(text, str) and len(text) <= MAX_SAID for text in texts):
+        raise BundleError(f"{where}: about, at and said are texts of at most {MAX_SAID} characters")
+    if not isinstance(entry["digest"], str) or not _DIGEST.fullmatch(entry["digest"]):
+        raise BundleError(f"{where}: the digest is not a SHA-256 in hex")
 
 
 def verdict_entry(log: Log, bundle: Bundle, at: datetime, because: str | None) -> bytes:
@@ -104,7 +156,7 @@ def verdict_entry(log: Log, bundle: Bundle, at: datetime, because: str | None) -
     """
     evidence = evidence_of(bundle)
     superseded = log.latest.get(evidence)
-    known = next((n for n, e in enumerate(log.entries) if e["bundle"] == bundle.digest), None)
+    known = next((n for n, e in enumerate(log.entries) if e.get("bundle") == bundle.digest), None)
     if known is not None:
         raise UsageError(f"the log has this bundle already: entry {known}")
     if superseded is not None and not (because or "").strip():
@@ -138,55 +190,24 @@ def evidence_of(bundle: Bundle) -> str:
 
 def checkpoint(log: Log, origin: str, at: datetime, key: SigningKey) -> bytes:
     """The signed size and root of the log as it is; `origin` names the log."""
-    payload = write(
-        {
-            "format": CHECKPOINT, "origin": origin, "size": len(log.lines),
-            "root": log.root.hex(), "at": at.isoformat(),
-        }
-    )  # fmt: skip
-    return write(
-        {
-            "payload": _text(payload), "keyid": key_id(key.public),
-            "signature": _text(key.sign(_PREFIX + payload)),
-        }
-    )  # fmt: skip
+    payload = {
+        "format": CHECKPOINT, "origin": origin, "size": len(log.lines), "root": log.root.hex(),
+        "at": at.isoformat(),
+    }  # fmt: skip
+    return sign_statement(payload, "checkpoint", key)
 
 
 def read_checkpoint(data: bytes, trust: Sequence[Signer]) -> Checkpoint:
     """The checkpoint, signed by a key that was trusted for it at its time. `BundleError`."""
-    document = read(data.removesuffix(b"\n"), "checkpoint")
-    if not isinstance(document, dict) or sorted(document) != ["keyid", "payload", "signature"]:
-        _refuse("expected exactly keyid, payload and signature")
-    raw = _bytes(document["payload"])
-    payload = read(raw, "checkpoint: payload")
-    if not isinstance(payload, dict) or sorted(payload) != [
-        "at",
-        "format",
-        "origin",
-        "root",
-        "size",
-    ]:
-        _refuse("the payload is not that of a checkpoint")
-    if payload["format"] != CHECKPOINT or not isinstance(payload["size"], int):
-        _refuse("the payload is of another form")
+    payload, at, signer = read_statement(data, "checkpoint", _PAYLOAD, trust)
+    size = payload["size"]
+    if payload["format"] != CHECKPOINT or not isinstance(size, int) or isinstance(size, bool):
+        raise BundleError("checkpoint: the payload is of another form")
     try:
-        at, root = datetime.fromisoformat(payload["at"]), bytes.fromhex(payload["root"])
+        root = bytes.fromhex(payload["root"])
     except (TypeError, ValueError) as error:
         raise BundleError(f"checkpoint: {error}") from error
-    if at.tzinfo is None:
-        _refuse("its time has no zone")
-    signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)
-    if signer is None or SEALING not in signer.roles:
-        _refuse(f"signed by a key that is not trusted as {SEALING}")
-    early = signer.valid_from is not None and at < signer.valid_from
-    if early or (signer.valid_until is not None and at >= signer.valid_until):
-        _refuse(f"the key of {signer.name} was not valid at {at}")
-    try:
-        key = Ed25519PublicKey.from_public_bytes(signer.key)
-        key.verify(_bytes(document["signature"]), _PREFIX + raw)
-    except InvalidSignature:
-        _refuse(f"the signature of {signer.name} does not fit")
-    return Checkpoint(str(payload["origin"]), payload["size"], root, at, signer.name)
+    return Checkpoint(str(payload["origin"]), size, root, at, signer)
 
 
 def check_extends(log: Log, old: Checkpoint) -> int:
@@ -236,21 +257,3 @@ def check_proof(data: bytes, seen: Checkpoint) -> Mapping[str, Json]:
         raise BundleError("proof: it does not show the entry to be in the log of the checkpoint")
     found: Mapping[str, Json] = entry
     return found
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _bytes(text: Json) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise BundleError(f"checkpoint: not base64: {error}") from error
-    if _text(data) != text:
-        _refuse("not the one base64 of its bytes")
-    return data
-
-
-def _refuse(why: str) -> NoReturn:
-    raise BundleError(f"checkpoint: {why}")

@@ -51,8 +51,17 @@ class Sealed:
         return buffer.getvalue()
 
 
-def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sign) -> Sealed:
+def seal(
+    bundle: Bundle,
+    seed: bytes,
+    sealed_at: datetime,
+    key: bytes,
+    sign: Sign,
+    raw: Iterable[Piece] = (),
+) -> Sealed:
     """The bundle with every leaf disclosed, sealed by `sign` under the public key `key`.
+
+    `raw` are the pieces of raw captures, which no decision rests on.
 
     `seed` is fresh for each bundle (32 random bytes): whoever knows it can try values against the
     hashes of withheld leaves, so it is forgotten afterwards. `sealed_at` is aware UTC.
@@ -62,7 +71,8 @@ def seal(bundle: Bundle, seed: bytes, sealed_at: datetime, key: bytes, sign: Sig
     tags = Counter[str]()
     with v.uncollected():
         encoded = sorted(
-            (v.leaf_hash(data), data) for data in _encoded(pieces(bundle), _salts(seed), tags)
+            (v.leaf_hash(data), data)
+            for data in _encoded(itertools.chain(pieces(bundle), raw), _salts(seed), tags)
         )
         root = v.root([digest for digest, _ in encoded])
     tree = {"leaves": len(encoded), "root": root, "tags": dict(sorted(tags.items()))}
@@ -95,6 +105,21 @@ def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool])
     return Sealed({**sealed.files, "leaves.json": v.leaves_file(kept, sorted(gone))})
 
 
+def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
+    """The copy at the tier that is promised for the verdict suffices to replay. `UsageError`."""
+    verdict = bundle.manifest["verdict"]
+    tier = promised.get(verdict)
+    if tier is None:
+        return
+    allowed = v.TIERS[: v.TIERS.index(tier) + 1]
+    hidden = sorted({p.tag for p in pieces(bundle) if p.tag.partition("/")[0] not in allowed})
+    if hidden:
+        raise UsageError(
+            f"the contract promises that a {tier}'s copy suffices to replay {verdict}, and would "
+            f"withhold {', '.join(hidden)} from it; say `disclose: {tier}` for every source"
+        )
+
+
 def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
     """Whether a leaf may be seen at a tier."""
     rank = v.TIERS.index(tier)
@@ -106,18 +131,19 @@ def opened(verified: v.Verified) -> Bundle:
 
     `BundleError` if the manifest states other facts than the bundle, or its summary differs.
     """
-    if verified.withheld:
+    if verified.status != "VALID":
         tags = ", ".join(f"{count} {tag}" for tag, count in verified.withheld.items())
         raise NotReplayable(f"this copy withholds leaves that the decision rests on: {tags}")
     with v.uncollected():
-        bundle = joined(verified.leaves)
+        leaves = [leaf for leaf in verified.leaves if leaf.tag != v.RAW]
+        bundle = joined(leaves)
         _check(bundle)
         for name in _FACTS:
             if verified.manifest[name] != bundle.manifest.get(name):
                 raise BundleError(f"manifest.json: `{name}` is not what the sealed bundle says")
         # The bundle was joined from the leaves by their paths: equal paths hold equal values.
         expected = {piece.path: (piece.tag, _derived(piece)) for piece in pieces(bundle)}
-        found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in verified.leaves}
+        found = {leaf.path: (leaf.tag, _derived(leaf)) for leaf in leaves}
         if COUNTEREXAMPLE not in found:  # bundles were sealed without one
             expected.pop(COUNTEREXAMPLE, None)
         if expected != found:
@@ -157,8 +183,9 @@ def load(path: Path) -> Sealed:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether `path` looks like a sealed bundle: a zip, or a folder with an envelope."""
-    return (path.is_file() and path.suffix == ".zip") or (path / "envelope.json").exists()
+    """Whether `path` looks like a sealed bundle: a zip, a `.kept`, or a folder with an envelope."""
+    is_file = path.is_file() and path.suffix in (".zip", ".kept")
+    return is_file or (path / "envelope.json").exists()
 
 
 def _from_folder(path: Path) -> Sealed:

@@ -99,3 +99,46 @@ def test_what_is_wrong_is_told(statediff: Call, kept: Path, files: Files) -> Non
     told = statediff("log", "add", "log", "anew", "--because", "a new version")
     assert told.code == 0
     assert "supersedes 1: a new version" in statediff("log", "show", "log").out
+
+
+def test_reviews_and_releases_are_recorded_beside_verdicts(
+    statediff: Call, kept: Path, files: Files
+) -> None:
+    for name in ("bo", "cy"):
+        assert statediff("keygen", name, "--name", name, "--role", "reviewer").code == 0
+    files.write("b.json", after(status="closed", other="closed"))
+    assert statediff(*JUDGE, "--out", "t/bundle").code == 1
+    assert statediff("adjudicate", "t", "--key", "bo", "--label", "correct").code == 0
+    assert statediff("adjudicate", "t", "--key", "cy", "--label", "incorrect").code == 0
+    settle = ("--label", "incorrect", "--because", "8 was not asked for", "--key", "bo")
+    assert statediff("resolve", "t", *settle, "--trust", "trust.json").code == 0
+    by = ("--by", "Ada", "--on", "2026-01-31")
+    assert statediff("contract", "release", "c.yaml", *by).code == 0
+    labels = [f"t/labels/{path.name}" for path in (kept / "t" / "labels").iterdir()]
+    for name in labels:
+        unsaid = statediff("log", "add", "log", name)
+        assert (unsaid.code, "--trust" in unsaid.err) == (2, True)
+        assert statediff("log", "add", "log", name, "--trust", "trust.json").code == 0
+    assert statediff("log", "add", "log", "released.yaml", "--json").json["kind"] == "release"
+    assert "has all of it" in statediff("log", "add", "log", "released.yaml").err
+    signed = ("--by", "Grace", "--on", "2026-02-01")
+    assert statediff("contract", "sign-off", "c.yaml", *signed).code == 0
+    assert "Grace" in statediff("log", "add", "log", "released.yaml").out
+    kinds = [entry["kind"] for entry in statediff("log", "show", "log", "--json").lines]
+    assert sorted(kinds[3:6]) == ["adjudication", "adjudication", "resolution"]
+    assert kinds[6:] == ["release", "release"]
+    told = statediff("log", "show", "log").out
+    assert "resolution" in told
+    assert "8 was not asked for" in told
+    assert "superseded" not in told
+    assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 5
+
+
+def test_a_label_by_a_stranger_is_not_recorded(statediff: Call, kept: Path) -> None:
+    options = ("--name", "Eve", "--role", "reviewer", "--trust", "hers.json")
+    assert statediff("keygen", "eve", *options).code == 0
+    assert statediff("adjudicate", "kept0", "--key", "eve", "--label", "correct").code == 0
+    (label,) = (kept / "labels").iterdir()
+    said = statediff("log", "add", "log", f"labels/{label.name}", "--trust", "trust.json")
+    assert (said.code, "not trusted" in said.err) == (4, True)
+    assert statediff("log", "check", "log", *SEEN, "--json").json["more"] == 0

@@ -101,3 +101,19 @@ def test_only_whoever_made_the_key_can_read_it(sealed: Path) -> None:
     secret = (sealed / "key").read_text()
     assert trust["keys"][0]["key"] not in secret
     assert "PRIVATE" not in (sealed / "trust.json").read_text()
+
+
+@pytest.mark.usefixtures("sealed")
+def test_a_copy_replays_byte_for_byte_in_another_zone_locale_and_hash_seed(statediff: Any) -> None:
+    commands = (
+        ("verify", "sealed", "--trust", "trust.json", "--json"),
+        ("replay", "sealed", "--trust", "trust.json", "--json"),
+        ("show", "sealed", "--trust", "trust.json", "--json"),
+    )
+    places = (
+        {"PYTHONHASHSEED": "1", "TZ": "Pacific/Kiritimati", "LC_ALL": "C"},
+        {"PYTHONHASHSEED": "2", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"},
+    )
+    for command in commands:
+        said = {statediff(*command, env=place).out for place in places}
+        assert said == {statediff(*command).out}

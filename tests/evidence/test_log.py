@@ -15,12 +15,15 @@ from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.log import (
+    RECORDS,
+    Record,
     check_extends,
     check_proof,
     checkpoint,
     proof_of,
     read_checkpoint,
     read_log,
+    record_entry,
     verdict_entry,
 )
 from statediff.evidence.verify import Signer
@@ -165,3 +168,58 @@ def test_a_checkpoint_counts_only_by_a_key_trusted_at_its_time() -> None:
             read_checkpoint(signed(LOG), trust)
     with pytest.raises(BundleError, match="not trusted"):
         read_checkpoint(signed(LOG, EVE), TRUST)
+
+
+def record(kind: str, number: int = 0, **said: str) -> Record:
+    return Record(kind, "f" * 64, f"{number:064x}", said or {"by": "Ada"})
+
+
+def with_records() -> bytes:
+    data = LOG
+    for number, kind in enumerate(RECORDS):
+        data += record_entry(read_log(data), record(kind, number), NOON) + b"\n"
+    return data
+
+
+def test_what_people_did_stands_beside_verdicts_under_the_same_root() -> None:
+    log = read_log(with_records())
+    assert [e["kind"] for e in log.entries] == ["verdict"] * 7 + list(RECORDS)
+    assert log.latest == read_log(LOG).latest
+    seen = read_checkpoint(signed(LOG), TRUST)
+    assert check_extends(log, seen) == len(RECORDS)
+    seen = read_checkpoint(signed(with_records()), TRUST)
+    for index, entry in enumerate(log.entries):
+        assert check_proof(proof_of(log, index, len(log.entries)), seen) == entry
+
+
+def test_a_re_judgement_after_records_still_names_the_verdict_it_supersedes() -> None:
+    data = with_records()
+    line = verdict_entry(read_log(data), bundle(1, SECOND), NOON, "nine is right")
+    assert read_log(data + line + b"\n").entries[-1]["supersedes"] == 1
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_record_stands_once(kind: str) -> None:
+    data = with_records()
+    with pytest.raises(UsageError, match=f"has this {kind} already"):
+        record_entry(read_log(data), record(kind, RECORDS.index(kind)), NOON)
+    line = next(x for x in data.splitlines() if f'"kind":"{kind}"'.encode() in x)
+    with pytest.raises(BundleError, match="earlier entry"):
+        read_log(data + line + b"\n")
+
+
+LINE = record_entry(read_log(LOG), record("release"), NOON)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace(b'"release"', b'"rumour"'), LINE.replace(b'{"by":"Ada"}', b'{"by":1}'),
+        LINE.replace(b'{"by":"Ada"}', b"[]"), LINE.replace(b"0" * 64, b"0" * 63),
+        LINE.replace(b"0" * 64, b"G" * 64), LINE.replace(b"entry/1", b"entry/2"),
+        LINE.replace(b'"said"', b'"says"'), LINE.replace(b'"Ada"', b'"' + b"x" * 4001 + b'"'),
+    ],
+)  # fmt: skip
+def test_what_is_no_record_is_named(line: bytes) -> None:
+    with pytest.raises(BundleError, match="entry 7"):
+        read_log(LOG + line + b"\n")

@@ -9,12 +9,15 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statediff.cli.conforming import read_vectors
 from statediff.cli.main import run
+from statediff.errors import BundleError
 from statediff.evidence import verify as v
+from statediff.evidence.log import check_extends, check_proof, read_checkpoint, read_log
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "statediff" / "evidence" / "verify.mjs"
@@ -117,9 +120,29 @@ def test_the_vectors_are_what_their_script_writes() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     kept = json.loads((CHECKOUT / "fixtures/bundles/vectors.json").read_text(encoding="utf-8"))
+    logs = json.loads((CHECKOUT / "fixtures/bundles/logs.json").read_text(encoding="utf-8"))
+    assert json.loads(json.dumps(module.logs())) == logs
     made = json.loads(json.dumps(module.document()))
     assert [x["name"] for x in made["vectors"]] == [x["name"] for x in kept["vectors"]]
     assert made == kept
+
+
+LOGS = json.loads((CHECKOUT / "fixtures/bundles/logs.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("vector", LOGS["vectors"], ids=lambda vector: vector["name"])
+def test_a_log_vector_is_accepted_or_refused(vector: Mapping[str, Any]) -> None:
+    seen = read_checkpoint(
+        vector["checkpoint"].encode(), v.read_trust(json.dumps(LOGS["trust"]).encode())
+    )
+    data = vector["log"].encode()
+    if vector["expect"] == "refused":
+        with pytest.raises(BundleError):
+            check_extends(read_log(data), seen)
+        return
+    log = read_log(data)
+    assert check_extends(log, seen) == 0
+    assert [check_proof(p.encode(), seen) for p in vector["proofs"]] == list(log.entries)
 
 
 def test_a_verifier_that_believes_everything_fails(capsys: pytest.CaptureFixture[str]) -> None:

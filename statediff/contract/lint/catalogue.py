@@ -155,6 +155,8 @@ _ALL: Final = (
         _EVIDENCE, ERROR,
         ("unknown-source", "a source must report that is not at hand",
          "name a source of the sandbox"),
+        ("not-replayable", "a copy must suffice that does not show what some source delivers",
+         "write `disclose: reviewer` for the source, or ask for the auditor's copy"),
         ("opaque-comparison", "a rule of ν leaves of the field only whether it has a value",
          "drop the rule, or compare with null"),
     ),

@@ -56,6 +56,7 @@ def observing(subject: Subject) -> Iterator[Problem]:
     """What no source delivers, what ν leaves nothing of, and tests of prose."""
     yield from _sources(subject)
     yield from _history(subject)
+    yield from _copies(subject)
     yield from _opaque(subject)
     for expression in subject.expressions():
         if expression.section in PASSING:
@@ -120,6 +121,23 @@ def _history(subject: Subject) -> Iterator[Problem]:
             yield subject.remark(
                 "no-history", ("evidence", rule.source, "history"),
                 f"{rule.source} is read before and after the run only",
+            )  # fmt: skip
+
+
+def _copies(subject: Subject) -> Iterator[Problem]:
+    """A copy replays only if it shows what every source delivered; unsaid, that is auditors'."""
+    document = subject.contract.document
+    rules = document.evidence
+    closed = [
+        source for source in _delivering(subject)
+        if source not in rules or rules[source].disclose == "auditor"
+    ]  # fmt: skip
+    for verdict, tier in document.replayable.items():
+        if tier == "reviewer" and closed:
+            yield subject.remark(
+                "not-replayable", ("replayable", verdict),
+                f"a reviewer's copy must suffice for {verdict}, and only auditors see what "
+                f"{', '.join(closed)} delivers",
             )  # fmt: skip
 
 

@@ -1,0 +1,248 @@
+"""Sealed bundles at rest, which can be forgotten: what may have to go is encrypted, its key apart.
+
+A kept bundle is one file of canonical JSON: the public copy, and *items*, each the leaves that go
+at one instant, encrypted (ChaCha20-Poly1305) under a key of their own. The keys lie in a vault, a
+folder elsewhere, and never in the file. To expire an item is to destroy its key: its leaves are
+then withheld for good, under the signature they were sealed with, and the copy is as one that was
+redacted: NOT_REPLAYABLE_AT_TIER. A signed record says what was destroyed, when and why.
+
+When a leaf goes follows from `retain` of the contract: that of its source, counted from the
+sealing; what mixes sources goes with the first of them; what no `retain` speaks of goes when asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence import verify as v
+from statediff.evidence.canonical import read, write
+from statediff.evidence.cuts import SUMMARY, Owners
+from statediff.evidence.keys import SigningKey
+from statediff.evidence.seal import Sealed, opened, redact
+from statediff.evidence.statements import read_statement, sign_statement
+
+KEPT: Final = "statediff/kept/1"
+EXPIRY: Final = "statediff/expiry/1"
+SUFFIX: Final = ".kept"
+KEY_BYTES: Final = 32
+MAX_REASON: Final = 500
+_NONCE: Final = bytes(12)
+"""A key encrypts one item, so no nonce can repeat under it."""
+_RECORD: Final = ("at", "because", "format", "items", "root")
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+Fresh = Callable[[int], bytes]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Leaves that go together: at `until`, or only when asked."""
+
+    name: str
+    until: datetime | None
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A bundle at rest: what of it is open, and what is encrypted."""
+
+    copy: Sealed
+    items: tuple[Item, ...]
+
+    @property
+    def root(self) -> str:
+        """The root of the sealed tree, which names the bundle here."""
+        found: str = v.parse(self.copy.files["manifest.json"], "manifest.json")["tree"]["root"]
+        return found
+
+
+@dataclass(frozen=True)
+class Vault:
+    """The folder with the keys, one file an item."""
+
+    folder: Path
+
+    def put(self, name: str, key: bytes) -> None:
+        """The key lies in the vault, for its owner only. `StorageError`."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(self._path(name), flags, 0o600), "wb") as file:
+                file.write(key)
+        except OSError as error:
+            raise StorageError(f"{self.folder}: no key can be kept: {error.strerror}") from error
+
+    def get(self, name: str) -> bytes | None:
+        """The key, None if it was destroyed. `StorageError` if it cannot be read."""
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            if not self.folder.is_dir():
+                raise StorageError(f"{self.folder}: there is no vault") from None
+            return None
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be read: {error.strerror}") from error
+
+    def destroy(self, name: str) -> None:
+        """The key is overwritten and gone. `StorageError`."""
+        path = self._path(name)
+        try:
+            with path.open("r+b") as file:
+                file.write(bytes(KEY_BYTES))
+                os.fsync(file.fileno())
+            path.unlink()
+        except OSError as error:
+            raise StorageError(f"{path}: the key cannot be destroyed: {error.strerror}") from error
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.key"
+
+
+def keep(sealed: Sealed, verified: v.Verified, vault: Vault, fresh: Fresh) -> Kept:
+    """The bundle at rest, its keys in the vault. `NotReplayable` if it is not the whole of it."""
+    bundle = opened(verified)
+    owners = Owners(bundle.document("schema.json"), bundle.manifest["keeping"])
+    sealed_at = datetime.fromisoformat(verified.manifest["sealed_at"])
+    groups: dict[datetime, list[bytes]] = {}
+    for leaf, data in zip(verified.leaves, verified.disclosed, strict=True):
+        if leaf.path == SUMMARY:
+            continue
+        groups.setdefault(_until(owners.retain(leaf.path, leaf.value), sealed_at), []).append(data)
+    root = verified.manifest["tree"]["root"]
+    items = []
+    for until, leaves in sorted(groups.items()):
+        name = hashlib.sha256(write([root, until.isoformat()])).hexdigest()[:32]
+        key = fresh(KEY_BYTES)
+        vault.put(name, key)
+        plain = b"\n".join(leaves)  # canonical JSON has no newline in it
+        data = ChaCha20Poly1305(key).encrypt(_NONCE, plain, _bound(root, name))
+        items.append(Item(name, None if until == _NEVER else until, data))
+    return Kept(redact(sealed, verified, lambda leaf: leaf.path == SUMMARY), tuple(items))
+
+
+def kept_bytes(kept: Kept) -> bytes:
+    """The file of a kept bundle."""
+    return write({
+        "format": KEPT,
+        "copy": {name: _text(data) for name, data in kept.copy.files.items()},
+        "items": [
+            {"name": item.name, "data": _text(item.data),
+             "until": None if item.until is None else item.until.isoformat()}
+            for item in kept.items
+        ],
+    })  # fmt: skip
+
+
+def read_kept(data: bytes) -> Kept:
+    """The kept bundle in a file's bytes, not yet verified. `BundleError`."""
+    document = read(data, "kept bundle")
+    try:
+        if sorted(document) != ["copy", "format", "items"] or document["format"] != KEPT:
+            raise ValueError(f"not of format {KEPT}")
+        files = {name: base64.b64decode(text) for name, text in document["copy"].items()}
+        items = tuple(
+            Item(_name(entry["name"]), _instant(entry["until"]), base64.b64decode(entry["data"]))
+            for entry in document["items"]
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(f"kept bundle: {error}") from error
+    return Kept(Sealed(files), items)
+
+
+def restored(kept: Kept, vault: Vault) -> Sealed:
+    """The copy that discloses every item whose key is still there, not yet verified.
+
+    `BundleError` if an item does not fit its key.
+    """
+    try:
+        document: Any = v.parse(kept.copy.files["leaves.json"], "leaves.json")
+        leaves = [v.canonical(leaf) for leaf in document["disclosed"]]
+        hidden = set(document["withheld"])
+        root = kept.root
+    except (v.Rejected, KeyError, TypeError) as error:
+        raise BundleError(f"kept bundle: {error}") from error
+    for item in kept.items:
+        key = vault.get(item.name)
+        if key is None:
+            continue
+        try:
+            plain = ChaCha20Poly1305(key).decrypt(_NONCE, item.data, _bound(root, item.name))
+        except (InvalidTag, ValueError) as error:
+            raise BundleError(f"kept bundle: item {item.name} does not fit its key") from error
+        leaves += plain.split(b"\n")
+    hidden -= {v.leaf_hash(leaf).hex() for leaf in leaves}
+    data = v.leaves_file(sorted(leaves, key=v.leaf_hash), sorted(hidden))
+    return Sealed({**kept.copy.files, "leaves.json": data})
+
+
+def due(kept: Kept, vault: Vault, now: datetime | None) -> tuple[Item, ...]:
+    """The items whose time has come, all without a `now`, and whose key is still there."""
+    return tuple(
+        item for item in kept.items
+        if (now is None or (item.until is not None and item.until <= now))
+        and vault.get(item.name) is not None
+    )  # fmt: skip
+
+
+def expiry(kept: Kept, items: Sequence[Item], at: datetime, because: str, key: SigningKey) -> bytes:
+    """The signed record that the keys of these items are destroyed. `UsageError`."""
+    if not items:
+        raise UsageError("nothing is due: no item's time has come, or its key is gone already")
+    if not because.strip() or len(because) > MAX_REASON:
+        raise UsageError(f"--because: say why, in at most {MAX_REASON} characters")
+    payload = {
+        "format": EXPIRY, "root": kept.root, "items": sorted(item.name for item in items),
+        "at": at.isoformat(), "because": because,
+    }  # fmt: skip
+    return sign_statement(payload, "expiry", key)
+
+
+def read_expiry(data: bytes, trust: Iterable[v.Signer]) -> tuple[Mapping[str, Any], str]:
+    """The record of an erasure, and who signed it. `BundleError`."""
+    payload, _at, signer = read_statement(data, "expiry", _RECORD, tuple(trust))
+    if payload["format"] != EXPIRY or not isinstance(payload["items"], list):
+        raise BundleError("expiry: the payload is of another form")
+    return payload, signer
+
+
+def _until(seconds: float | None, sealed_at: datetime) -> datetime:
+    try:
+        return _NEVER if seconds is None else sealed_at + timedelta(seconds=seconds)
+    except OverflowError:
+        return _NEVER
+
+
+def _bound(root: str, name: str) -> bytes:
+    return f"{KEPT}\x00{root}\x00{name}".encode()
+
+
+def _name(text: Any) -> str:
+    if not isinstance(text, str) or len(text) != KEY_BYTES or not set(text) <= set(_DIGITS):
+        raise ValueError("an item is named by 32 hexadecimal digits")
+    return text
+
+
+_DIGITS: Final = "0123456789abcdef"
+
+
+def _instant(text: Any) -> datetime | None:
+    found = None if text is None else datetime.fromisoformat(text)
+    if found is not None and found.tzinfo is None:
+        raise ValueError("an instant has a zone")
+    return found
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

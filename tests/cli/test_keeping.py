@@ -1,0 +1,132 @@
+"""`sign --vault`, `expire` and `raw` as people meet them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Call, Files
+
+TRUST = ("--trust", "trust.json")
+VAULT = ("--vault", "vault")
+
+
+@pytest.fixture
+def kept(statediff: Call, files: Files) -> Path:
+    """A bundle at rest, `x.kept`, its keys in `vault`; a log with its verdict."""
+    folder = Path(files.folder)
+    text = (folder / "c.yaml").read_text(encoding="utf-8")
+    (folder / "c.yaml").write_text(text + "evidence: {tables: {retain: 1ms}}\n", encoding="utf-8")
+    states = ("--before", "a.json", "--after", "b.json")
+    made = statediff("judge", "c.yaml", *states, "--out", "kept")
+    assert made.code in (0, 1), made.err
+    assert statediff("keygen", "key", "--name", "Ada").code == 0
+    assert statediff("log", "add", "log", "kept").code == 0
+    assert statediff("sign", "kept", "--key", "key", *VAULT, "--out", "x.kept").code == 0
+    return folder
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_kept_bundle_replays_until_it_is_erased_and_then_says_so(
+    statediff: Call,
+) -> None:
+    assert statediff("verify", "x.kept", *TRUST, *VAULT, "--json").json["status"] == "VALID"
+    verdict = statediff("replay", "x.kept", *TRUST, *VAULT, "--json").json["verdict"]
+    unopened = statediff("verify", "x.kept", *TRUST, "--json")
+    assert (unopened.code, unopened.json["status"]) == (3, "NOT_REPLAYABLE_AT_TIER")
+    erase = ("--key", "key", *TRUST, *VAULT, "--log", "log", "--out", "erased.json")
+    done = statediff("expire", "x.kept", *erase, "--json")
+    assert done.code == 0, done.err
+    assert (len(done.json["items"]), done.json["left"], done.json["entry"]) == (1, 1, 1)
+    after = statediff("verify", "x.kept", *TRUST, *VAULT, "--json")
+    assert (after.code, after.json["status"]) == (3, "NOT_REPLAYABLE_AT_TIER")
+    assert after.json["verdict"] == verdict  # as signed; it is not decided again
+    again = statediff("replay", "x.kept", *TRUST, *VAULT)
+    assert (again.code, again.out) == (4, "")
+    assert "withholds" in again.err
+    shown = statediff("log", "show", "log", "--json").lines
+    assert [entry["kind"] for entry in shown] == ["verdict", "retention"]
+    assert shown[1]["about"] == done.json["root"]
+    twice = statediff("expire", "x.kept", *erase[:-1], "more.json")
+    assert (twice.code, "nothing is due" in twice.err) == (2, True)
+    assert statediff("log", "add", "log", "erased.json", *TRUST).code == 2  # it is in already
+
+
+def test_erasing_before_its_time_needs_a_reason_and_takes_all(statediff: Call, kept: Path) -> None:
+    erase = ("--key", "key", *TRUST, *VAULT, "--out", "erased.json", "--everything")
+    said = statediff("expire", "x.kept", *erase)
+    assert (said.code, "--because" in said.err) == (2, True)
+    assert statediff("expire", "x.kept", *erase, "--because", "asked for").code == 0
+    assert list((kept / "vault").iterdir()) == []
+    assert statediff("log", "add", "log", "erased.json", *TRUST).code == 0
+    assert "asked for" in statediff("log", "show", "log").out
+
+
+def test_a_key_that_does_not_count_erases_nothing(statediff: Call, kept: Path) -> None:
+    assert statediff("keygen", "eve", "--name", "Eve", "--trust", "hers.json").code == 0
+    before = sorted((kept / "vault").iterdir())
+    erase = ("--key", "eve", *TRUST, *VAULT, "--out", "erased.json")
+    said = statediff("expire", "x.kept", *erase)
+    assert (said.code, "not trusted" in said.err) == (4, True)
+    assert sorted((kept / "vault").iterdir()) == before
+    assert not (kept / "erased.json").exists()
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_does_not_go_together_is_told(statediff: Call) -> None:
+    for arguments in (
+        ("sign", "kept", "--key", "key", *VAULT, "--out", "y.zip"),
+        ("sign", "kept", "--key", "key", "--out", "y.kept"),
+        ("sign", "kept", "--key", "key", "--out", "y.zip", "--raw", "a.json"),
+        ("sign", "kept", "--key", "key", "--out", "y.zip", "--raw-to", "age1x"),
+        ("sign", "kept", "--key", "key", *VAULT, "--out", "x.kept"),
+        ("verify", "kept", *TRUST, *VAULT),
+        ("replay", "kept", *VAULT),
+        ("expire", "nowhere.kept", "--key", "key", *TRUST, *VAULT, "--out", "e"),
+    ):
+        assert statediff(*arguments).code == 2, arguments
+    gone = statediff("verify", "x.kept", *TRUST, "--vault", "elsewhere")
+    assert (gone.code, "no vault" in gone.err) == (4, True)
+
+
+@pytest.mark.parametrize(("disclose", "code"), [("auditor", 2), ("reviewer", 0)])
+def test_a_copy_that_the_contract_promises_is_kept_or_nothing_is_signed(
+    statediff: Call, files: Files, disclose: str, code: int
+) -> None:
+    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
+    more = f"evidence: {{tables: {{disclose: {disclose}}}}}\nreplayable: {{MATCH: reviewer}}\n"
+    files.write("p.yaml", text + more)
+    linted = statediff("lint", "p.yaml", "--before", "a.json", "--json").json
+    assert ("not-replayable" in str(linted)) == (code == 2)
+    states = ("--before", "a.json", "--after", "b.json")
+    assert statediff("judge", "p.yaml", *states, "--out", "kept").code == 0
+    assert statediff("keygen", "key", "--name", "Ada").code == 0
+    said = statediff("sign", "kept", "--key", "key", "--out", "y.zip")
+    assert (said.code, "promises" in said.err) == (code, code == 2)
+    if code == 0:
+        tier = ("--tier", "reviewer", "--out", "rev.zip")
+        assert statediff("redact", "y.zip", *TRUST, *tier).code == 0
+        assert statediff("replay", "rev.zip", *TRUST).code == 0
+
+
+@pytest.mark.usefixtures("kept")
+def test_raw_captures_go_to_the_auditor_with_the_identity(statediff: Call, files: Files) -> None:
+    age: Any = pytest.importorskip("pyrage")
+    ada = age.x25519.Identity.generate()
+    files.write("identity", str(ada))
+    raw = ("--raw", "a.json", "--raw", "b.json", "--raw-to", str(ada.to_public()))
+    assert statediff("sign", "kept", "--key", "key", "--out", "y.zip", *raw).code == 0
+    assert statediff("verify", "y.zip", *TRUST).code == 0
+    assert statediff("replay", "y.zip", *TRUST).code == statediff("replay", "kept").code
+    identity = ("--identity", "identity")
+    assert statediff("raw", "y.zip", *TRUST, *identity, "--out", "r", "--json").json["names"] == [
+        "a.json", "b.json",
+    ]  # fmt: skip
+    folder = Path(files.folder)
+    assert (folder / "r" / "a.json").read_bytes() == (folder / "a.json").read_bytes()
+    tier = ("--tier", "reviewer", "--out", "rev.zip")
+    assert statediff("redact", "y.zip", *TRUST, *tier).code == 0
+    none = statediff("raw", "rev.zip", *TRUST, *identity, "--out", "s")
+    assert (none.code, "no raw captures" in none.err) == (2, True)
