@@ -31,7 +31,7 @@ from statediff.policy.judge import Evidence, judge
 from statediff.policy.moments import Moments
 from statediff.resolve import resolve
 
-KERNEL: Final = "3"
+KERNEL: Final = "4"
 """Version of the judging kernel; raised by hand when any judgement could change."""
 
 
