@@ -61,8 +61,9 @@ def expire(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise UsageError("--everything: say with --because why it goes before its time")
     signing, trusted = load_key(key), load_trust(trust)
     kept, keys = _kept(bundle), Vault(vault)
-    now = datetime.now(UTC).replace(microsecond=0)
-    items = due(kept, keys, None if everything else now)
+    exactly = datetime.now(UTC)
+    now = exactly.replace(microsecond=0)
+    items = due(kept, keys, None if everything else exactly)
     record = expiry(kept, items, now, because, signing)
     entry = retention(record, trusted)  # signed by a key that does not count, it would say nothing
     if out.exists():
