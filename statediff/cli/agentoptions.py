@@ -16,6 +16,7 @@ import typer
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
+    from statediff.agents.chat import Endpoint
     from statediff.agents.trial import Agent
 
 AgentCmd: TypeAlias = Annotated[
@@ -158,25 +159,34 @@ class AgentOptions:
     def _model(self) -> Agent:
         if self.base_url is None or self.model is None:
             raise UsageError("--base-url and --model go together")
-        if not self.base_url.startswith(("http://", "https://")):
-            raise UsageError(f"--base-url {self.base_url!r}: expected http:// or https://")
-        require_agents_extra("openai", "--base-url")
-        from statediff.agents.chat import Endpoint
+        endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
         from statediff.agents.loop import LoopAgent
         from statediff.agents.spending import Budget, Prices
 
-        variable = self.key_env or "OPENAI_API_KEY"
-        key = os.environ.get(variable, "")
-        if not key and self.key_env is not None:
-            raise UsageError(f"--key-env {variable}: the environment has no such variable")
         prices = Prices(_price("--price-in", self.price_in), _price("--price-out", self.price_out))
         return LoopAgent(
-            # Servers of one's own want no key; the library wants some text.
-            Endpoint(self.base_url, self.model, key or "none", streams=self.stream),
+            endpoint,
             Budget(prices, _price("--max-cost", self.max_cost)),
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
+
+
+def endpoint_of(
+    base_url: str, model: str, key_env: str | None, *, streams: bool = False
+) -> Endpoint:
+    """The model at the address, with the key that the environment holds; else `UsageError`."""
+    if not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
+    require_agents_extra("openai", "--base-url")
+    from statediff.agents.chat import Endpoint
+
+    variable = key_env or "OPENAI_API_KEY"
+    key = os.environ.get(variable, "")
+    if not key and key_env is not None:
+        raise UsageError(f"--key-env {variable}: the environment has no such variable")
+    # Servers of one's own want no key; the library wants some text.
+    return Endpoint(base_url, model, key or "none", streams=streams)
 
 
 def require_agents_extra(package: str, wanted: str) -> None:
