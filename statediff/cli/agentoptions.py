@@ -52,6 +52,13 @@ McpConfig: TypeAlias = Annotated[
         help="With --agent-mcp: these MCP servers' tools instead of the sandbox's own.",
     ),
 ]
+RecordHttp: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--record-http",
+        help="With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
+    ),
+]
 BaseUrl: TypeAlias = Annotated[
     str | None,
     typer.Option("--base-url", metavar="URL", help="The agent: a model at this OpenAI-compatible "
@@ -110,6 +117,7 @@ class AgentOptions:
     stream: bool = False
     timeout_seconds: float | None = None
     image: str | None = None
+    record_http: bool = False
 
     def agents(self, contracts: list[Path]) -> list[Agent]:
         """The agent for each contract; `UsageError` if the options name none, or several."""
@@ -123,6 +131,8 @@ class AgentOptions:
             )
         if self.mcp_config is not None and self.mcp is None:
             raise UsageError("--mcp-config goes with --agent-mcp")
+        if self.record_http and (self.image or not (self.command or self.named)):
+            raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
         if self.base_url is not None or self.model is not None:
             model = self._model()
             return [model for _ in contracts]
@@ -138,10 +148,15 @@ class AgentOptions:
         if self.mcp is not None:
             program = self._mcp()
             return [program for _ in contracts]
-        return [
+        own = [
             agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
             for path in contracts
         ]
+        if not self.record_http:
+            return own
+        from statediff.agents.native import NativeAgent
+
+        return [NativeAgent(each) for each in own]
 
     def _mcp(self) -> Agent:
         from statediff.agents.command import CommandAgent

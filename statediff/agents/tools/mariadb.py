@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -63,6 +63,8 @@ class MariaSession:
     """One transaction, except that statements on the schema end one, as MariaDB has it."""
 
     connection: pymysql.Connection[Any]
+    made: list[str] = field(default_factory=list)
+    """The transactions that it made so far, as the server's log numbers them."""
 
     def begin(self, *, writes: bool) -> None:
         self._execute(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
