@@ -32,7 +32,7 @@ from statediff.sources.postgres_objects import LISTINGS
 from statediff.sources.postgres_past import Definition, Held, Look
 from statediff.sources.postgres_session import Connection, cause_of
 from statediff.sources.postgres_wal import Commit, Snapshot
-from statediff.sources.relational import Shelf
+from statediff.sources.relational import Shelf, moved_rows
 
 MAX_TRANSACTIONS: Final = 2_000
 MAX_READ_BYTES: Final = 64 * 1024 * 1024
@@ -288,11 +288,9 @@ class _Run:
         earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))
         if earlier is None or later is None:
             return False
-        if earlier.chunks == later.chunks:
-            return True
-        rows = [dict(table.rows()) for table in (earlier, later)]
-        moved = [key for key in rows[0] | rows[1] if rows[0].get(key) != rows[1].get(key)]
-        return len(moved) <= sum((False, file) in commit.touched for file in self._files())
+        return len(moved_rows(earlier, later)) <= sum(
+            (False, file) in commit.touched for file in self._files()
+        )
 
     def _sequences_moved(self) -> bool:
         earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
-from pymysql.cursors import SSCursor
+from pymysql.cursors import Cursor, SSCursor
 
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
@@ -71,6 +71,7 @@ class MariaSession:
 
     def run(self, statement: str) -> Rows:
         refuse_transactions(statement)
+        self._note()
         cursor = self._execute(statement)
         names = tuple(column[0] for column in cursor.description or ())
         return Rows(names, _refusals_told(cursor), cursor.rowcount)
@@ -88,7 +89,27 @@ class MariaSession:
             self.connection.commit()
         except (pymysql.Error, OSError) as error:
             raise ToolError(f"nothing was changed: {error}") from error
-        return (Mark(source),)
+        is_logged = self._note()
+        if not self.made:  # what wrote nothing is in no log
+            return () if is_logged else (Mark(source),)
+        return tuple(Mark(source, f"gtid {name}") for name in self.made)
+
+    def _note(self) -> bool:
+        """The last transaction is among those made; whether the server logs what it does.
+
+        A statement on the schema ends one before the next begins.
+        """
+        try:
+            with self.connection.cursor(Cursor) as cursor:
+                cursor.execute("SELECT @@last_gtid, @@log_bin AND @@sql_log_bin")
+                found = cursor.fetchone()
+        except (pymysql.Error, OSError):
+            return False
+        if found is None:
+            return False
+        if found[0] and found[0] not in self.made:
+            self.made.append(str(found[0]))
+        return bool(found[1])
 
 
 def _refusals_told(cursor: Any) -> Iterator[Any]:
