@@ -78,6 +78,7 @@ class Endpoint:
     streams: bool = False
     answer_seconds: float = 120.0
     pause: Callable[[float], None] = time.sleep
+    seed: int | None = None
 
     def ask(self, messages: Sequence[Any], tools: Sequence[Any], deadline: float) -> Said:
         """The answer. `AdapterError` if none can be had, `RequestRefused` if none will be."""
@@ -115,6 +116,8 @@ class Endpoint:
         given: dict[str, Any] = {"model": self.model, "messages": messages}
         if tools:
             given["tools"] = tools
+        if self.seed is not None:
+            given["seed"] = self.seed
         if self.streams:
             given |= {"stream": True, "stream_options": {"include_usage": True}}
         with openai.OpenAI(

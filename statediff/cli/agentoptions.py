@@ -16,6 +16,7 @@ import typer
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
+    from statediff.agents.chat import Endpoint
     from statediff.agents.trial import Agent
 
 AgentCmd: TypeAlias = Annotated[
@@ -49,6 +50,13 @@ McpConfig: TypeAlias = Annotated[
         "--mcp-config",
         metavar="FILE",
         help="With --agent-mcp: these MCP servers' tools instead of the sandbox's own.",
+    ),
+]
+RecordHttp: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--record-http",
+        help="With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
     ),
 ]
 BaseUrl: TypeAlias = Annotated[
@@ -109,6 +117,7 @@ class AgentOptions:
     stream: bool = False
     timeout_seconds: float | None = None
     image: str | None = None
+    record_http: bool = False
 
     def agents(self, contracts: list[Path]) -> list[Agent]:
         """The agent for each contract; `UsageError` if the options name none, or several."""
@@ -122,6 +131,8 @@ class AgentOptions:
             )
         if self.mcp_config is not None and self.mcp is None:
             raise UsageError("--mcp-config goes with --agent-mcp")
+        if self.record_http and (self.image or not (self.command or self.named)):
+            raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
         if self.base_url is not None or self.model is not None:
             model = self._model()
             return [model for _ in contracts]
@@ -137,10 +148,15 @@ class AgentOptions:
         if self.mcp is not None:
             program = self._mcp()
             return [program for _ in contracts]
-        return [
+        own = [
             agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
             for path in contracts
         ]
+        if not self.record_http:
+            return own
+        from statediff.agents.native import NativeAgent
+
+        return [NativeAgent(each) for each in own]
 
     def _mcp(self) -> Agent:
         from statediff.agents.command import CommandAgent
@@ -158,25 +174,34 @@ class AgentOptions:
     def _model(self) -> Agent:
         if self.base_url is None or self.model is None:
             raise UsageError("--base-url and --model go together")
-        if not self.base_url.startswith(("http://", "https://")):
-            raise UsageError(f"--base-url {self.base_url!r}: expected http:// or https://")
-        require_agents_extra("openai", "--base-url")
-        from statediff.agents.chat import Endpoint
+        endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
         from statediff.agents.loop import LoopAgent
         from statediff.agents.spending import Budget, Prices
 
-        variable = self.key_env or "OPENAI_API_KEY"
-        key = os.environ.get(variable, "")
-        if not key and self.key_env is not None:
-            raise UsageError(f"--key-env {variable}: the environment has no such variable")
         prices = Prices(_price("--price-in", self.price_in), _price("--price-out", self.price_out))
         return LoopAgent(
-            # Servers of one's own want no key; the library wants some text.
-            Endpoint(self.base_url, self.model, key or "none", streams=self.stream),
+            endpoint,
             Budget(prices, _price("--max-cost", self.max_cost)),
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
+
+
+def endpoint_of(
+    base_url: str, model: str, key_env: str | None, *, streams: bool = False
+) -> Endpoint:
+    """The model at the address, with the key that the environment holds; else `UsageError`."""
+    if not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
+    require_agents_extra("openai", "--base-url")
+    from statediff.agents.chat import Endpoint
+
+    variable = key_env or "OPENAI_API_KEY"
+    key = os.environ.get(variable, "")
+    if not key and key_env is not None:
+        raise UsageError(f"--key-env {variable}: the environment has no such variable")
+    # Servers of one's own want no key; the library wants some text.
+    return Endpoint(base_url, model, key or "none", streams=streams)
 
 
 def require_agents_extra(package: str, wanted: str) -> None:

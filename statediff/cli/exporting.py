@@ -1,4 +1,4 @@
-"""`export`: judged trials as JUnit XML, SARIF or Markdown, for the tools that take those."""
+"""`export`: judged trials as JUnit XML, SARIF, Markdown or lines, for the tools that take those."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Form(StrEnum):
     JUNIT = "junit"
     SARIF = "sarif"
     MARKDOWN = "markdown"
+    TURNS = "turns"
 
 
 def export(
@@ -48,15 +49,18 @@ def export(
 
     if as_json and out is None:
         raise UsageError("--json tells of the file that was written; name it with --out")
-    trials, not_run = _trials(target)
-    text = _written(form, trials, not_run)
+    if form is Form.TURNS:
+        text, count, not_run = _turns(target)
+    else:
+        trials, not_run = _trials(target)
+        text, count = _written(form, trials, not_run), len(trials)
     if out is None:
         results().print(text, end="", soft_wrap=True)
         return
     write_file(out, text.encode("utf-8"))
     if as_json:
         emit({
-            "schema": EXPORT, "export": shown(out), "as": form.value, "trials": len(trials),
+            "schema": EXPORT, "export": shown(out), "as": form.value, "trials": count,
             "not_run": not_run,
         })  # fmt: skip
     else:
@@ -86,6 +90,31 @@ def _trials(target: Path) -> tuple[list[Exported], int]:
     return found, scheduled(run_facts(target), len(found)) - len(found)
 
 
+def _turns(target: Path) -> tuple[str, int, int]:
+    """Every turn of every trial that was judged, a line each; how many were, and were not."""
+    from statediff.cli.bundles import load_bundle
+    from statediff.cli.runfolders import is_run, run_facts, scheduled, trials
+    from statediff.reports.plain import dumps
+    from statediff.reports.rubric import opinion_line
+    from statediff.reports.turns import turn_lines
+    from statediff.suite.rubric import FILE, kept_opinion
+
+    if is_run(target):
+        every = list(trials(target))
+        found = [(each.bundle, each.folder) for each in every if each.bundle is not None]
+        missing = scheduled(run_facts(target), len(every)) - len(found)
+    else:
+        found, missing = [load_bundle(target)], 0
+    lines = []
+    for bundle, folder in found:
+        opinion = kept_opinion(folder.parent / FILE)
+        turns = list(turn_lines(bundle, str(folder)))
+        if opinion is not None and opinion.bundle == bundle.digest:
+            turns[-1]["judge"] = opinion_line(opinion)  # it is about the whole run
+        lines += [dumps(turn) + "\n" for turn in turns]
+    return "".join(lines), len(found), missing
+
+
 def _written(form: Form, trials: list[Exported], not_run: int) -> str:
     from statediff.reports.exports import junit, markdown, sarif
 
@@ -94,5 +123,5 @@ def _written(form: Form, trials: list[Exported], not_run: int) -> str:
             return junit(trials, not_run)
         case Form.SARIF:
             return json.dumps(sarif(trials), indent=1, ensure_ascii=True) + "\n"
-        case Form.MARKDOWN:
+        case _:
             return markdown(trials, not_run)

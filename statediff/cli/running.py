@@ -33,6 +33,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     agent: agentoptions.AgentName = None,
     agent_mcp: agentoptions.AgentMcp = None,
     mcp_config: agentoptions.McpConfig = None,
+    record_http: agentoptions.RecordHttp = False,
     base_url: agentoptions.BaseUrl = None,
     model: agentoptions.Model = None,
     key_env: agentoptions.KeyEnv = None,
@@ -94,7 +95,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     paths = contract_paths(contracts)
     agents = agentoptions.AgentOptions(
         agent_cmd, agent, agent_mcp, mcp_config, base_url, model, key_env, price_in, price_out,
-        max_cost, max_turns, stream, timeout, agent_image,
+        max_cost, max_turns, stream, timeout, agent_image, record_http,
     ).agents(list(paths))  # fmt: skip
     scheduled = [
         Scheduled(load_contract(path), made, trials)

@@ -27,6 +27,7 @@ from statediff.contract.parts import (
     Version,
     Weight,
 )
+from statediff.contract.rubric import Rubric
 
 Scalar = bool | int | Decimal | str | None
 OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
@@ -415,6 +416,7 @@ class ContractDocument(Part):
         Field(description="a list of the user's messages and what must hold after each"),
     ] = ()
     answer: Answer = Answer()
+    rubric: Rubric | None = None
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:

@@ -41,6 +41,7 @@ from statediff.sources.mariadb_accounts import (
 from statediff.sources.mariadb_catalogue import OBJECT_NAMES
 from statediff.sources.mariadb_changes import Cascade
 from statediff.sources.mariadb_log import (
+    Kind,
     Logged,
     Place,
     check_kept,
@@ -48,9 +49,9 @@ from statediff.sources.mariadb_log import (
     end_of_log,
     read_log,
 )
-from statediff.sources.mariadb_replay import GIVES_RIGHTS, Look, Replay
+from statediff.sources.mariadb_replay import GIVES_RIGHTS, NUMBERS, Look, Replay
 from statediff.sources.mariadb_session import Connection, fetched
-from statediff.sources.relational import Refine, Shelf
+from statediff.sources.relational import Refine, Shelf, moved_rows
 
 LOG_SECONDS: Final = 60.0
 _CASCADES: Final = """
@@ -167,10 +168,13 @@ class MariaDbFeed:
     def _transactions(
         self, replay: Replay, logged: Sequence[Logged], before: State, end: State
     ) -> tuple[Transaction, ...]:
+        # Numbers are also given out to what is rolled back, which no log tells. Of several
+        # transactions the states in between do not know them at all.
+        is_all_its_own = len(logged) > 1 or all(_gave_numbers(e, before, end) for e in logged)
         told = [
             Transaction(
                 f"{self._name}/{number}", self._name, str(entry.place), entry.committed_at,
-                replay.state(number, end),
+                replay.state(number, end), (f"gtid {entry.place}",) if is_all_its_own else (),
             )
             for number, entry in enumerate(logged, start=1)
         ]  # fmt: skip
@@ -226,3 +230,12 @@ class MariaDbFeed:
             )  # fmt: skip
         catalogue = self._source.catalogue(connection, database)
         return Look(catalogue, tuple(cascades.values()))
+
+
+def _gave_numbers(entry: Logged, before: State, end: State) -> bool:
+    """Whether the log shows rows of the transaction wherever numbers were given out."""
+    earlier, later = before.tables.get(NUMBERS), end.tables.get(NUMBERS)
+    if earlier is None or later is None:
+        return False
+    written = {rows.table for rows in entry.rows if rows.kind is Kind.WRITE}
+    return all(str(key[0]) in written for key in moved_rows(earlier, later))

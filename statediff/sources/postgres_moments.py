@@ -32,7 +32,7 @@ from statediff.sources.postgres_objects import LISTINGS
 from statediff.sources.postgres_past import Definition, Held, Look
 from statediff.sources.postgres_session import Connection, cause_of
 from statediff.sources.postgres_wal import Commit, Snapshot
-from statediff.sources.relational import Shelf
+from statediff.sources.relational import Shelf, moved_rows
 
 MAX_TRANSACTIONS: Final = 2_000
 MAX_READ_BYTES: Final = 64 * 1024 * 1024
@@ -88,13 +88,16 @@ class Moments:
         told: list[Transaction] = []
         last = before.digest()
 
-        def tell(state: State, lsn: str, commit: Commit | None) -> None:
+        def tell(state: State, lsn: str, commit: Commit | None, is_all_its_own: bool) -> None:
             nonlocal last
             digest = state.digest()
             if digest != last:
                 last = digest
                 at = None if commit is None else commit.at
-                told.append(Transaction(f"{source}/{len(told) + 1}", source, lsn, at, state))
+                # Its number is what a connection that made it can ask for.
+                names = (str(commit.xid),) if commit is not None and is_all_its_own else ()
+                name = f"{source}/{len(told) + 1}"
+                told.append(Transaction(name, source, lsn, at, state, names))
 
         if len(commits) > MAX_TRANSACTIONS:
             return Seen((), f"there are more than {MAX_TRANSACTIONS} transactions")
@@ -108,14 +111,18 @@ class Moments:
                         looks.append(Look(stack.enter_context(self._open())))
                     look = looks[(number - 1) % 2]
                     look.enter(self._admin, self._held, self._seen_after(number))
-                    tell(run.state(number, earlier, look), commit.lsn, commit)
+                    tell(run.state(number, earlier, look), commit.lsn, commit, True)
                     earlier = look
         except SourceUnavailable as error:
             return Seen(tuple(told), str(error))
         except psycopg.Error as error:
             return Seen(tuple(told), cause_of(error))
         # What moves without a transaction, as a sequence may, has moved by the end.
-        tell(after, commits[-1].lsn if commits else position, commits[-1] if commits else None)
+        if commits:
+            is_all_its_own = len(commits) > 1 or run.moved_the_sequences(commits[-1])
+            tell(after, commits[-1].lsn, commits[-1], is_all_its_own)
+        else:
+            tell(after, position, None, False)
         return Seen(tuple(told))
 
     def _seen_after(self, number: int) -> Snapshot:
@@ -272,13 +279,31 @@ class _Run:
             for c in sorted(catalogues)
         )
 
+    def moved_the_sequences(self, commit: Commit) -> bool:
+        """Whether the log shows that the only commit moved every sequence that moved.
+
+        A sequence also moves for a transaction that is rolled back, and mostly without a word in
+        the log. Of several commits the states in between do not know the sequences at all.
+        """
+        earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))
+        if earlier is None or later is None:
+            return False
+        return len(moved_rows(earlier, later)) <= sum(
+            (False, file) in commit.touched for file in self._files()
+        )
+
     def _sequences_moved(self) -> bool:
         earlier, later = (s.tables.get(SEQUENCES) for s in (self._before, self._after))
         if earlier is None or later is None or earlier.chunks != later.chunks:
             return True
-        files: set[int] = set()
-        for end in (self._delta.first, self._delta.last):
-            files.update(row[0] for row in end.connection.execute(_SEQUENCE_FILES).fetchall())
+        files = self._files()
         return any(
             (False, file) in commit.touched for commit in self._delta.commits for file in files
         )
+
+    def _files(self) -> set[int]:
+        """Where the sequences of both ends lie."""
+        files: set[int] = set()
+        for end in (self._delta.first, self._delta.last):
+            files.update(row[0] for row in end.connection.execute(_SEQUENCE_FILES).fetchall())
+        return files

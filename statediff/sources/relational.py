@@ -18,7 +18,7 @@ from statediff.model.state import (
     Table,
     build_table,
 )
-from statediff.model.values import key_order
+from statediff.model.values import ABSENT, Key, key_order, same
 
 Refine = Callable[[Schema], Schema]
 MAX_KEY_LENGTH = 64 * 1024
@@ -145,3 +145,16 @@ def continued(
     ordered = tuple(types[name] for name in sorted(types))
     delivered = tuple(t.name for t in ordered)
     return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))
+
+
+def moved_rows(earlier: Table, later: Table) -> list[Key]:
+    """The keys that both tables have, with different rows."""
+    if earlier.chunks == later.chunks:
+        return []
+    after = {key_order(key): row for key, row in later.rows()}
+    return [
+        key
+        for key, row in earlier.rows()
+        if key_order(key) in after
+        and not all(same(row[n], after[key_order(key)].get(n, ABSENT)) for n in row)
+    ]

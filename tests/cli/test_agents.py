@@ -212,3 +212,26 @@ def test_imported_spans_are_judged_and_missing_arguments_decide_nothing(
     assert "neither OTLP in JSON nor in protobuf" in said.err
     assert statediff("import", "otel").code == 2
     assert statediff("import", "tau2", "told.json").code == 2
+
+
+def test_an_agent_that_speaks_http_by_itself_is_recorded(statediff: Call, tmp_path: Path) -> None:
+    said = statediff(
+        "run", "helpdesk/reassign-with-comment", "--agent", "careful", "--record-http", "--json"
+    )
+    assert (said.code, said.lines[0]["verdict"]) == (0, "MATCH")
+    (path,) = tmp_path.glob("runs/run-*/trials/*/bundle/trace.json")
+    trace = json.loads(path.read_bytes())
+    assert {"tracker GET", "tracker PUT"} <= {call["tool"] for call in trace["actions"]}
+    assert (trace["is_complete"], trace["is_agent_influenced"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [("--agent-mcp", "x"), ("--base-url", "http://x", "--model", "m"), ("--agent-image", "x")],
+)
+def test_recording_http_is_for_an_agent_that_speaks_it(
+    way: tuple[str, ...], statediff: Call
+) -> None:
+    said = statediff("run", REFUND, *way, "--record-http")
+    assert said.code == 2
+    assert "--record-http goes with" in said.err

@@ -215,6 +215,8 @@ def test_an_export_is_a_file_or_standard_output_and_counts_what_has_no_verdict(
     made = statediff("export", str(run), "--as", "sarif", "--out", "x.sarif", "--json")
     assert (made.json["trials"], made.json["not_run"]) == (1, 1)
     assert json.loads((tmp_path / "x.sarif").read_text())["version"] == "2.1.0"
+    turns = statediff("export", str(run), "--as", "turns", "--out", "t.jsonl", "--json")
+    assert (turns.json["trials"], turns.json["not_run"]) == (0, 2)
     for wrong in (("--as", "junit", "--json"), ("--as", "pdf"), ()):
         assert statediff("export", str(run), *wrong).code == 2
     assert statediff("export", str(tmp_path / "nowhere"), "--as", "junit").code == 2

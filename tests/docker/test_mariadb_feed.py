@@ -157,6 +157,27 @@ def test_a_run_in_which_only_numbers_were_given_out_has_one_state_more(run):
     assert len(changed) == 1
 
 
+@pytest.mark.parametrize(
+    ("statements", "named"),
+    [
+        (["UPDATE item SET name = 'p'"], [True]),
+        (["INSERT INTO counted (x) VALUES (9)"], [True]),
+        # The log does not tell whose number that was, and one state shows both.
+        (["BEGIN", "INSERT INTO counted (x) VALUES (9)", "ROLLBACK", "UPDATE note SET body = 'p'"],
+         [False]),
+        (["UPDATE item SET name = 'p'", "INSERT INTO counted (x) VALUES (9)"], [True, True]),
+    ],
+)  # fmt: skip
+def test_a_transaction_has_its_number_for_a_name_where_its_changes_are_surely_its(
+    run, statements, named
+):
+    assert run.agent(*statements) == []
+    found = run.end().seen
+    assert found.gap is None
+    assert [bool(each.names) for each in found.transactions] == named
+    assert all(e.names in ((), (f"gtid {e.position}",)) for e in found.transactions)
+
+
 def test_a_table_without_a_snapshot_stays_unobserved_whatever_its_log_says(run):
     run.agent("INSERT INTO aside VALUES (1, 1)", "UPDATE item SET name = 'p'")
     found = run.end()

@@ -306,3 +306,31 @@ def test_nothing_of_a_feed_is_left(system):
     system.reset()
     _, drift = system.verify()
     assert drift == ()
+
+
+MOVE_AND_UNDO = ["BEGIN", "SELECT nextval('numbers')", "ROLLBACK"]
+RENAME = ["UPDATE item SET name = 'named' WHERE id = 1"]
+
+
+@pytest.mark.parametrize(
+    ("statements", "named"),
+    [
+        (RENAME, [True]),
+        (["INSERT INTO note SELECT 'n', nextval('numbers')"], [True]),
+        # The log does not tell whose number that was, and one state shows both.
+        ([*MOVE_AND_UNDO, *RENAME], [False]),
+        ([*RENAME, *MOVE_AND_UNDO], [False]),
+        # With a state between, the number is nobody's and the changes are each one's own.
+        ([*MOVE_AND_UNDO, *RENAME, "UPDATE note SET n = 7 WHERE body = 'y'"], [True, True]),
+        (MOVE_AND_UNDO, [False]),
+    ],
+)
+def test_a_transaction_has_its_number_for_a_name_where_its_changes_are_surely_its(
+    system, statements, named
+):
+    told, _ = run(system, statements)
+    assert told.seen.gap is None
+    names = [transaction.names for transaction in told.seen.transactions]
+    assert [bool(found) for found in names] == named
+    assert all(found[0].isdigit() for found in names if found)
+    assert len(set(names)) == len(names)

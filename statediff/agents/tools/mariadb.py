@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
-from pymysql.cursors import SSCursor
+from pymysql.cursors import Cursor, SSCursor
 
 from statediff.agents.tools.database import Rows, refuse_transactions
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
@@ -63,12 +63,15 @@ class MariaSession:
     """One transaction, except that statements on the schema end one, as MariaDB has it."""
 
     connection: pymysql.Connection[Any]
+    made: list[str] = field(default_factory=list)
+    """The transactions that it made so far, as the server's log numbers them."""
 
     def begin(self, *, writes: bool) -> None:
         self._execute(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
 
     def run(self, statement: str) -> Rows:
         refuse_transactions(statement)
+        self._note()
         cursor = self._execute(statement)
         names = tuple(column[0] for column in cursor.description or ())
         return Rows(names, _refusals_told(cursor), cursor.rowcount)
@@ -86,7 +89,27 @@ class MariaSession:
             self.connection.commit()
         except (pymysql.Error, OSError) as error:
             raise ToolError(f"nothing was changed: {error}") from error
-        return (Mark(source),)
+        is_logged = self._note()
+        if not self.made:  # what wrote nothing is in no log
+            return () if is_logged else (Mark(source),)
+        return tuple(Mark(source, f"gtid {name}") for name in self.made)
+
+    def _note(self) -> bool:
+        """The last transaction is among those made; whether the server logs what it does.
+
+        A statement on the schema ends one before the next begins.
+        """
+        try:
+            with self.connection.cursor(Cursor) as cursor:
+                cursor.execute("SELECT @@last_gtid, @@log_bin AND @@sql_log_bin")
+                found = cursor.fetchone()
+        except (pymysql.Error, OSError):
+            return False
+        if found is None:
+            return False
+        if found[0] and found[0] not in self.made:
+            self.made.append(str(found[0]))
+        return bool(found[1])
 
 
 def _refusals_told(cursor: Any) -> Iterator[Any]:

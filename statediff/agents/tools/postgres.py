@@ -68,7 +68,10 @@ class PostgresSession:
         return Rows(names, _refusals_told(rows), touched)
 
     def _marks(self, source: str) -> tuple[Mark, ...]:
-        found = self.connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+        # In full: the agent's statements may have set a search path with functions of its own.
+        found = self.connection.execute(
+            "SELECT pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text"
+        ).fetchone()
         return (Mark(source, found[0]),) if found is not None and found[0] is not None else ()
 
     def commit(self, source: str) -> tuple[Mark, ...]:

@@ -1,0 +1,33 @@
+"""The same question asked of a model several times, each time with a seed of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statediff.agents.chat import Endpoint, RequestRefused
+from statediff.agents.spending import Usage
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model said under one seed; or None, and why its server refused to ask it."""
+
+    seed: int
+    said: str | None
+    refusal: str
+    usage: Usage
+
+
+def replies(endpoint: Endpoint, messages: Sequence[Any], times: int, seed: int) -> Iterator[Reply]:
+    """One reply a seed, from `seed` on. `AdapterError` if the model cannot be had."""
+    for each in range(seed, seed + times):
+        deadline = time.monotonic() + endpoint.answer_seconds * 2
+        try:
+            said = replace(endpoint, seed=each).ask(messages, (), deadline)
+        except RequestRefused as refused:
+            yield Reply(each, None, str(refused), Usage(1))
+        else:
+            yield Reply(each, said.text, "", said.usage)

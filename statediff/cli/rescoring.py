@@ -1,0 +1,198 @@
+"""`rubric`: what a model says of runs that matched, and whether it may be used; never a verdict."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.adjudicating import TargetArgument
+from statediff.cli.agentoptions import KeyEnv
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.agents.chat import Endpoint
+    from statediff.cli.drawing import Drawn
+    from statediff.contract.rubric import Rubric
+    from statediff.suite.rubric import Opinion
+    from statediff.suite.terms import Label
+
+RUBRIC = "statediff/rubric-report/1"
+
+
+def rubric(
+    target: TargetArgument,
+    base_url: Annotated[
+        str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible endpoint.")
+    ],
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Which model is asked.")],
+    times: Annotated[
+        int, typer.Option("-k", "--times", min=1, max=100, help="How often each trial is scored.")
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**31, help="Of the first scoring; then the next.")
+    ] = 0,
+    key_env: KeyEnv = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", metavar="FILE", help="Whose adjudications count for precision."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a model about trials that MATCH, by their contract's rubric; no verdict changes.
+
+    Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
+    already is not asked again. Ends with 0 whatever the model says.
+    """
+    from statediff.cli.agentoptions import endpoint_of
+    from statediff.cli.drawing import drawn
+    from statediff.cli.output import emit
+    from statediff.evidence.keys import load_trust
+    from statediff.suite.labels import kept, settled
+
+    endpoint = endpoint_of(base_url, model, key_env)
+    keys = None if trust is None else load_trust(trust)
+    found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
+    lines: list[dict[str, Any]] = []
+    for trial in sorted(drawn([target], None, 0), key=lambda each: each.folder.name):
+        line, asked, opinion = _asked(trial, endpoint, times, seed)
+        lines.append(line)
+        if asked is not None and opinion is not None:
+            judge = (line["contract"], line["version"], str(asked.floor))
+            labels = found.setdefault(judge, [])
+            label = None if keys is None else settled(*kept(trial.folder, trial.digest, keys))
+            if label is not None:
+                labels.append((opinion.passes, label))
+    precision = [_precision(judge, labels) for judge, labels in sorted(found.items())]
+    if as_json:
+        emit({"schema": RUBRIC, "model": model, "trials": lines, "precision": precision})
+    else:
+        _told(lines, precision)
+
+
+def _asked(
+    trial: Drawn, endpoint: Endpoint, times: int, seed: int
+) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+    """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
+    from statediff.evaluate import replay
+    from statediff.reports.rubric import opinion_line, run_shown
+    from statediff.suite.rubric import MAX_SHOWN
+
+    bundle = trial.read()
+    facts = bundle.manifest
+    line: dict[str, Any] = {
+        "trial": str(facts["trial"]), "contract": str(facts["contract"]),
+        "version": str(facts["contract_version"]), "verdict": str(facts["verdict"]),
+        "opinion": None, "not_asked": None,
+    }  # fmt: skip
+    asked = _rubric_of(bundle.files["contract.yaml"])
+    if asked is None:
+        return {**line, "not_asked": "its contract has no rubric"}, None, None
+    if line["verdict"] != "MATCH":
+        return {**line, "not_asked": f"the verdict is {line['verdict']}"}, asked, None
+    replay(bundle)  # the gates have passed, whatever the manifest says
+    shown = run_shown(bundle, str(trial.path))
+    if len(shown) > MAX_SHOWN:
+        why = f"its record has {len(shown)} characters, more than {MAX_SHOWN}"
+        return {**line, "not_asked": why}, asked, None
+    opinion = _opinion(trial, asked, shown, endpoint, times, seed)
+    return {**line, "opinion": opinion_line(opinion)}, asked, opinion
+
+
+def _rubric_of(contract: bytes) -> Rubric | None:
+    from statediff.contract.load import parse_document
+
+    return parse_document(contract, "contract.yaml")[1].rubric
+
+
+def _opinion(
+    trial: Drawn, asked: Rubric, shown: str, endpoint: Endpoint, times: int, seed: int
+) -> Opinion:
+    """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
+    from statediff.agents.rescoring import replies
+    from statediff.cli import output
+    from statediff.cli.folders import write_file
+    from statediff.errors import UsageError
+    from statediff.evidence.canonical import write
+    from statediff.suite.rubric import (
+        FILE,
+        Opinion,
+        kept_opinion,
+        messages,
+        prompt_digest,
+        refused,
+        scored,
+    )
+
+    talk = messages(asked.criteria, shown)
+    digest = prompt_digest(talk)
+    path = trial.folder / FILE
+    there = kept_opinion(path)
+    if there is not None:
+        seeds = [each.seed for each in there.scorings]
+        is_same = (there.bundle, there.model, there.prompt_digest, there.criteria) == (
+            trial.digest, endpoint.model, digest, asked.criteria,
+        ) and seeds == list(range(seed, seed + times))  # fmt: skip
+        if is_same:
+            return there
+        raise UsageError(
+            f"{output.shown(path)}: holds the opinion of {there.model!r}, scored {len(seeds)} "
+            "times, on this or another bundle; nothing is overwritten: move it away, or ask the "
+            "same again"
+        )
+    scorings = tuple(
+        refused(reply.seed, reply.refusal)
+        if reply.said is None
+        else scored(reply.seed, reply.said, asked.criteria)
+        for reply in replies(endpoint, talk, times, seed)
+    )
+    opinion = Opinion(trial.digest, endpoint.model, digest, asked.criteria, scorings)
+    write_file(path, write(opinion.document()) + b"\n")
+    return opinion
+
+
+def _precision(
+    judge: tuple[str, str, str], labels: list[tuple[bool | None, Label]]
+) -> dict[str, Any]:
+    from statediff.suite.rubric import trust
+
+    contract, version, floor = judge
+    known = trust(labels, Fraction(floor))
+    share = known.precision
+    return {
+        "contract": contract, "version": version, "floor": float(known.floor),
+        "right": share.hits, "passed": share.total,
+        "precision": round(share.hits / share.total, 4) if share.total else None,
+        "low": float(share.low), "high": float(share.high), "used": known.is_used,
+    }  # fmt: skip
+
+
+def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]]) -> None:
+    from statediff.cli.output import results
+    from statediff.reports.record import said
+
+    told = []
+    for line in lines:
+        opinion = line["opinion"]
+        if opinion is None:
+            told.append(f"{said(line['trial'])}  not asked: {said(line['not_asked'])}")
+            continue
+        times = len(opinion["seeds"])
+        told.append(
+            f"{said(line['trial'])}  rubric: mean {opinion['mean']}, sd {opinion['sd']}, "
+            f"spread {opinion['spread']} of {times} scoring{'s' * (times != 1)}"
+        )
+        for name, entry in opinion["criteria"].items():
+            because = f": {said(entry['because'][0], 200)}" if entry["because"] else ""
+            told.append(f"  {said(name)} met {entry['met']} of {times}{because}")
+        told += [f"  no score: {said(fault, 200)}" for fault in opinion["faults"]]
+    for found in precision:
+        told.append(
+            f"{said(found['contract'])} {said(found['version'])}: what the model passes, reviewers "
+            f"find right {found['right']} of {found['passed']} times, 95 % interval "
+            f"{found['low']} to {found['high']}, floor {found['floor']}: "
+            + ("used" if found["used"] else "shown, not used")
+        )
+    results().print("\n".join(told).replace(" None", " undefined"), soft_wrap=True)
