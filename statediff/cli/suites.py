@@ -129,7 +129,9 @@ def _print(told: Table | str) -> None:
     """The table or line, as wide as it is: figures that are cut short are other figures."""
     from statediff.cli.output import results
 
-    results().print(told, width=_WIDEST, crop=False)
+    door = results()
+    door.width = _WIDEST
+    door.print(told, soft_wrap=True)
 
 
 @contextmanager
