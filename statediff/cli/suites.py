@@ -57,7 +57,7 @@ def runs(
     if as_json:
         emit(runs_document(listed))
     else:
-        _print(runs_table(listed))
+        _print(runs_table(listed, with_place=every))
 
 
 def stats(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import unquote
 
 from rich.table import Table
 
@@ -42,12 +43,13 @@ def runs_document(listed: Sequence[Listed]) -> Json:
     }  # fmt: skip
 
 
-def runs_table(listed: Sequence[Listed]) -> Table:
-    """The runs as a table."""
+def runs_table(listed: Sequence[Listed], *, with_place: bool) -> Table:
+    """The runs as a table, by the names of their folders, or by where those are."""
     table = _table("run", "trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict", "kernel")
     for each in listed:
         count = Counted(each.counts)
-        table.add_row(said(each.name, 60), *_ends(count), said(each.kernel, 20))
+        place = each.location if with_place else each.location.rpartition("/")[2]
+        table.add_row(said(unquote(place)), *_ends(count), said(each.kernel, 20))
     return table
 
 

@@ -125,13 +125,13 @@ class Store:
             }
 
     def listed(self) -> tuple[Listed, ...]:
-        """Every run that is known, by name and location."""
+        """Every run that is known, by location."""
         wanted = sa.select(TRIALS.c.run, TRIALS.c.ended, sa.func.count()).group_by(
             TRIALS.c.run, TRIALS.c.ended
         )
         runs = sa.select(
             RUNS.c.id, RUNS.c.name, RUNS.c.location, RUNS.c.statediff, RUNS.c.kernel
-        ).order_by(RUNS.c.name, RUNS.c.location)
+        ).order_by(RUNS.c.location)
         counts: dict[str, dict[Ended, int]] = {}
         with self._read() as connection:
             for run, ended, number in connection.execute(wanted):
