@@ -38,8 +38,9 @@ def index(
     """
     run = run_record(facts, location(folder))
     planned = scheduled(run)
-    store.put_run(run, planned.values())
+    store.put_run(run)
     known = store.stamps(run.id)  # before the folder is listed: nothing new can seem to be gone
+    store.put_new([trial for name, trial in planned.items() if name not in known])
     kept = folder / "trials"
     names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
     gone = [name for name in known.keys() - set(names) if known[name][1] is not Ended.NOT_RUN]

@@ -54,8 +54,8 @@ class Store:
         self._reading = engine
         self._writing = engine.execution_options(statediff_writes=True)
 
-    def put_run(self, run: Run, scheduled: Iterable[Trial]) -> None:
-        """The run is known, and all its scheduled trials; trials known before stay as they are.
+    def put_run(self, run: Run) -> None:
+        """The run is known.
 
         Another run that was kept at the same location is forgotten.
         """
@@ -75,9 +75,15 @@ class Store:
                 ),
                 row,
             )
-            rows = [_row(trial) for trial in scheduled]
-            for part in _sliced(rows):
-                connection.execute(self._insert(connection, TRIALS).on_conflict_do_nothing(), part)
+
+    def put_new(self, trials: Sequence[Trial]) -> None:
+        """The trials are known; those that somebody put before stay as they are."""
+        if not trials:
+            return
+        with self._write() as connection:
+            insert = self._insert(connection, TRIALS).on_conflict_do_nothing()
+            for part in _sliced([_row(trial) for trial in trials]):
+                connection.execute(insert, part)
 
     def put_trials(self, trials: Sequence[Trial]) -> None:
         """The trials are as given, whatever was known of them; their runs are known."""
