@@ -19,14 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import postgresql, sqlite
 
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.tables import FINDINGS, RUNS, TRIALS
+from statediff.suite.tables import FINDINGS, HEAD, RUNS, TRIALS
 
 BUSY_SECONDS: Final = 30
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -262,12 +259,17 @@ def _begun(connection: sa.Connection) -> None:
 
 def _migrate(engine: sa.Engine, name: str) -> None:
     """The tables are those of the newest migration, by one transaction; one writer at a time."""
+    with engine.connect() as connection:
+        if _version(connection) == HEAD:
+            return
+    # Imported where it is needed, which is once in the life of a store: it takes a while.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
-    with engine.connect() as connection:
-        if _version(connection) == scripts.get_current_head():
-            return
     with engine.execution_options(statediff_writes=True).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))

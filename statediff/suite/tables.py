@@ -17,6 +17,8 @@ from sqlalchemy import (
     Text,
 )
 
+HEAD: Final = "0001"
+"""The newest migration."""
 METADATA: Final = MetaData()
 
 RUNS: Final = Table(

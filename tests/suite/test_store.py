@@ -17,7 +17,7 @@ from statediff.evidence.package import save
 from statediff.suite.indexing import index
 from statediff.suite.records import Ended, Trial
 from statediff.suite.store import Store, file_url, opened
-from statediff.suite.tables import METADATA
+from statediff.suite.tables import HEAD, METADATA
 from tests.suite.folders import Folders, reissued
 
 
@@ -144,7 +144,12 @@ def test_the_tables_are_those_that_the_migrations_make(tmp_path: Path) -> None:
     url = file_url(tmp_path / "s.db")
     with opened(url):
         pass
-    made = sa.inspect(sa.create_engine(url))
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
+            (HEAD,)
+        ]
+    made = sa.inspect(engine)
     for table in METADATA.sorted_tables:
         columns = {c["name"]: (c["nullable"], str(c["type"])) for c in made.get_columns(table.name)}
         assert columns == {c.name: (c.nullable, str(c.type)) for c in table.c}
