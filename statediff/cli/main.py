@@ -41,6 +41,7 @@ from statediff.cli import (
     sealing,
     serving,
     storing,
+    suites,
     versions,
 )
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
@@ -122,6 +123,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("import", importing.import_runs),
     ("report", reporting.report),
     ("open", reporting.open_report),
+    ("runs", suites.runs),
+    ("stats", suites.stats),
+    ("compare", suites.compare),
     ("schema", schemas.schema),
     ("bench", benching.bench),
     ("doctor", doctor.doctor),

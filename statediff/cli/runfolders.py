@@ -33,27 +33,28 @@ def is_run(folder: Path) -> bool:
 
 def trials(folder: Path) -> Iterator[KeptTrial]:
     """Every trial of the run whose folder is there, by name."""
+    kept = folder / "trials"
+    names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
+    yield from (kept_trial(kept / name) for name in names)
+
+
+def kept_trial(trial: Path) -> KeptTrial:
+    """What lies in the folder of a trial."""
     from statediff.errors import BundleError, InputError
     from statediff.evidence.package import load
 
-    kept = folder / "trials"
-    names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
-    for trial in (kept / name for name in names):
-        place = trial / "bundle"
-        # A link could lead anywhere, and a page would be written there.
-        if trial.is_symlink() or not trial.is_dir() or place.is_symlink():
-            why = "expected the folder of a trial, found something else"
-            yield KeptTrial(trial.name, place, None, why, is_broken=True)
-        elif not place.is_dir():
-            yield KeptTrial(trial.name, place, None, _why(trial))
-        else:
-            try:
-                bundle = load(place)
-            except (BundleError, InputError) as error:
-                why = f"the bundle is damaged: {error}"
-                yield KeptTrial(trial.name, place, None, why, is_broken=True)
-            else:
-                yield KeptTrial(trial.name, place, bundle)
+    place = trial / "bundle"
+    # A link could lead anywhere, and a page would be written there.
+    if trial.is_symlink() or not trial.is_dir() or place.is_symlink():
+        why = "expected the folder of a trial, found something else"
+        return KeptTrial(trial.name, place, None, why, is_broken=True)
+    if not place.is_dir():
+        return KeptTrial(trial.name, place, None, _why(trial))
+    try:
+        bundle = load(place)
+    except (BundleError, InputError) as error:
+        return KeptTrial(trial.name, place, None, f"the bundle is damaged: {error}", is_broken=True)
+    return KeptTrial(trial.name, place, bundle)
 
 
 def run_facts(folder: Path) -> dict[str, Any]:

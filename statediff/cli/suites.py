@@ -1,0 +1,172 @@
+"""`runs`, `stats` and `compare`: what many trials say together, from the folders of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from statediff.suite.indexing import Found
+    from statediff.suite.records import Run
+    from statediff.suite.store import Store
+
+_WIDEST: Final = 500
+DEFAULT: Final = Path(".statediff") / "store.sqlite"
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where runs are indexed: sqlite:///FILE or postgresql://… "
+        "[default: .statediff/store.sqlite].",
+    ),
+]
+
+
+def runs(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="The folder that holds the runs' folders.")
+    ] = Path("runs"),
+    every: Annotated[
+        bool, typer.Option("--all", help="All runs that the store knows, not only those in DIR.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List runs: how many trials were scheduled, and how they ended."""
+    from statediff.cli.output import emit
+    from statediff.cli.runfolders import is_run
+    from statediff.errors import UsageError
+    from statediff.reports.suites import runs_document, runs_table
+
+    if not folder.is_dir() and not every:
+        raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
+    with _opened(store) as index:
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        known = {_indexed(index, place).id for place in there if is_run(place)}
+        listed = [each for each in index.listed() if every or each.id in known]
+    if as_json:
+        emit(runs_document(listed))
+    else:
+        _print(runs_table(listed, with_place=every))
+
+
+def stats(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    ks: Annotated[
+        list[int] | None,
+        typer.Option(
+            "-k", min=1, max=10_000, help="For pass@k and pass^k; may be repeated [default: 1]."
+        ),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count the trials of runs by contract and domain, with pass@k, pass^k and reruns' spread.
+
+    Ends with 0 whatever the verdicts are: the exit code of `run` is the verdicts'.
+    """
+    from statediff.cli.output import emit
+    from statediff.reports.suites import stats_document, stats_tables
+    from statediff.suite.summary import figures
+
+    with _opened(store) as index:
+        # A run that is named twice is counted once.
+        ids = dict.fromkeys(_indexed(index, folder).id for folder in folders)
+        found = figures(
+            (trial for run in ids for trial in index.trials(run)), sorted(set(ks or [1]))
+        )
+    if as_json:
+        emit(stats_document(found, len(ids)))
+    else:
+        for table in stats_tables(found):
+            _print(table)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The folder of the run to compare with.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The folder of the run in question.")],
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Of the bootstrap; the same seed, same interval.")
+    ] = 0,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Compare two runs case by case.
+
+    Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
+    case could be compared; else with 0.
+    """
+    from statediff.cli.output import emit
+    from statediff.reports.suites import comparison_document, comparison_tables
+    from statediff.suite.comparison import Change, compare
+
+    with _opened(store) as index:
+        one, other = (
+            index.trials(_indexed(index, folder).id, with_findings=True) for folder in (a, b)
+        )
+    found = compare(one, other, seed)
+    if as_json:
+        emit(comparison_document(found))
+    else:
+        for table in comparison_tables(found):
+            _print(table)
+    if found.of(Change.REGRESSED):
+        return 1
+    return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
+
+
+def _print(told: Table | str) -> None:
+    """The table or line, as wide as it is: figures that are cut short are other figures."""
+    from statediff.cli.output import results
+
+    door = results()
+    door.width = _WIDEST
+    door.print(told, soft_wrap=True)
+
+
+@contextmanager
+def _opened(url: str | None) -> Iterator[Store]:
+    """The store that was named, or the one of the folder that one works in."""
+    from statediff.cli.folders import require_writable
+    from statediff.suite.store import file_url, opened
+
+    if url is None:
+        require_writable(DEFAULT.parent)
+        DEFAULT.parent.mkdir(parents=True, exist_ok=True)
+    with opened(file_url(DEFAULT) if url is None else url) as store:
+        yield store
+
+
+def _indexed(store: Store, folder: Path) -> Run:
+    """The run in the folder, as it is now, is in the store."""
+    from statediff.cli.runfolders import is_run, run_facts
+    from statediff.errors import UsageError
+    from statediff.suite.indexing import index
+
+    if not is_run(folder):
+        raise UsageError(
+            f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
+        )
+    return index(store, folder, run_facts(folder), _look)
+
+
+def _look(trial: Path) -> Found:
+    from statediff.cli.runfolders import FAULT_NAME, kept_trial
+    from statediff.suite.indexing import Found
+    from statediff.suite.records import Ended
+
+    kept = kept_trial(trial)
+    if kept.is_broken:
+        return Found(None, Ended.DAMAGED, kept.why)
+    has_reason = (trial / FAULT_NAME).is_file()
+    return Found(kept.bundle, Ended.FAULT if has_reason else Ended.UNFINISHED, kept.why)

@@ -1,0 +1,264 @@
+"""Many trials in a report: runs, their figures, and two runs side by side.
+
+As tables for people, and as JSON documents with a schema of their own. Exact figures are
+fractions in JSON, with their value beside them; null is a figure that is not defined.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import unquote
+
+from rich.table import Table
+
+from statediff.reports.record import said
+from statediff.suite.comparison import Case, Change, Comparison
+from statediff.suite.records import FAILURES, Ended, Loose, Trial
+from statediff.suite.store import Listed
+from statediff.suite.summary import ALL, Counted, Figures, Judged
+
+Json = Any
+RUNS: Final = "statediff/runs/1"
+STATS: Final = "statediff/stats/1"
+COMPARISON: Final = "statediff/comparison/1"
+MAX_LISTED: Final = 20
+"""Cases and violations of one kind shown to people; all are counted, and JSON lists them."""
+
+
+def runs_document(listed: Sequence[Listed]) -> Json:
+    """The runs as JSON."""
+    return {
+        "schema": RUNS,
+        "runs": [
+            {
+                "run": each.name, "location": each.location, "statediff": each.statediff,
+                "kernel": each.kernel, **_counts(Counted(each.counts)),
+            }
+            for each in listed
+        ],
+    }  # fmt: skip
+
+
+def runs_table(listed: Sequence[Listed], *, with_place: bool) -> Table:
+    """The runs as a table, by the names of their folders, or by where those are."""
+    table = _table("run", "trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict", "kernel")
+    for each in listed:
+        count = Counted(each.counts)
+        place = each.location if with_place else each.location.rpartition("/")[2]
+        table.add_row(said(unquote(place)), *_ends(count), said(each.kernel, 20))
+    return table
+
+
+def stats_document(found: Figures, runs: int) -> Json:
+    """The figures as JSON."""
+    return {
+        "schema": STATS, "runs": runs, **_counts(found.counted),
+        "contracts": [
+            {
+                **_judged(each.judged), "agent": each.agent, **_counts(each.counted),
+                **_chances(each.at, each.all),
+            }
+            for each in found.contracts
+        ],
+        "domains": [
+            {
+                "domain": each.domain or None, "agent": each.agent,
+                "contracts": [_judged(judged) for judged in each.contracts],
+                **_counts(each.counted), **_chances(each.at, each.all),
+                "reruns": {
+                    "number": each.reruns.number, "mean": _exact(each.reruns.mean),
+                    "standard_deviation": _rounded(each.reruns.deviation),
+                    "lowest": _exact(each.reruns.lowest), "highest": _exact(each.reruns.highest),
+                    "spread": _exact(each.reruns.spread),
+                },
+            }
+            for each in found.domains
+        ],
+    }  # fmt: skip
+
+
+def stats_tables(found: Figures) -> Iterator[Table]:
+    """The figures as two tables: by contract, and by domain."""
+    ks = sorted(found.contracts[0].at) if found.contracts else []
+    chances = [name for k in ks for name in (f"pass@{k}", f"pass^{k}")]
+    ends = ("trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict")
+    table = _table("contract", "agent", *ends, *chances)
+    names = Counter((e.judged.contract, e.judged.version, e.agent) for e in found.contracts)
+    for each in found.contracts:
+        who = f"{each.judged.contract} {each.judged.version}"
+        if names[each.judged.contract, each.judged.version, each.agent] > 1:
+            who += f" ({each.judged.digest[:8]}, kernel {each.judged.kernel})"
+        told = [_percent(value) for k in ks for value in (each.at[k], each.all[k])]
+        table.add_row(
+            said(who, 80).strip() or "unknown", said(each.agent, 40), *_ends(each.counted), *told
+        )
+    yield table
+    domains = _table("domain", "agent", "contracts", *ends[:1], *chances, "reruns", "mean", "sd",
+                     "spread")  # fmt: skip
+    is_one = len({each.domain for each in found.domains}) <= 2
+    for row in found.domains:
+        if row.domain == ALL and is_one:
+            continue
+        told = [_percent(value) for k in ks for value in (row.at[k], row.all[k])]
+        again = row.reruns
+        domains.add_row(
+            said(row.domain, 40) or "all", said(row.agent, 40), str(len(row.contracts)),
+            str(row.counted.scheduled), *told, str(again.number), _percent(again.mean),
+            _percent(again.deviation), _percent(again.spread),
+        )  # fmt: skip
+    yield domains
+
+
+def comparison_document(found: Comparison) -> Json:
+    """The comparison as JSON, case by case."""
+    return {
+        "schema": COMPARISON, "cases": len(found.cases),
+        **{change.value: len(found.of(change)) for change in Change},
+        "decided": found.decided, "difference": _exact(found.difference),
+        "mcnemar_p": _exact(found.p),
+        "bootstrap": None if found.interval is None else {
+            "low": _rounded(found.interval.low), "high": _rounded(found.interval.high),
+            "resamples": found.interval.resamples, "seed": found.interval.seed,
+            "clusters": found.interval.clusters,
+        },
+        "by_case": [_case(case) for case in found.cases],
+    }  # fmt: skip
+
+
+def comparison_tables(found: Comparison) -> Iterator[Table | str]:
+    """The comparison for people: counts, the difference, and what changed."""
+    told = ", ".join(
+        f"{len(found.of(change))} {change.value.replace('_', ' ')}"
+        for change in Change
+        if found.of(change)
+    )
+    yield f"{len(found.cases)} case{'s' * (len(found.cases) != 1)}: {told or 'none'}"
+    if found.interval is not None and found.difference is not None:
+        low, high = (f"{100 * end:+.1f}" for end in (found.interval.low, found.interval.high))
+        yield (
+            f"{found.decided} decided: {100 * float(found.difference):+.1f} points passed, 95 % "
+            f"bootstrap {low} to {high}; McNemar's exact p = {float(found.p):.4g}"
+        )
+    changed = [case for change in _TOLD for case in found.of(change)]
+    if changed:
+        table = _table("", "case", "A", "B")
+        for case in changed[:MAX_LISTED]:
+            table.add_row(case.change.value.replace("_", " "), _name(case), _end(case.a),
+                          _end(case.b))  # fmt: skip
+        yield table
+        if len(changed) > MAX_LISTED:
+            yield f"and {len(changed) - MAX_LISTED} more; --json lists them"
+    for word, sides in (("new", [c.new for c in found.cases]),
+                        ("vanished", [c.vanished for c in found.cases])):  # fmt: skip
+        counts = Counter(
+            (case.contract, loose.code, loose.clause)
+            for case, side in zip(found.cases, sides, strict=True)
+            for loose in side
+        )
+        for (contract, code, clause), number in islice(sorted(counts.items()), MAX_LISTED):
+            yield (
+                f"{word} violation: {said(contract, 80)}: {said(clause, 60)} "
+                f"({said(code, 60)}) in {number} case{'s' * (number != 1)}"
+            )
+        if len(counts) > MAX_LISTED:
+            yield f"and {len(counts) - MAX_LISTED} more; --json lists them"
+
+
+_TOLD: Final = (
+    Change.REGRESSED, Change.UNDECIDED, Change.NO_VERDICT, Change.MISSING, Change.CONTRACT_CHANGED,
+    Change.IMPROVED,
+)  # fmt: skip
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        is_name = column in ("", "run", "contract", "domain", "agent", "case", "A", "B", "kernel")
+        table.add_column(column, justify="left" if is_name else "right", no_wrap=True)
+    return table
+
+
+def _counts(count: Counted) -> dict[str, int]:
+    return {"scheduled": count.scheduled, **{e.value: count.ended[e] for e in Ended}}
+
+
+def _ends(count: Counted) -> tuple[str, ...]:
+    """Scheduled, the three verdicts, and those without one, told apart where there are any."""
+    apart = ", ".join(
+        f"{count.ended[end]} {end.value.replace('_', ' ')}" for end in FAILURES if count.ended[end]
+    )
+    verdicts = (count.ended[e] for e in (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE))
+    return (str(count.scheduled), *(str(number) for number in verdicts), apart or "0")
+
+
+def _judged(judged: Judged) -> dict[str, str]:
+    return {
+        "contract": judged.contract, "version": judged.version, "digest": judged.digest,
+        "kernel": judged.kernel,
+    }  # fmt: skip
+
+
+def _chances(
+    at: Mapping[int, Fraction | None], every: Mapping[int, Fraction | None]
+) -> dict[str, Json]:
+    return {
+        "pass_at": [{"k": k, **_named(value)} for k, value in sorted(at.items())],
+        "pass_all": [{"k": k, **_named(value)} for k, value in sorted(every.items())],
+    }
+
+
+def _named(value: Fraction | None) -> dict[str, Json]:
+    if value is None:
+        return {"exact": None, "value": None}
+    return {"exact": f"{value.numerator}/{value.denominator}", "value": _rounded(value)}
+
+
+def _exact(value: Fraction | None) -> Json:
+    if value is None:
+        return None
+    return _named(value)
+
+
+def _rounded(value: Fraction | float | None) -> float | None:
+    return None if value is None else round(float(value), 6)
+
+
+def _percent(value: Fraction | float | None) -> str:
+    return "–" if value is None else f"{100 * float(value):.1f}"
+
+
+def _case(case: Case) -> Json:
+    return {
+        "contract": case.contract, "number": case.number, "change": case.change.value,
+        "a": _side(case.a), "b": _side(case.b),
+        "new": [_loose(each) for each in case.new],
+        "vanished": [_loose(each) for each in case.vanished],
+    }  # fmt: skip
+
+
+def _side(trial: Trial | None) -> Json:
+    if trial is None:
+        return None
+    return {
+        "trial": trial.name, "version": trial.version, "digest": trial.digest,
+        "kernel": trial.kernel, "agent": trial.agent, "ended": trial.ended.value,
+        "bundle": trial.bundle or None, "why": trial.why or None,
+    }  # fmt: skip
+
+
+def _loose(found: Loose) -> Json:
+    return {"clause": found.clause, "code": found.code, "stage": found.stage}
+
+
+def _name(case: Case) -> str:
+    return said(f"{case.contract} {case.number}" if case.number is not None else case.name, 80)
+
+
+def _end(trial: Trial | None) -> str:
+    if trial is None:
+        return "not scheduled"
+    return f"{trial.ended.value.replace('_', ' ')} ({said(trial.version, 20)})"

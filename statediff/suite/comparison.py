@@ -1,0 +1,152 @@
+"""`compare`: two runs, aligned by case, which is a contract's version and the number of a trial.
+
+An INCONCLUSIVE trial claims nothing, so a case with one is *undecided*: neither improved nor
+regressed. A case without a verdict on one side, or that only one run scheduled, or whose contract
+or kernel is not the same, is told apart. Every scheduled trial of both runs is in one count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from statediff.errors import BundleError
+from statediff.suite.records import Ended, Loose, Trial
+from statediff.suite.statistics import Interval, bootstrap, mcnemar
+
+
+class Change(StrEnum):
+    """What became of a case from A to B."""
+
+    BOTH_PASS = "both_pass"  # noqa: S105 - the name of an outcome
+    BOTH_FAIL = "both_fail"
+    IMPROVED = "improved"
+    REGRESSED = "regressed"
+    UNDECIDED = "undecided"
+    NO_VERDICT = "no_verdict"
+    CONTRACT_CHANGED = "contract_changed"
+    MISSING = "missing"
+
+
+DECIDED = {
+    (Ended.MATCH, Ended.MATCH): Change.BOTH_PASS,
+    (Ended.DIVERGE, Ended.DIVERGE): Change.BOTH_FAIL,
+    (Ended.DIVERGE, Ended.MATCH): Change.IMPROVED,
+    (Ended.MATCH, Ended.DIVERGE): Change.REGRESSED,
+}
+_DIFFERENCE = {Change.IMPROVED: 1, Change.REGRESSED: -1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of the comparison; a side is None where that run did not schedule it."""
+
+    contract: str
+    number: int | None
+    name: str
+    a: Trial | None
+    b: Trial | None
+    change: Change
+    new: tuple[Loose, ...] = ()
+    """Violations of B that A does not have, where both have a verdict of the same contract."""
+    vanished: tuple[Loose, ...] = ()
+
+    @property
+    def lost_its_pass(self) -> bool:
+        """Whether A passed, and whether B does is not known."""
+        return (
+            self.a is not None
+            and self.a.ended is Ended.MATCH
+            and self.change not in (Change.BOTH_PASS, Change.REGRESSED)
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cases of two runs, and what the decided ones say of the difference."""
+
+    cases: tuple[Case, ...]
+    difference: Fraction | None
+    """The share of the decided cases that pass in B less that in A."""
+    p: Fraction
+    """McNemar's, exact and two-sided, over the decided cases."""
+    interval: Interval | None
+
+    def of(self, change: Change) -> tuple[Case, ...]:
+        """The cases of one kind."""
+        return tuple(case for case in self.cases if case.change is change)
+
+    @property
+    def decided(self) -> int:
+        """Cases with a MATCH or a DIVERGE on both sides."""
+        return sum(case.change in DECIDED.values() for case in self.cases)
+
+
+def compare(a: Iterable[Trial], b: Iterable[Trial], seed: int) -> Comparison:
+    """The two runs side by side. `BundleError` where one of them has a case twice."""
+    one, other = _by_case(a), _by_case(b)
+    cases = tuple(
+        _case(key, one.get(key), other.get(key))
+        for key in sorted(one.keys() | other.keys(), key=_order)
+    )
+    clusters: dict[str, list[int]] = defaultdict(list)
+    for case in cases:
+        if case.change in DECIDED.values():
+            clusters[case.contract].append(_DIFFERENCE.get(case.change, 0))
+    decided = [pair for cluster in clusters.values() for pair in cluster]
+    return Comparison(
+        cases, Fraction(sum(decided), len(decided)) if decided else None,
+        mcnemar(decided.count(1), decided.count(-1)),
+        bootstrap([clusters[name] for name in sorted(clusters)], seed),
+    )  # fmt: skip
+
+
+_Key = tuple[str, int | None, str]
+
+
+def _by_case(trials: Iterable[Trial]) -> dict[_Key, Trial]:
+    found: dict[_Key, Trial] = {}
+    for trial in trials:
+        # What was not scheduled has no number, and is told from others by its folder.
+        key = (trial.contract, trial.number, "" if trial.number is not None else trial.name)
+        if key in found:
+            raise BundleError(
+                f"{trial.contract} trial {trial.number}: {found[key].name} and {trial.name} are "
+                "of one case; expected one trial of a case in a run"
+            )
+        found[key] = trial
+    return found
+
+
+def _order(key: _Key) -> tuple[str, int, str]:
+    contract, number, name = key
+    return contract, -1 if number is None else number, name
+
+
+def _case(key: _Key, a: Trial | None, b: Trial | None) -> Case:
+    change = _change(a, b)
+    if a is None or b is None or change in (Change.CONTRACT_CHANGED, Change.NO_VERDICT):
+        return Case(*key, a, b, change)
+    one, other = _violations(a), _violations(b)
+    return Case(*key, a, b, change, tuple(sorted(other - one)), tuple(sorted(one - other)))
+
+
+def _change(a: Trial | None, b: Trial | None) -> Change:
+    if a is None or b is None:
+        return Change.MISSING
+    if _evaluator(a) != _evaluator(b):
+        return Change.CONTRACT_CHANGED
+    if not (a.ended.has_verdict and b.ended.has_verdict):
+        return Change.NO_VERDICT
+    return DECIDED.get((a.ended, b.ended), Change.UNDECIDED)
+
+
+def _evaluator(trial: Trial) -> Sequence[str]:
+    return trial.version, trial.digest, trial.kernel
+
+
+def _violations(trial: Trial) -> set[Loose]:
+    return {found for found in trial.loose if found.truth == "FAILS"}

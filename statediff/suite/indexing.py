@@ -1,0 +1,86 @@
+"""What a run's folder holds now is in the store: every scheduled trial, and how it ended.
+
+A trial is read again only where the file it was read from is another than before: its place on
+the disk, length, and times of change tell. Reading happens outside the store's transactions.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.evidence.package import Bundle
+from statediff.suite.records import Ended, Run, Trial, judged, run_record, scheduled, without_bundle
+from statediff.suite.store import Store
+
+BATCH: Final = 200
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies in the folder of a trial: a bundle, or why there is none."""
+
+    bundle: Bundle | None
+    ended: Ended
+    """How it ended if it has no bundle."""
+    why: str = ""
+
+
+def index(
+    store: Store, folder: Path, facts: Mapping[str, Any], look: Callable[[Path], Found]
+) -> Run:
+    """The run in `folder`, whose `run.json` says `facts`, as the store knows it from now on.
+
+    `look` reads what is in the folder of one trial.
+    """
+    run = run_record(facts, location(folder))
+    planned = scheduled(run)
+    store.put_run(run)
+    known = store.stamps(run.id)  # before the folder is listed: nothing new can seem to be gone
+    store.put_new([trial for name, trial in planned.items() if name not in known])
+    kept = folder / "trials"
+    names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
+    gone = [name for name in known.keys() - set(names) if known[name][1] is not Ended.NOT_RUN]
+    store.forget(run.id, [name for name in gone if name not in planned])
+    batch = [planned[name] for name in gone if name in planned]
+    for trial in _read(kept, names, run, planned, known, look):
+        batch.append(trial)
+        if len(batch) >= BATCH:
+            store.put_trials(batch)
+            batch = []
+    store.put_trials(batch)
+    return run
+
+
+def _read(
+    kept: Path, names: list[str], run: Run, planned: Mapping[str, Trial],
+    known: Mapping[str, tuple[str, Ended]], look: Callable[[Path], Found],
+) -> Iterator[Trial]:  # fmt: skip
+    """The trials that are not in the store as they are on the disk."""
+    for name in names:
+        stamp = _stamp(kept / name)
+        if stamp and known.get(name, ("", None))[0] == stamp:
+            continue
+        plan = planned.get(name) or Trial(run.id, name, Ended.UNFINISHED, kernel=run.kernel)
+        found = look(kept / name)
+        if found.bundle is not None:
+            yield judged(plan, found.bundle, stamp)
+        else:
+            yield without_bundle(plan, found.ended, found.why)
+
+
+def _stamp(trial: Path) -> str:
+    """Of the manifest of the trial's bundle; empty where there is none."""
+    try:
+        found = (trial / "bundle" / "manifest.json").lstat()
+    except OSError:
+        return ""
+    return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
+
+
+def location(folder: Path) -> str:
+    """The folder's address, that of the machine included: a store may be shared."""
+    return folder.resolve().as_uri().replace("file://", f"file://{socket.gethostname()}", 1)

@@ -1,0 +1,228 @@
+"""Runs and trials as a store keeps them, and how every trial that was scheduled ended.
+
+All text comes from run folders, so it was influenced by agents: it is bounded, and what steers a
+terminal or is no text for a database is spelled out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from statediff.errors import BundleError, InputError
+from statediff.evidence.package import Bundle
+from statediff.model.values import decode, printable
+
+TEXT_LIMIT: Final = 1000
+MAX_SCHEDULED: Final = 1_000_000
+"""Trials of one run; what says more is no run of ours."""
+
+
+class Ended(StrEnum):
+    """How a scheduled trial ended: with a verdict, or why it has none."""
+
+    MATCH = "MATCH"
+    DIVERGE = "DIVERGE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAULT = "fault"
+    """The environment or the harness failed; the agent is not to blame."""
+    DAMAGED = "damaged"
+    """There is something in the place of its bundle that is not the bundle of this trial."""
+    UNFINISHED = "unfinished"
+    """Its folder is there, without a bundle and without a reason."""
+    NOT_RUN = "not_run"
+
+    @property
+    def has_verdict(self) -> bool:
+        return self in VERDICTS
+
+
+VERDICTS: Final = (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE)
+FAILURES: Final = tuple(each for each in Ended if each not in VERDICTS)
+"""Ends without a verdict: shown apart, and never counted as passed."""
+
+
+@dataclass(frozen=True, order=True)
+class Loose:
+    """A finding that does not hold."""
+
+    clause: str
+    code: str
+    stage: str
+    truth: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One scheduled trial, or one whose folder is there though none was scheduled by its name."""
+
+    run: str
+    name: str
+    ended: Ended
+    contract: str = ""
+    version: str = ""
+    digest: str = ""
+    kernel: str = ""
+    agent: str = ""
+    number: int | None = None
+    """Which of the contract's trials it is, and its seed; None where it was not scheduled."""
+    tool: str | None = None
+    task: str | None = None
+    outcome: str | None = None
+    started_at: str | None = None
+    """When the agent began, UTC, in ISO 8601."""
+    agent_microseconds: int | None = None
+    bundle: str = ""
+    why: str = ""
+    stamp: str = ""
+    """Of the file it was read from; empty where it is to be read again."""
+    loose: tuple[Loose, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """The record of one run."""
+
+    id: str
+    location: str
+    name: str
+    statediff: str
+    kernel: str
+    facts: str
+    """The whole of `run.json`, as canonical as it was written."""
+    contracts: tuple[tuple[str, str, str], ...]
+    """(contract, version, digest)."""
+    times: int
+    """Trials that were scheduled of each contract."""
+    agent: str
+    """The one agent of the run; empty where it has several."""
+
+
+def run_record(facts: Mapping[str, Any], location: str) -> Run:
+    """What a run's `run.json` says; `BundleError` if it contradicts itself.
+
+    `location` names the folder, in one way only; a run's id is derived from both.
+    """
+    written = json.dumps(facts, sort_keys=True, ensure_ascii=True)
+    try:
+        settings = facts["settings"]
+        agents = settings.get("agents") or []
+        times = settings.get("trials", 0)
+        contracts = [
+            (*_split(name), text(digest)) for name, digest in sorted(facts["contracts"].items())
+        ]
+        if isinstance(times, bool) or not isinstance(times, int) or times < 0:
+            raise ValueError(f"expected how many trials were asked for, found {times!r}")
+        if times * len(contracts) > MAX_SCHEDULED:
+            raise ValueError(f"more than {MAX_SCHEDULED:,} trials are none of one run")
+        return Run(
+            hashlib.sha256(f"{location}\n{written}".encode()).hexdigest()[:32], location,
+            text(facts["run"]), text(facts["statediff"]), text(facts["kernel"]), written,
+            tuple(contracts), times, text(agents[0]) if len(agents) == 1 else "",
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise BundleError(
+            f"{printable(location)}: run.json contradicts itself: {text(error)}; expected what "
+            "`statediff run` writes"
+        ) from error
+
+
+def scheduled(run: Run) -> dict[str, Trial]:
+    """Every trial that was scheduled, by the name of its folder, as if none had been run.
+
+    Two contracts whose names make the same folder have no trial of their own in it.
+    """
+    found: dict[str, Trial] = {}
+    for contract, version, digest in run.contracts:
+        for number in range(1, run.times + 1):
+            name = f"{contract.replace('/', '-')}-{number}"
+            if name in found:
+                raise BundleError(
+                    f"{printable(run.location)}: two of its contracts keep their trials in {name}"
+                )
+            found[name] = Trial(
+                run.id, name, Ended.NOT_RUN, contract, version, digest, run.kernel, run.agent,
+                number, why="it was scheduled and not run",
+            )  # fmt: skip
+    return found
+
+
+def judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
+    """The trial by its bundle; damaged where the bundle is not one of the trial `planned`."""
+    try:
+        return _judged(planned, bundle, stamp)
+    except (
+        BundleError, InputError, KeyError, TypeError, ValueError, AttributeError, IndexError,
+        OverflowError, RecursionError,
+    ) as error:  # fmt: skip
+        return without_bundle(planned, Ended.DAMAGED, f"the bundle contradicts itself: {error}")
+
+
+def without_bundle(planned: Trial, ended: Ended, why: str, stamp: str = "") -> Trial:
+    """The trial, which has no bundle, and why."""
+    return replace(planned, ended=ended, why=text(why), stamp=stamp)
+
+
+def _judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
+    manifest, judgement = bundle.manifest, bundle.document("judgement.json")
+    trial, timeline = bundle.document("trial.json"), bundle.document("timeline.json")
+    verdict = Ended(judgement["verdict"])
+    if not verdict.has_verdict or manifest["verdict"] != judgement["verdict"]:
+        raise ValueError("its manifest and its judgement have different verdicts")
+    found = {
+        "trial": text(manifest["trial"]), "contract": text(manifest["contract"]),
+        "version": text(manifest["contract_version"]), "digest": text(manifest["contract_digest"]),
+        "seed": text(trial["seed"]),
+    }  # fmt: skip
+    if planned.number is not None:
+        expected = {
+            "trial": planned.name, "contract": planned.contract, "version": planned.version,
+            "digest": planned.digest, "seed": str(planned.number),
+        }  # fmt: skip
+        for what, value in expected.items():
+            if found[what] != value:
+                raise ValueError(f"it is of {what} {found[what]}, expected {value}")
+    results = judgement["results"]
+    loose = {
+        Loose(text(f["clause"]), text(f["code"]), text(f["stage"]), text(f["truth"]))
+        for f in judgement["findings"]
+        if f["truth"] != "HOLDS"
+    }
+    started = None if timeline is None else _instant(timeline["agent_started_at"])
+    finished = None if timeline is None else _instant(timeline["agent_finished_at"])
+    taken = None if started is None or finished is None else finished - started
+    return replace(
+        planned, ended=verdict, contract=found["contract"], version=found["version"],
+        digest=found["digest"], kernel=text(manifest["kernel"]), agent=text(trial["agent"]),
+        tool=_optional(results["tool"]), task=_optional(results["task"]),
+        outcome=_optional(results["outcome"]),
+        started_at=None if started is None else started.isoformat(),
+        agent_microseconds=None if taken is None else taken // timedelta(microseconds=1),
+        bundle=bundle.digest, why="", stamp=stamp, loose=tuple(sorted(loose)),
+    )  # fmt: skip
+
+
+def _instant(tagged: Any) -> datetime | None:
+    value = None if tagged is None else decode(tagged)
+    return value if isinstance(value, datetime) else None
+
+
+def _optional(result: Any) -> str | None:
+    return None if result is None else text(result)
+
+
+def _split(name: str) -> tuple[str, str]:
+    contract, at, version = name.rpartition("@")
+    if not at or not contract or not version:
+        raise ValueError(f"expected CONTRACT@VERSION, found {name!r}")
+    return text(contract), text(version)
+
+
+def text(found: object) -> str:
+    """The text, bounded, with what is no plain text spelled out."""
+    return printable(str(found))[:TEXT_LIMIT]

@@ -1,0 +1,311 @@
+"""A store: an index of run folders, in SQLite or PostgreSQL, that many may write to at once.
+
+The folders stay the truth. A trial's row is keyed by its run and the name of its folder, so
+that indexing again changes nothing, and a writer that is killed leaves rows that the next one
+completes. Every write is one short transaction.
+
+SQLite keeps a write-ahead log; a writer takes its lock when it begins (a transaction that reads
+first and writes later could not wait for another writer) and waits for up to 30 seconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from statediff.errors import StorageError, UsageError
+from statediff.suite.records import Ended, Loose, Run, Trial
+from statediff.suite.tables import FINDINGS, HEAD, RUNS, TRIALS
+
+BUSY_SECONDS: Final = 30
+_MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_MIGRATING: Final = 7_366_244_102  # the advisory lock of whoever migrates a store on PostgreSQL
+_SLICE: Final = 500
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run in a list of runs; its counts add up to the trials that were scheduled."""
+
+    id: str
+    name: str
+    location: str
+    statediff: str
+    kernel: str
+    counts: Mapping[Ended, int]
+
+
+class Store:
+    """An open store. Any number of processes may have it open; see `opened`."""
+
+    def __init__(self, engine: sa.Engine, name: str) -> None:
+        self.name = name
+        self._reading = engine
+        self._writing = engine.execution_options(statediff_writes=True)
+
+    def put_run(self, run: Run) -> None:
+        """The run is known.
+
+        Another run that was kept at the same location is forgotten.
+        """
+        row = {
+            "id": run.id, "location": run.location, "name": run.name, "statediff": run.statediff,
+            "kernel": run.kernel, "facts": run.facts,
+        }  # fmt: skip
+        with self._write() as connection:
+            connection.execute(
+                sa.delete(RUNS).where(RUNS.c.location == run.location, RUNS.c.id != run.id)
+            )
+            insert = self._insert(connection, RUNS)
+            # The update takes the row's lock: writers of one run come one after the other.
+            connection.execute(
+                insert.on_conflict_do_update(
+                    index_elements=["id"], set_={"location": insert.excluded.location}
+                ),
+                row,
+            )
+
+    def put_new(self, trials: Sequence[Trial]) -> None:
+        """The trials are known; those that somebody put before stay as they are."""
+        if not trials:
+            return
+        with self._write() as connection:
+            insert = self._insert(connection, TRIALS).on_conflict_do_nothing()
+            for part in _sliced([_row(trial) for trial in trials]):
+                connection.execute(insert, part)
+
+    def put_trials(self, trials: Sequence[Trial]) -> None:
+        """The trials are as given, whatever was known of them; their runs are known."""
+        if not trials:
+            return
+        keys = [(trial.run, trial.name) for trial in trials]
+        loose = [
+            {"run": trial.run, "trial": trial.name, "at": at, **asdict(found)}
+            for trial in trials
+            for at, found in enumerate(trial.loose)
+        ]
+        with self._write() as connection:
+            insert = self._insert(connection, TRIALS)
+            replaced = {
+                column.name: insert.excluded[column.name]
+                for column in TRIALS.c
+                if not column.primary_key
+            }
+            upsert = insert.on_conflict_do_update(index_elements=["run", "name"], set_=replaced)
+            # In one order everywhere, so that two writers never wait for each other's rows.
+            connection.execute(upsert, [_row(t) for t in sorted(trials, key=lambda t: t.name)])
+            connection.execute(
+                sa.delete(FINDINGS).where(
+                    FINDINGS.c.run == sa.bindparam("r"), FINDINGS.c.trial == sa.bindparam("t")
+                ),
+                [{"r": run, "t": name} for run, name in keys],
+            )
+            if loose:
+                connection.execute(sa.insert(FINDINGS), loose)
+
+    def forget(self, run: str, names: Iterable[str]) -> None:
+        """The trials of the run by these names are not known."""
+        with self._write() as connection:
+            for name in names:
+                connection.execute(
+                    sa.delete(TRIALS).where(TRIALS.c.run == run, TRIALS.c.name == name)
+                )
+
+    def stamps(self, run: str) -> dict[str, tuple[str, Ended]]:
+        """Of every trial of the run that is known: what it was read from, and how it ended."""
+        wanted = sa.select(TRIALS.c.name, TRIALS.c.stamp, TRIALS.c.ended).where(TRIALS.c.run == run)
+        with self._read() as connection:
+            return {
+                name: (stamp, Ended(ended)) for name, stamp, ended in connection.execute(wanted)
+            }
+
+    def listed(self) -> tuple[Listed, ...]:
+        """Every run that is known, by location."""
+        wanted = sa.select(TRIALS.c.run, TRIALS.c.ended, sa.func.count()).group_by(
+            TRIALS.c.run, TRIALS.c.ended
+        )
+        runs = sa.select(
+            RUNS.c.id, RUNS.c.name, RUNS.c.location, RUNS.c.statediff, RUNS.c.kernel
+        ).order_by(RUNS.c.location)
+        counts: dict[str, dict[Ended, int]] = {}
+        with self._read() as connection:
+            for run, ended, number in connection.execute(wanted):
+                counts.setdefault(run, {})[Ended(ended)] = number
+            return tuple(
+                Listed(*row, {each: counts.get(row[0], {}).get(each, 0) for each in Ended})
+                for row in connection.execute(runs)
+            )
+
+    def trials(self, run: str, *, with_findings: bool = False) -> tuple[Trial, ...]:
+        """Every trial of the run, by contract, version, number and name."""
+        order = (TRIALS.c.contract, TRIALS.c.version, TRIALS.c.number, TRIALS.c.name)
+        wanted = sa.select(*TRIALS.c).where(TRIALS.c.run == run).order_by(*order)
+        loose: dict[str, list[Loose]] = {}
+        with self._read() as connection:
+            rows = connection.execute(wanted).mappings().all()
+            if with_findings:
+                found = sa.select(*FINDINGS.c).where(FINDINGS.c.run == run).order_by(
+                    FINDINGS.c.trial, FINDINGS.c.at
+                )  # fmt: skip
+                for _, trial, _, *rest in connection.execute(found):
+                    loose.setdefault(trial, []).append(Loose(*rest))
+        return tuple(
+            Trial(**{**row, "ended": Ended(row["ended"])}, loose=tuple(loose.get(row["name"], ())))
+            for row in rows
+        )
+
+    def _insert(self, connection: sa.Connection, table: sa.Table) -> Any:
+        """An `INSERT` that can say what a conflict does; both dialects say it alike."""
+        if connection.dialect.name == "postgresql":
+            return postgresql.insert(table)
+        return sqlite.insert(table)
+
+    @contextmanager
+    def _read(self) -> Iterator[sa.Connection]:
+        with _told(self.name), self._reading.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[sa.Connection]:
+        with _told(self.name), self._writing.begin() as connection:
+            yield connection
+
+
+@contextmanager
+def opened(url: str | sa.URL) -> Iterator[Store]:
+    """The store at the URL, with the newest tables; an SQLite file is made where there is none.
+
+    `UsageError` where the URL names no store, `StorageError` where it cannot be used.
+    """
+    address = _address(url)
+    name = address.render_as_string(hide_password=True)
+    engine = _engine(address, name)
+    try:
+        with _told(name):
+            _migrate(engine, name)
+        yield Store(engine, name)
+    finally:
+        engine.dispose()
+
+
+def file_url(path: Path) -> sa.URL:
+    """The URL of the store in an SQLite file."""
+    return sa.URL.create("sqlite", database=str(path))
+
+
+def _address(url: str | sa.URL) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+        kind = address.get_backend_name()
+    except sa.exc.ArgumentError:
+        raise UsageError(
+            "the store: expected an SQLAlchemy URL such as sqlite:///store.sqlite or "
+            "postgresql://user@host/name, found something else"
+        ) from None
+    if kind == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if address.drivername in ("sqlite", "sqlite+pysqlite"):
+        return address
+    raise UsageError(
+        f"the store: expected SQLite or PostgreSQL, found {address.drivername!r}; say "
+        "sqlite:///FILE or postgresql://user@host/name"
+    )
+
+
+def _engine(address: sa.URL, name: str) -> sa.Engine:
+    if address.get_backend_name() == "postgresql":
+        try:
+            return sa.create_engine(address)
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{name}: PostgreSQL needs {error.name}: pip install 'statediff[docker]'"
+            ) from error
+    engine = sa.create_engine(address, connect_args={"timeout": BUSY_SECONDS})
+    sa.event.listen(engine, "connect", _prepared)
+    sa.event.listen(engine, "begin", _begun)
+    return engine
+
+
+def _prepared(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver would begin transactions only before some statements, and never before a CREATE.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    until = time.monotonic() + BUSY_SECONDS
+    # Two who switch at once would wait for each other; SQLite tells one of them without waiting.
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _begun(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("statediff_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _migrate(engine: sa.Engine, name: str) -> None:
+    """The tables are those of the newest migration, by one transaction; one writer at a time."""
+    with engine.connect() as connection:
+        if _version(connection) == HEAD:
+            return
+    # Imported where it is needed, which is once in the life of a store: it takes a while.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
+    with engine.execution_options(statediff_writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATING)))
+        found = _version(connection)
+        if found is not None and found not in {each.revision for each in scripts.walk_revisions()}:
+            raise UsageError(
+                f"{name}: the store was made by a newer statediff (its tables are {found!r}); "
+                "use that one, or name another store"
+            )
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _version(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Within it, what a database refuses is a `StorageError` that names the store."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()
+        raise StorageError(
+            f"{name}: the store cannot be used: {cause[0] if cause else type(error).__name__}; "
+            "it is only an index of run folders: name another, or move it away and index again"
+        ) from error
+
+
+def _row(trial: Trial) -> Mapping[str, Any]:
+    return {column.name: getattr(trial, column.name) for column in TRIALS.c}
+
+
+def _sliced(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    yield from (rows[at : at + _SLICE] for at in range(0, len(rows), _SLICE))

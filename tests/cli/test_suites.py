@@ -1,0 +1,105 @@
+"""`runs`, `stats` and `compare` as people meet them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.suite.folders import Folders
+
+
+@pytest.fixture
+def folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folders:
+    made = Folders(tmp_path)
+    for verdict in ("MATCH", "DIVERGE"):
+        made.bundle("notes/close", verdict)
+    capsys.readouterr()  # what judging said is not what the commands say
+    return made
+
+
+def test_runs_lists_every_scheduled_trial(statediff: Call, folders: Folders) -> None:
+    folders.run("one", {"notes/close": ["MATCH", "fault"]}, times=3)
+    folders.run("two", {"notes/close": ["DIVERGE"]})
+    (folders.base / "runs" / "no-run").mkdir()
+    said = statediff("runs", "--json").json
+    assert said["schema"] == "statediff/runs/1"
+    assert [each["run"] for each in said["runs"]] == ["one", "two"]
+    one = said["runs"][0]
+    assert [one[n] for n in ("scheduled", "MATCH", "fault", "not_run")] == [3, 1, 1, 1]
+    assert "1 fault, 1 not run" in statediff("runs").out
+    assert (folders.base / ".statediff" / "store.sqlite").is_file()
+
+
+def test_stats_of_a_run_named_twice_counts_it_once(statediff: Call, folders: Folders) -> None:
+    folders.run("one", {"notes/close": ["MATCH", "DIVERGE"]})
+    said = statediff("stats", "runs/one", "runs/../runs/one", "-k", "2", "--json").json
+    assert (said["schema"], said["scheduled"], said["runs"]) == ("statediff/stats/1", 2, 1)
+    (contract,) = said["contracts"]
+    assert contract["pass_at"] == [{"k": 2, "exact": "1/1", "value": 1.0}]
+    assert contract["pass_all"] == [{"k": 2, "exact": "0/1", "value": 0.0}]
+    assert said["domains"][1]["reruns"]["spread"] == {"exact": "1/1", "value": 1.0}
+    assert "notes/close 1.0.0" in statediff("stats", "runs/one").out
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [("MATCH", 0), ("DIVERGE", 1), ("fault", 3), ("unfinished", 3), ("damaged", 3), ("", 3)],
+)
+def test_compare_ends_with_1_for_a_regression_and_3_for_a_lost_pass(
+    statediff: Call, folders: Folders, ends: str, code: int
+) -> None:
+    folders.run("a", {"notes/close": ["MATCH", "DIVERGE"]})
+    folders.run("b", {"notes/close": [ends, "DIVERGE"]})
+    said = statediff("compare", "runs/a", "runs/b", "--json")
+    assert said.code == code
+    assert said.json["cases"] == 2
+    assert statediff("compare", "runs/a", "runs/b").code == code
+
+
+def test_compare_tells_what_regressed_and_by_which_clause(
+    statediff: Call, folders: Folders
+) -> None:
+    folders.run("a", {"notes/close": ["MATCH"]})
+    folders.run("b", {"notes/close": ["DIVERGE"]})
+    said = statediff("compare", "runs/a", "runs/b").out
+    assert "regressed  notes/close 1  MATCH (1.0.0)  DIVERGE (1.0.0)" in said
+    assert "new violation: notes/close: closed (missing-change) in 1 case" in said
+    vanished = statediff("compare", "runs/b", "runs/a", "--json").json["by_case"][0]["vanished"]
+    assert [each["clause"] for each in vanished] == ["closed"]
+
+
+def test_two_runs_without_a_common_case_do_not_compare_as_equal(
+    statediff: Call, folders: Folders
+) -> None:
+    folders.run("a", {"notes/close": ["DIVERGE"]})
+    folders.run("b", {"notes/close": ["DIVERGE"]}, version="2.0.0")
+    said = statediff("compare", "runs/a", "runs/b")
+    assert (said.code, "contract changed" in said.out) == (3, True)
+
+
+def test_names_from_a_run_cannot_steer_the_terminal(statediff: Call, folders: Folders) -> None:
+    folders.run("a", {"notes/close": ["MATCH"]}, agent="\x1b[31m\u202eevil")
+    for command in (["runs"], ["stats", "runs/a"], ["compare", "runs/a", "runs/a"]):
+        said = statediff(*command)
+        assert said.code == 0
+        assert "\x1b" not in said.out
+        assert "\u202e" not in said.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["runs", "nowhere"],
+        ["stats", "nowhere"],
+        ["compare", "runs/a", "."],
+        ["stats", "runs/a", "-k", "0"],
+        ["runs", "--store", "mysql://host/x"],
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    statediff: Call, folders: Folders, arguments: list[str]
+) -> None:
+    folders.run("a", {"notes/close": ["MATCH"]})
+    said = statediff(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err

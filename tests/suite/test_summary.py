@@ -1,0 +1,86 @@
+"""What `stats` counts together, and what it never does."""
+
+from fractions import Fraction
+
+import pytest
+
+from statediff.suite.records import Ended, Trial
+from statediff.suite.summary import ALL, DomainFigures, Figures, figures
+
+
+def trials(
+    run: str, contract: str, ends: str, version: str = "1.0.0", kernel: str = "4",
+    agent: str = "careful", digest: str = "d",
+) -> list[Trial]:  # fmt: skip
+    """A letter a trial: Match, Diverge, Inconclusive, Fault, Not run; those two name no agent."""
+    ways = {
+        "M": Ended.MATCH, "D": Ended.DIVERGE, "I": Ended.INCONCLUSIVE, "F": Ended.FAULT,
+        "N": Ended.NOT_RUN,
+    }  # fmt: skip
+    return [
+        Trial(
+            run, f"{contract}-{number}", ways[end], contract, version, digest, kernel,
+            agent if end in "MDI" else "", number,
+        )
+        for number, end in enumerate(ends, 1)
+    ]  # fmt: skip
+
+
+def domain(found: Figures, name: str) -> DomainFigures:
+    (one,) = (each for each in found.domains if each.domain == name)
+    return one
+
+
+def test_every_scheduled_trial_is_counted_and_only_a_match_passes() -> None:
+    (found,) = figures(trials("r", "shop/a", "MMDIFN"), [1, 2, 7]).contracts
+    assert (found.counted.scheduled, found.counted.passed) == (6, 2)
+    assert found.counted.without_verdict == 2
+    assert found.at == {1: Fraction(1, 3), 2: Fraction(3, 5), 7: None}
+    assert found.all == {1: Fraction(1, 3), 2: Fraction(1, 15), 7: None}
+    assert found.agent == "careful"
+
+
+def test_versions_digests_kernels_and_agents_are_never_pooled() -> None:
+    every = [
+        *trials("r1", "shop/a", "M"), *trials("r2", "shop/a", "M", version="1.1.0"),
+        *trials("r3", "shop/a", "M", kernel="5"), *trials("r4", "shop/a", "M", agent="bold"),
+        *trials("r5", "shop/a", "M", digest="e"), *trials("r6", "shop/a", "D"),
+    ]  # fmt: skip
+    found = figures(every, [1])
+    assert sorted(each.counted.scheduled for each in found.contracts) == [1, 1, 1, 1, 2]
+    assert sorted(each.counted.scheduled for each in found.domains if each.domain == ALL) == [
+        1, 1, 1, 1, 2,
+    ]  # fmt: skip
+    assert found.counted.scheduled == 6
+
+
+def test_a_domain_is_the_mean_over_its_contracts_and_not_over_their_trials() -> None:
+    found = figures([*trials("r", "shop/a", "M"), *trials("r", "shop/b", "DDDD")], [1])
+    assert domain(found, "shop").at == {1: Fraction(1, 2)}
+
+
+def test_a_rerun_is_one_pass_over_all_contracts_of_one_run() -> None:
+    every = [
+        *trials("r1", "shop/a", "MM"), *trials("r1", "shop/b", "MD"),
+        *trials("r1", "repo/c", "DD"),
+        *trials("r2", "shop/a", "FD"), *trials("r2", "shop/b", "DD"),
+        *trials("r2", "repo/c", "MM"),
+    ]  # fmt: skip
+    found = figures(every, [1])
+    shop = domain(found, "shop").reruns
+    assert (shop.number, shop.lowest, shop.highest) == (4, 0, 1)
+    assert shop.mean == Fraction(3, 8)
+    assert shop.deviation == pytest.approx(0.4787, abs=1e-4)
+    everything = domain(found, ALL)
+    assert everything.reruns.mean == Fraction(5, 12)
+    assert len(everything.contracts) == 3
+
+
+def test_a_run_of_other_contracts_is_no_rerun_of_the_first() -> None:
+    found = figures([*trials("r1", "shop/a", "M"), *trials("r2", "shop/b", "D")], [1])
+    assert [each.reruns.number for each in found.domains] == [1] * 4
+
+
+def test_an_incomplete_pass_is_no_rerun() -> None:
+    found = figures([*trials("r", "shop/a", "MM"), *trials("r", "shop/b", "M")], [1])
+    assert domain(found, "shop").reruns.number == 1
