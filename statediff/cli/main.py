@@ -14,6 +14,7 @@ import typer
 from statediff import __version__
 from statediff.cli import (
     adjudicating,
+    agreeing,
     benching,
     bundles,
     comparing,
@@ -104,6 +105,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("lint", linting.lint),
     ("mutate", mutating.mutate),
     ("metatest", metatesting.metatest),
+    ("agree", agreeing.agree),
     ("explain", explaining.explain),
     ("fmt", formatting.fmt),
     ("show", bundles.show),

@@ -43,6 +43,8 @@ class Cases:
     """Survivor's id → why it is right to pass."""
     drift: Mapping[str, Drift] = field(default_factory=dict)
     """Agent → the drift it shows: it answers as a reference does, and must not match."""
+    agents: tuple[str, ...] = ()
+    """Every agent that a case runs with all sources at hand."""
 
 
 def read_cases(folder: Path) -> Cases:
@@ -58,10 +60,12 @@ def read_cases(folder: Path) -> Cases:
         str(c["agent"]) for c in cases
         if c.get("verdict") == "MATCH" and c.get("agent") and "unplug" not in c
     ]  # fmt: skip
+    agents = [str(c["agent"]) for c in cases if c.get("agent") and "unplug" not in c]
     wrong = {str(c.get("agent")) for c in cases} - set(matching)
     return Cases(
         tuple(dict.fromkeys(matching)), len(wrong), _classes(path, document.get("classes", [])),
         _argued(path, document.get("survivors", [])), _drift(path, cases),
+        tuple(dict.fromkeys(agents)),
     )  # fmt: skip
 
 
