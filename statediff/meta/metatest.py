@@ -104,13 +104,20 @@ def skewed(world: World) -> Iterator[Fault]:
 def recut(world: World) -> Iterator[Fault]:
     """Twins: the same rows of a type came in other chunks, before or after, or one by one."""
     reference = world.reference
+    # A history is told from its own base: a source that has one is cut anew at its end only.
+    told = {reading.source for reading in reference.after.history.readings}
     for entity in world.types:
         for name, side, cut in (
             ("other-chunks", reference.after, _halved),
             ("row-chunks", reference.after, _one_by_one),
             ("other-chunks-before", reference.before, _halved),
         ):
-            parts = tuple(_recut(part, entity.name, cut) for part in side.parts)
+            parts = tuple(
+                part
+                if side is reference.before and part.reading.source in told
+                else _recut(part, entity.name, cut)
+                for part in side.parts
+            )
             if all(new is old for new, old in zip(parts, side.parts, strict=True)):
                 continue
             if side is reference.after:
