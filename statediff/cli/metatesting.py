@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -19,11 +19,20 @@ if TYPE_CHECKING:
     from statediff.meta.exact import Bounds
     from statediff.meta.metatest import Case
     from statediff.meta.tally import Line, Tally
+    from statediff.sandbox.embedded import EmbeddedSandbox
 
 METATEST: Final = "statediff/metatest/1"
 MAX_JOBS: Final = 64
 SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
+
+
+class Wanted(NamedTuple):
+    """What to try of each contract."""
+
+    seed: int
+    sample: int
+    live: bool
 
 
 def metatest(
@@ -47,6 +56,10 @@ def metatest(
             help="Only so many faults, twins and stage cases of each reference [default: all].",
         ),
     ] = 0,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
+    ] = False,
     jobs: Annotated[
         int,
         typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
@@ -67,7 +80,9 @@ def metatest(
     paths = contract_paths(contracts or [folder.name for folder in contract_folders()])
     if not as_json:
         progress().print(f"seed {drawn}, {len(paths)} contracts")
-    found = tally(case for cases in _tried(paths, drawn, sample, jobs) for case in cases)
+    found = tally(
+        case for cases in _tried(paths, Wanted(drawn, sample, live), jobs) for case in cases
+    )
     if as_json:
         emit(_document(found, drawn))
     else:
@@ -76,32 +91,38 @@ def metatest(
 
 
 def _tried(
-    paths: Sequence[Path], seed: int, sample: int, jobs: int
+    paths: Sequence[Path], wanted: Wanted, jobs: int
 ) -> Iterator[tuple[Case, ...]]:  # fmt: skip
     """The cases of each contract, in order."""
     if jobs == 1 or len(paths) == 1:
-        yield from (_cases(path, seed, sample) for path in paths)
+        yield from (_cases(path, wanted) for path in paths)
         return
     # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(_cases, path, seed, sample) for path in paths]
+        futures = [pool.submit(_cases, path, wanted) for path in paths]
         try:
             yield from (future.result() for future in futures)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _cases(path: Path, seed: int, sample: int) -> tuple[Case, ...]:
+def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     from statediff.cli.mutating import live_references
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
+    from statediff.meta.live import lived
     from statediff.meta.metatest import tried
 
     file = load_contract(path)
     cases = read_cases(path.parent)
+    running: dict[str, EmbeddedSandbox] = {}
     with ExitStack() as stack:
-        references = tuple(live_references(file, path, cases.references, {}, stack))
-        return tried(references, seed, cases.argued, sample)
+        references = tuple(live_references(file, path, cases.references, running, stack))
+        found = tried(references, wanted.seed, cases.argued, wanted.sample)
+        agents = [wrong.agent for wrong in cases.faulty] if wanted.live else []
+        if not agents:
+            return found
+        return (*found, *lived(live_references(file, path, agents, running, stack), cases))
 
 
 # ---------------------------------------------------------------- rendering

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from statediff.errors import UsageError
+from statediff.meta.cases import Cases, Drift, Wrong
 from statediff.meta.exact import clopper_pearson
+from statediff.meta.live import lived
 from statediff.meta.metatest import Part, tried
 from statediff.meta.naming import EVIDENCE
 from statediff.meta.tally import tally
@@ -87,3 +89,18 @@ def test_of_nothing_there_is_no_interval():
     assert clopper_pearson(0, 0) is None
     with pytest.raises(ValueError, match="11 of 10"):
         clopper_pearson(11, 10)
+
+
+def test_a_faulty_agent_is_named_only_by_the_clause_and_code_that_its_case_tells():
+    more = {**AFTER, "user": AFTER["user"][:2]}
+    ran = reference(TIGHT, after=more, name="hasty")
+    told = Wrong("hasty", "frame", "frame", "unexplained-change", "a user is gone")
+    drift = {"hasty": Drift.CORRUPTION}
+    [case] = lived([ran], Cases(faulty=(told,), drift=drift))
+    assert (case.is_right, case.is_named, case.kind) == (True, True, "agent:state-corruption")
+    assert (case.clause, case.stage, case.entity) == ("frame", "frame", "hasty")
+    for wrong in (replace(told, clause="made"), replace(told, code="missing-change")):
+        [other] = lived([ran], Cases(faulty=(wrong,)))
+        assert (other.is_right, other.is_named, other.kind) == (True, False, "agent:faulty")
+    [right] = lived([reference(TIGHT, name="hasty")], Cases(faulty=(told,)))
+    assert (right.is_right, right.is_named) == (False, False)
