@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import secrets
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -71,6 +68,8 @@ def metatest(
     Each reference agent runs once in its sandbox. Faults of the world must get DIVERGE, faults of
     observation INCONCLUSIVE, twins MATCH, and what is wrong must be named.
     """
+    import secrets
+
     from statediff.cli.contracts import contract_paths
     from statediff.cli.output import emit, progress
     from statediff.meta.tally import tally
@@ -94,6 +93,9 @@ def _tried(
     paths: Sequence[Path], wanted: Wanted, jobs: int
 ) -> Iterator[tuple[Case, ...]]:  # fmt: skip
     """The cases of each contract, in order."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     if jobs == 1 or len(paths) == 1:
         yield from (_cases(path, wanted) for path in paths)
         return
