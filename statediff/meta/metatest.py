@@ -199,6 +199,15 @@ def _staged(world: World) -> Iterator[Case]:
         yield _case(
             Part.STAGE, "capture", world, fault, Verdict.INCONCLUSIVE, outcome, is_named
         )  # fmt: skip
+    for fault in stagecases.ambiguous(world):
+        outcome, judgement = judged(fault, world.reference.name)
+        is_named = judgement is not None and any(
+            finding.code == "identity-ambiguous" and fault.target in finding.sentence
+            for finding in wrong(judgement, Truth.UNKNOWN)
+        )
+        yield _case(
+            Part.STAGE, "resolve", world, fault, Verdict.INCONCLUSIVE, outcome, is_named
+        )  # fmt: skip
     for fault in stagecases.unapproved(world):
         outcome, judgement = judged(fault, world.reference.name)
         is_named = judgement is not None and names(fault, "", world, judgement)

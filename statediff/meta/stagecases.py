@@ -2,15 +2,15 @@
 
 One omission a stage: a snapshot that the contract calls authoritative is not there (capture), a
 value is spelled in a way that no rule of ν approves (canonicalize), a write that a clause forbids
-(policy), an item that the decision rests on is taken out of the bundle (evidence). Duplicate
-natural keys (resolve) need a contract with an identity rule and a type without a key of its own.
+(policy), an item that the decision rests on is taken out of the bundle (evidence). Many entities
+of one natural key (resolve) need a contract that identifies a type by one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.contract.bound import Pattern
@@ -20,14 +20,18 @@ from statediff.evidence.canonical import read, write
 from statediff.evidence.cuts import pieces
 from statediff.evidence.package import Bundle
 from statediff.meta import observation, operators
-from statediff.meta.reference import Reference
+from statediff.meta.reference import Change, Reference, Rows
+from statediff.meta.values import near
 from statediff.meta.world import Fault, World, put
 from statediff.model.delta import Op, key_name
-from statediff.model.values import is_value, same
+from statediff.model.state import Row
+from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Verdict
 
 FRAGMENTS: Final = 4
 """Fragments taken out of the bundle of each reference, one at a time."""
+ALIKE: Final = 6
+"""Entities of one natural key on each side: more ways to pair them than are tried."""
 _OPERATIONS: Final = {
     "create": frozenset({Op.CREATE, Op.LINK}),
     "delete": frozenset({Op.DELETE, Op.UNLINK}),
@@ -73,6 +77,32 @@ def unapproved(world: World) -> Iterator[Fault]:
             break
 
 
+def ambiguous(world: World) -> Iterator[Fault]:
+    """Resolve: so many entities share a natural key that none can be told from another."""
+    reference = world.reference
+    for rule in world.compiled.identities:
+        entity = reference.types.get(rule.type)
+        found = None if entity is None else world.pick(world.untouched(entity))
+        natural = {name for name, _, _ in rule.fields}
+        if entity is None or found is None:
+            continue
+        free = [field for field in world.fields(entity) if field.name not in natural]
+        if not free:
+            continue
+        key, row = found
+        made: list[Row] = []
+        value = row[free[0].name]
+        for _ in range(2 * ALIKE):
+            value = near(value, free[0])
+            made.append({**row, free[0].name: value})
+        was = replace(reference, after=reference.before).edited(
+            {rule.type: _added(key, made[:ALIKE])}
+        )
+        mutant = reference.edited({rule.type: _added(key, made[ALIKE:])})
+        sentence = f"{ALIKE} of {rule.type} have the natural key of {key_name(key)}"
+        yield Fault("one-natural-key", rule.type, sentence, replace(mutant, before=was.after))
+
+
 def forbidden(world: World) -> Iterator[tuple[Fault, frozenset[str]]]:
     """Policy: a write that a clause forbids whatever its values, and the clauses that do."""
     whole = [
@@ -109,6 +139,14 @@ def removals(world: World) -> Iterator[Removal]:
             yield Removal(place, replay(without(whole, place)).verdict, "")
         except BundleError as error:
             yield Removal(place, None, str(error))
+
+
+def _added(key: Key, made: list[Row]) -> Change:
+    def change(rows: Rows) -> None:
+        for number, row in enumerate(made):
+            rows[*key, number] = row
+
+    return change
 
 
 def bundle_of(reference: Reference) -> Bundle:

@@ -12,7 +12,11 @@ from statediff.meta.metatest import Part, tried
 from statediff.meta.naming import EVIDENCE
 from statediff.meta.tally import tally
 from statediff.model.verdict import Verdict
+from tests.judging import ITEM, capture, item, part, state
 from tests.meta.test_mutate import AFTER, LOOSE, TIGHT, reference
+from tests.test_resolve import IDENTIFY, PERSON
+
+PEOPLE = [{"email": "a", "role": "user"}, {"email": "b", "role": "admin"}]
 
 
 def test_every_fault_is_caught_and_named_every_twin_matches_and_every_stage_is_named():
@@ -104,3 +108,17 @@ def test_a_faulty_agent_is_named_only_by_the_clause_and_code_that_its_case_tells
         assert (other.is_right, other.is_named, other.kind) == (True, False, "agent:faulty")
     [right] = lived([reference(TIGHT, name="hasty")], Cases(faulty=(told,)))
     assert (right.is_right, right.is_named) == (False, False)
+
+
+def test_entities_of_one_natural_key_are_a_case_of_the_resolve_stage():
+    ran = reference(IDENTIFY + "require: [{id: made, create: item}]\n")
+    sides = [
+        capture(
+            moment, part(moment, state({"person": PEOPLE, "item": items}, types=(PERSON, ITEM)))
+        )
+        for moment, items in (("before", [item(1)]), ("after", [item(1), item(2)]))
+    ]
+    cases = tried([replace(ran, before=sides[0], after=sides[1])], 3, {})
+    [case] = [case for case in cases if case.kind == "resolve"]
+    assert (case.entity, case.verdict) == ("person", Verdict.INCONCLUSIVE)
+    assert case.is_named
