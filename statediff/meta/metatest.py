@@ -32,7 +32,7 @@ from statediff.meta.mutate import (
     seeded,
     survivor_of,
 )
-from statediff.meta.naming import EVIDENCE, kind_of, names, target_type, wrong
+from statediff.meta.naming import EVIDENCE, kind_of, means_the_same, names, target_type, wrong
 from statediff.meta.reference import MAX_ROWS, Reference, rebuilt, with_state
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.readings import SourceCapture
@@ -179,6 +179,8 @@ def _fault(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | N
         is_argued = reason is not None and (not field or field in reason.fields)
         if is_argued and judgement.verdict is Verdict.MATCH:
             return None
+    if kind == "contradictory-sources" and means_the_same(world, fault.mutant):
+        return None
     expected = Verdict.INCONCLUSIVE if kind in EVIDENCE else Verdict.DIVERGE
     is_named = judgement is not None and names(fault, kind, world, judgement)
     return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)

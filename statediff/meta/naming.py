@@ -8,7 +8,8 @@ from typing import Final
 from statediff.meta.reference import Reference, differs
 from statediff.meta.world import Fault, World
 from statediff.model.delta import Delta
-from statediff.model.values import Key
+from statediff.model.state import Row
+from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
 CLASSES: Final[Mapping[str, str]] = {
@@ -83,7 +84,25 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
 
 def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
     """The entities whose rows after the run are others, by type and key; read from the rows."""
-    found: set[tuple[str, Key]] = set()
+    return frozenset((name, key) for name, key, _, _ in _rows_altered(reference, mutant))
+
+
+def means_the_same(world: World, mutant: Reference) -> bool:
+    """Whether every altered row is, under ν, what it was: then nothing was seeded."""
+    book = world.compiled.book
+    for name, _, before, after in _rows_altered(world.reference, mutant):
+        if before is None or after is None:
+            return False
+        for field in differs(before, after):
+            one, two = (book.value(name, field, row.get(field)) for row in (before, after))
+            if not (is_value(one) and is_value(two) and same(one, two)):
+                return False
+    return True
+
+
+def _rows_altered(
+    reference: Reference, mutant: Reference
+) -> Iterator[tuple[str, Key, Row | None, Row | None]]:
     for name in reference.types:
         one, two = (
             [part.state.tables[name] for part in each.after.parts if name in part.state.tables]
@@ -93,12 +112,10 @@ def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key
             if old is new or old.chunks == new.chunks:
                 continue
             before, after = dict(old.rows()), dict(new.rows())
-            found |= {
-                (name, key)
-                for key in {*before, *after}
-                if key not in before or key not in after or differs(before[key], after[key])
-            }
-    return frozenset(found)
+            for key in dict.fromkeys((*before, *after)):
+                was, now = before.get(key), after.get(key)
+                if was is None or now is None or differs(was, now):
+                    yield name, key, was, now
 
 
 def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:
