@@ -111,6 +111,7 @@ def recut(world: World) -> Iterator[Fault]:
             ("other-chunks", reference.after, _halved),
             ("row-chunks", reference.after, _one_by_one),
             ("other-chunks-before", reference.before, _halved),
+            ("row-chunks-before", reference.before, _one_by_one),
         ):
             parts = tuple(
                 part
