@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.capture.take import take
-from statediff.errors import ContractError
+from statediff.errors import BundleError, ContractError
 from statediff.evaluate import (
     TrialFacts,
     evaluate,
@@ -21,6 +21,7 @@ from statediff.evaluate import (
     parse_contract,
     replay,
 )
+from statediff.evidence.package import Bundle
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
@@ -172,3 +173,35 @@ def test_an_undecided_null_run_is_no_match() -> None:
     moved = judged("require: [{id: r, update: user, by: agent}]\n", {"user": [user(1)]},
                    {"user": [user(1, "x")]})  # fmt: skip
     assert truths(moved)["r"] is UNKNOWN
+
+
+FOLDED = (
+    "canonicalize:\n  - {use: casefold@1, on: [item.t], because: people write it both ways}\n"
+    "forbid:\n  - {id: none-goes, delete: item}\n"
+)
+
+
+def test_a_manifest_fixes_what_each_rule_was_given_and_what_it_made_of_it() -> None:
+    def applied(before: str, after: str) -> tuple[str, str]:
+        evaluated = run(
+            FOLDED, {"item": [{"id": 1, "n": 1, "t": before}]},
+            {"item": [{"id": 1, "n": 1, "t": after}]},
+        )  # fmt: skip
+        replay(evaluated.bundle)
+        [entry] = evaluated.bundle.manifest["applied"]
+        assert (entry["rule"], entry["fields"]) == ("casefold@1", ["t"])
+        return entry["inputs"], entry["outputs"]
+
+    first, twin, other = applied("a", "B"), applied("A", "b"), applied("a", "C")
+    assert first[0] != twin[0]
+    assert first[1] == twin[1]
+    assert first[1] != other[1]
+    # What a rule hides is among what it was given.
+    assert applied("a", "A")[0] != applied("b", "B")[0]
+
+
+def test_a_bundle_that_names_another_resolver_or_other_digests_does_not_replay() -> None:
+    made = run(FOLDED, {"item": []}, {"item": [{"id": 1, "n": 1, "t": "A"}]}).bundle
+    for changed in ({"resolver": "resolve@0"}, {"applied": []}):
+        with pytest.raises(BundleError):
+            replay(Bundle({**made.manifest, **changed}, made.files))

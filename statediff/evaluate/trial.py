@@ -12,6 +12,7 @@ from statediff.contract.bound import Contract
 from statediff.contract.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
+from statediff.evaluate.applied import applied
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
 from statediff.evidence import documents as doc
 from statediff.evidence.pack import Decided, Heard, documents
@@ -29,7 +30,7 @@ from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
 from statediff.policy.judge import Evidence, judge
 from statediff.policy.moments import Moments
-from statediff.resolve import resolve
+from statediff.resolve import RESOLVER, resolve
 
 KERNEL: Final = "4"
 """Version of the judging kernel; raised by hand when any judgement could change."""
@@ -263,7 +264,9 @@ def facts_of(
         "contract_digest": file.digest,
         "schema": f"{schema.name}@{schema.version}",
         "verdict": judgement.verdict.value,
+        "resolver": RESOLVER,
         "rules": sorted({use.rule.id for use in compiled.book.uses}),
+        "applied": applied(compiled.book.uses, judgement),
         "keeping": {
             source: {"retain": rule.retain, "disclose": rule.disclose}
             for source, rule in sorted(file.content.evidence.items())

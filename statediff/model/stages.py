@@ -53,7 +53,7 @@ class Resolution:
 
 @dataclass(frozen=True)
 class RuleUse:
-    """One applied rule with digests over what went in and what came out [SSD §VII]."""
+    """One applied rule; `evaluate/applied.py` digests what went in and what came out [SSD §VII]."""
 
     rule: str
     type: str

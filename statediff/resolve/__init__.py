@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
+from typing import Final
 
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture
@@ -24,7 +25,10 @@ from statediff.resolve.along import course_of
 from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld
 from statediff.resolve.several import Scope, combine
 
-__all__ = ["IdentityRule", "resolve"]
+__all__ = ["RESOLVER", "IdentityRule", "resolve"]
+
+RESOLVER: Final = "resolve@1"
+"""Raised whenever the same states could be paired in another way; manifests name it."""
 
 
 def resolve(

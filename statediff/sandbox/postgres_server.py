@@ -83,13 +83,16 @@ class Server:
         try:
             self.container.await_ready(self._answers)
             self._build(pack)
-            self.spares.prepare()
+            # A clone is made first: unlike a checkpoint, that brings to disk what is not logged.
+            self.spares.prepare().made.result(BUILD_SECONDS)
+            with self.admin(BUILD_SECONDS) as admin:
+                self._files = files_of(admin, PRISTINE)
         except BaseException as error:
             self.stop()
-            if isinstance(error, psycopg.Error):
+            if isinstance(error, psycopg.Error | TimeoutError):
                 raise SandboxError(
                     f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
-                    f"{cause_of(error)}"
+                    f"{cause_of(error) if isinstance(error, psycopg.Error) else 'in time'}"
                 ) from error
             raise
 
@@ -185,7 +188,6 @@ class Server:
             self._names = names_of(admin)
         with self.apart(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
-            self._files = files_of(admin, PRISTINE)
 
     def exchange(self) -> bool:
         """The database is a clone that nobody used; False where the server must be made anew."""
