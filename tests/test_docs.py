@@ -20,7 +20,9 @@ from statediff.cli.main import app
 CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
-PAGES = ("cli", "first-contract", "reads", "rejudge", "review", "sealing", "suites")
+PAGES = (
+    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "suites",
+)  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

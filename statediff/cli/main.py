@@ -14,6 +14,7 @@ import typer
 from statediff import __version__
 from statediff.cli import (
     adjudicating,
+    agreeing,
     benching,
     bundles,
     comparing,
@@ -29,6 +30,7 @@ from statediff.cli import (
     keeping,
     linting,
     logs,
+    metatesting,
     mutating,
     reading,
     recording,
@@ -104,6 +106,8 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("diff", comparing.diff),
     ("lint", linting.lint),
     ("mutate", mutating.mutate),
+    ("metatest", metatesting.metatest),
+    ("agree", agreeing.agree),
     ("explain", explaining.explain),
     ("fmt", formatting.fmt),
     ("show", bundles.show),

@@ -63,7 +63,7 @@ def mutate(
             if not as_json:
                 progress().print(f"{number} of {len(paths)}: {file.content.contract}")
             agents = tuple(references or cases.references)
-            trials = tuple(_references(file, path, agents, running, stack))
+            trials = tuple(live_references(file, path, agents, running, stack))
             report = measured(trials, seed, cases.argued)
             reports.append(report)
             if as_json:
@@ -78,7 +78,7 @@ def mutate(
     return 0 if good else 1
 
 
-def _references(
+def live_references(
     file: ContractFile,
     path: Path,
     agents: Sequence[str],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +31,17 @@ class Drift(StrEnum):
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """A faulty agent, and what its trial must get; the verdict is DIVERGE."""
+
+    agent: str
+    stage: str
+    clause: str
+    code: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Cases:
     """`cases.yaml` of a contract's folder: agents that must match, and argued survivors."""
 
@@ -43,6 +54,10 @@ class Cases:
     """Survivor's id → why it is right to pass."""
     drift: Mapping[str, Drift] = field(default_factory=dict)
     """Agent → the drift it shows: it answers as a reference does, and must not match."""
+    agents: tuple[str, ...] = ()
+    """Every agent that a case runs with all sources at hand."""
+    faulty: tuple[Wrong, ...] = ()
+    """Those of `agents` that must get DIVERGE."""
 
 
 def read_cases(folder: Path) -> Cases:
@@ -58,11 +73,20 @@ def read_cases(folder: Path) -> Cases:
         str(c["agent"]) for c in cases
         if c.get("verdict") == "MATCH" and c.get("agent") and "unplug" not in c
     ]  # fmt: skip
+    agents = [str(c["agent"]) for c in cases if c.get("agent") and "unplug" not in c]
     wrong = {str(c.get("agent")) for c in cases} - set(matching)
     return Cases(
         tuple(dict.fromkeys(matching)), len(wrong), _classes(path, document.get("classes", [])),
         _argued(path, document.get("survivors", [])), _drift(path, cases),
+        tuple(dict.fromkeys(agents)), tuple(_faulty(cases)),
     )  # fmt: skip
+
+
+def _faulty(cases: list[Mapping[str, Any]]) -> Iterator[Wrong]:
+    for case in cases:
+        if case.get("verdict") == "DIVERGE" and case.get("agent") and "unplug" not in case:
+            told = (str(case.get(key, "")) for key in ("agent", "stage", "clause", "code", "why"))
+            yield Wrong(*told)
 
 
 def _classes(path: Path, listed: Any) -> tuple[str, ...]:

@@ -143,12 +143,12 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
         about_the_run |= transient.judged(world.compiled.contract).keys()
         for fault in seeded(world):
             outcome, mutated = judged(fault, reference.name)
-            if mutated is not None and _is_same(fault, reference, judgement, mutated):
+            if mutated is not None and is_same(fault, reference, judgement, mutated):
                 left_out += 1
                 continue
             outcomes.append(outcome)
             if not fault.is_twin and not outcome.is_as_it_should:
-                name, field = _kind(fault)
+                name, field = survivor_of(fault)
                 closing = closing_clause(judgement, mutated)
                 passed.setdefault(name, []).append(Passed(fault, field, reference.name, closing))
     content = references[0].contract.content
@@ -159,7 +159,7 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
     )  # fmt: skip
 
 
-def _kind(fault: Fault) -> tuple[str, str]:
+def survivor_of(fault: Fault) -> tuple[str, str]:
     """The survivor a fault belongs to, and the field, where fields of a type share one."""
     type_name, _, field = fault.target.rpartition(".")
     if fault.operator in VALUES:
@@ -197,7 +197,7 @@ def judged(fault: Fault, reference: str) -> tuple[Outcome, Judgement | None]:
     return Outcome(fault, reference, judgement.verdict, *first), judgement
 
 
-def _is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:
+def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:
     """Whether nothing that a verdict may rest on has changed."""
     if fault.is_twin:
         return False

@@ -73,7 +73,9 @@ def wrong_references(world: World) -> Iterator[Fault]:
         if field.reference is None or field.reference not in world.reference.types:
             continue
         keys = [k[0] for k in world.reference.rows(field.reference) if len(k) == 1]
-        others = sorted((k for k in keys if k != value), key=repr)
+        was = None if one.before is None else one.before[field.name]
+        # What stood there before would be a change that was not made: a fault of its own.
+        others = sorted((k for k in keys if k not in (value, was)), key=repr)
         if others:
             name = "wrong-principal" if is_person(field.reference) else "re-pointed"
             target = f"{entity.name}.{field.name}"

@@ -1,0 +1,112 @@
+"""Where two contracts for one task disagree: on which runs, and by which clauses [SSD §VI].
+
+Both judge the same runs: those of the task's agents, right and wrong, and faults seeded into the
+right ones. Where both give one verdict by other clauses, they agree: a clause is a way to say it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from statediff.errors import ContractError, UsageError
+from statediff.evaluate import ContractFile, failed
+from statediff.meta.mutate import FAULTS, TWINS, seeded
+from statediff.meta.reference import Reference
+from statediff.meta.world import World
+from statediff.model.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one contract says of a run. `verdict` None where it does not fit what was captured."""
+
+    verdict: Verdict | None
+    clauses: tuple[str, ...]
+    """Those that do not hold, in report order."""
+    error: str = ""
+
+    @property
+    def said(self) -> str:
+        """The verdict in a word."""
+        return "refused" if self.verdict is None else self.verdict.value
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One run under both contracts."""
+
+    case: str
+    sentence: str
+    a: Opinion
+    b: Opinion
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both give one verdict; where both refuse to judge, none was compared."""
+        return self.a.verdict is self.b.verdict and self.a.verdict is not None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Every run under both contracts."""
+
+    a: str
+    b: str
+    cases: tuple[Compared, ...]
+
+    @property
+    def differing(self) -> tuple[Compared, ...]:
+        """The runs on which they differ."""
+        return tuple(case for case in self.cases if not case.agrees)
+
+    def deciding(self, of_a: bool) -> tuple[tuple[str, int], ...]:
+        """The clauses of one contract that do not hold in differing runs, the most frequent first.
+
+        Of a contract that gives MATCH there are none: the other's clauses are what it lacks.
+        """
+        counts = Counter(
+            clause
+            for case in self.differing
+            for clause in (case.a if of_a else case.b).clauses
+        )  # fmt: skip
+        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def agreement(a: ContractFile, b: ContractFile, runs: Iterable[tuple[str, Reference]]) -> Agreement:
+    """What both contracts say of each run, given as (what it is, the run).
+
+    Raises `UsageError` if there is none: contracts that were not compared do not agree.
+    """
+    found = tuple(
+        Compared(run.name, sentence, _opinion(a, run), _opinion(b, run)) for sentence, run in runs
+    )
+    if not found:
+        raise UsageError("nothing to compare the contracts on; name a run, or agents that make one")
+    one, two = (f"{file.content.contract}@{file.content.version}" for file in (a, b))
+    return Agreement(one, two, found)
+
+
+def with_faults(
+    runs: Sequence[Reference], seed: int, sample: int
+) -> Iterator[tuple[str, Reference]]:
+    """The runs, and of each that gets MATCH so many seeded faults and twins."""
+    for run in runs:
+        yield f"{run.name} as it ran", run
+        judgement = run.judged() if sample else None
+        if judgement is None or judgement.verdict is not Verdict.MATCH:
+            continue
+        world = World(run, judgement, seed)
+        made = list(seeded(world, (*FAULTS, *TWINS)))
+        for at in sorted(world.rng.sample(range(len(made)), min(sample, len(made)))):
+            fault = made[at]
+            yield fault.sentence, replace(fault.mutant, name=f"{run.name}: {fault.id}")
+
+
+def _opinion(file: ContractFile, run: Reference) -> Opinion:
+    try:
+        judgement = replace(run, contract=file).judged()
+    except ContractError as error:
+        return Opinion(None, (), str(error))
+    return Opinion(judgement.verdict, failed(judgement))

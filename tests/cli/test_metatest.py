@@ -1,0 +1,57 @@
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Call
+
+KEYS = [
+    "schema", "seed", "faults", "caught", "named", "twins", "twins_diverged", "evidence_faults",
+    "inconclusive", "stage_cases", "stage_named", "by_class", "by_domain",
+]  # fmt: skip
+CONTRACT = """\
+contract: notes/close-ticket
+version: 1.0.0
+owner: support
+intent: Close ticket 7 and change nothing else.
+inputs: {ticket: 7}
+require:
+  - id: closed
+    update: ticket
+    where: it.id == input.ticket
+    set: {status: closed}
+"""
+
+
+def test_metatest_prints_exactly_its_counts_and_the_seed_it_drew(statediff: Call) -> None:
+    said = statediff("metatest", "shop/correct-address", "--sample", "5", "--json")
+    [document] = said.lines
+    assert list(document) == KEYS
+    assert said.code == 0
+    assert document["caught"] == document["faults"] > 0
+    assert document["twins_diverged"] == 0
+    assert document["inconclusive"] == document["evidence_faults"]
+    assert document["stage_named"] == document["stage_cases"] > 0
+    assert sum(line["faults"] for line in document["by_class"].values()) == document["faults"]
+    assert list(document["by_domain"]) == ["shop"]
+    low, high = document["by_domain"]["shop"]["interval"]
+    assert 0 < low < high == 1
+
+
+def test_agree_says_on_which_recorded_faults_two_contracts_differ(
+    statediff: Call, tmp_path: Path
+) -> None:
+    opened = CONTRACT.replace("require:", "frame: {open: only the ticket matters}\nrequire:")
+    (tmp_path / "a.yaml").write_text(CONTRACT)
+    (tmp_path / "b.yaml").write_text(opened)
+    for name, status in (("before", "open"), ("after", "closed")):
+        tickets = [{"id": 7, "status": status}, {"id": 8, "status": "open"}]
+        state = {"ticket": tickets, "user": [{"id": 1, "name": "Ada"}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(state))
+    run = ("--before", "before.json", "--after", "after.json")
+    said = statediff("agree", "a.yaml", "b.yaml", *run, "--json")
+    assert said.code == 1
+    assert said.json["cases"] == said.json["agree"] + len(said.json["differ"])
+    assert set(said.json["clauses_of_a"]) == {"frame"}
+    assert said.json["clauses_of_b"] == {}
+    assert statediff("agree", "a.yaml", "a.yaml", *run).code == 0
+    wrong = statediff("agree", "a.yaml", "b.yaml", "--before", "before.json")
+    assert (wrong.code, wrong.out) == (2, "")

@@ -1,0 +1,124 @@
+"""The evaluator's own trial: what is right passes it, and what is wrong does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from statediff.errors import UsageError
+from statediff.meta.cases import Cases, Drift, Wrong
+from statediff.meta.exact import clopper_pearson
+from statediff.meta.live import lived
+from statediff.meta.metatest import Part, tried
+from statediff.meta.naming import EVIDENCE
+from statediff.meta.tally import tally
+from statediff.model.verdict import Verdict
+from tests.judging import ITEM, capture, item, part, state
+from tests.meta.test_mutate import AFTER, LOOSE, TIGHT, reference
+from tests.test_resolve import IDENTIFY, PERSON
+
+PEOPLE = [{"email": "a", "role": "user"}, {"email": "b", "role": "admin"}]
+
+
+def test_every_fault_is_caught_and_named_every_twin_matches_and_every_stage_is_named():
+    found = tally(tried([reference(TIGHT)], 3, {}))
+    assert found.wrong == ()
+    assert found.is_good
+    assert found.caught == found.named == found.faults > 20
+    assert found.inconclusive == found.evidence_faults > 5
+    assert found.twins > 5
+    assert {line.name for line in found.by_class} >= {
+        "missing-change", "wrong-field", "wrong-principal", "wrong-entity", "duplicate-request",
+        "collateral-damage", "irreversible-change", "privilege-change", "look-alike",
+        "swapped-values", "false-claim", *EVIDENCE - {"contradictory-sources"},
+    }  # fmt: skip
+
+
+def test_what_a_contract_lets_through_is_a_fault_that_was_not_caught():
+    found = tally(tried([reference(LOOSE)], 3, {}))
+    assert not found.is_good
+    assert found.caught < found.faults
+    missed = [case for case in found.wrong if case.part is Part.FAULT]
+    assert {case.verdict for case in missed} == {Verdict.MATCH}
+    assert ("irreversible-change", "user") in {(case.kind, case.entity) for case in missed}
+
+
+def test_cases_that_agree_in_class_type_clause_and_stage_count_once_and_only_if_all_are_right():
+    [case, *_] = tried([reference(TIGHT)], 3, {})
+    missed = replace(case, verdict=Verdict.MATCH)
+    assert tally([case, case]).faults == 1
+    both = tally([case, missed, case])
+    assert (both.faults, both.caught, both.wrong) == (1, 0, (missed,))
+
+
+def test_one_seed_gives_one_trial_and_another_seed_other_cases_at_the_same_rates():
+    one, again, other = (tried([reference(TIGHT)], seed, {}) for seed in (5, 5, 6))
+    assert one == again
+    assert {case.sentence for case in one} != {case.sentence for case in other}
+    assert tally(other).is_good
+
+
+def test_a_sample_is_a_part_of_each_kind_of_case():
+    cases = tried([reference(TIGHT)], 3, {}, sample=4)
+    assert [sum(case.part is part for case in cases) for part in Part] == [4, 4, 4]
+
+
+def test_a_bundle_without_a_reading_is_refused_by_the_evidence_stage():
+    cases = tried([reference(TIGHT)], 3, {})
+    removed = [case for case in cases if case.part is Part.STAGE and case.kind == "evidence"]
+    assert {"captures.json#/before/0", "captures.json#/after/0"} <= {c.entity for c in removed}
+    assert all(case.error for case in removed)
+
+
+def test_no_reference_or_a_wrong_one_is_an_error_and_never_a_pass():
+    with pytest.raises(UsageError, match="at least one reference"):
+        tried([], 0, {})
+    more = {**AFTER, "user": AFTER["user"][:2]}
+    with pytest.raises(UsageError, match="DIVERGE, not MATCH"):
+        tried([reference(TIGHT, after=more)], 0, {})
+
+
+@pytest.mark.parametrize(
+    ("good", "of", "low", "high"),
+    # As R's binom.test gives them.
+    [
+        (10, 10, 0.6915, 1.0), (0, 10, 0.0, 0.3085),
+        (8, 10, 0.4439, 0.9748), (95, 100, 0.8872, 0.9836),
+    ],
+)  # fmt: skip
+def test_intervals_are_exact(good: int, of: int, low: float, high: float):
+    assert clopper_pearson(good, of) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_of_nothing_there_is_no_interval():
+    assert clopper_pearson(0, 0) is None
+    with pytest.raises(ValueError, match="11 of 10"):
+        clopper_pearson(11, 10)
+
+
+def test_a_faulty_agent_is_named_only_by_the_clause_and_code_that_its_case_tells():
+    more = {**AFTER, "user": AFTER["user"][:2]}
+    ran = reference(TIGHT, after=more, name="hasty")
+    told = Wrong("hasty", "frame", "frame", "unexplained-change", "a user is gone")
+    drift = {"hasty": Drift.CORRUPTION}
+    [case] = lived([ran], Cases(faulty=(told,), drift=drift))
+    assert (case.is_right, case.is_named, case.kind) == (True, True, "agent:state-corruption")
+    assert (case.clause, case.stage, case.entity) == ("frame", "frame", "hasty")
+    for wrong in (replace(told, clause="made"), replace(told, code="missing-change")):
+        [other] = lived([ran], Cases(faulty=(wrong,)))
+        assert (other.is_right, other.is_named, other.kind) == (True, False, "agent:faulty")
+    [right] = lived([reference(TIGHT, name="hasty")], Cases(faulty=(told,)))
+    assert (right.is_right, right.is_named) == (False, False)
+
+
+def test_entities_of_one_natural_key_are_a_case_of_the_resolve_stage():
+    ran = reference(IDENTIFY + "require: [{id: made, create: item}]\n")
+    sides = [
+        capture(
+            moment, part(moment, state({"person": PEOPLE, "item": items}, types=(PERSON, ITEM)))
+        )
+        for moment, items in (("before", [item(1)]), ("after", [item(1), item(2)]))
+    ]
+    cases = tried([replace(ran, before=sides[0], after=sides[1])], 3, {})
+    [case] = [case for case in cases if case.kind == "resolve"]
+    assert (case.entity, case.verdict) == ("person", Verdict.INCONCLUSIVE)
+    assert case.is_named
