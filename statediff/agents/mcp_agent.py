@@ -12,6 +12,7 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 from statediff.agents.command import CommandAgent, url_variable
 from statediff.agents.mcp_config import read_mcp_config
@@ -39,6 +40,11 @@ class McpAgent:
     @property
     def name(self) -> str:
         return self.program.name
+
+    @property
+    def halted(self) -> Event:
+        """The program's: once set, nothing of it runs any more."""
+        return self.program.halted
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         with recording(clock) as recorder:

@@ -11,11 +11,12 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 from statediff.agents.http_proxy import RecordingProxy
 from statediff.agents.recorder import Recorder
-from statediff.agents.trial import Agent, AgentRun, Trial
+from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
 from statediff.capture.source import Clock
 
 INCOMPLETE: Final = "only requests over HTTP pass a recorder, and none has to"
@@ -30,6 +31,11 @@ class NativeAgent:
     @property
     def name(self) -> str:
         return self.agent.name
+
+    @property
+    def halted(self) -> Event:
+        """The agent's own; of one that nobody can end, an event that nobody heeds."""
+        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         with ExitStack() as stack:

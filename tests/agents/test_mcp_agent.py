@@ -8,6 +8,8 @@ import pytest
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.mcp_agent import McpAgent
+from statediff.agents.native import NativeAgent
+from statediff.agents.trial import Haltable
 from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
@@ -83,3 +85,19 @@ def test_an_agent_on_mcp_servers_of_its_own_is_recorded_by_the_proxy(shop, tmp_p
     assert (call.tool, call.action_class) == ("refund", ActionClass.CONDITIONAL_UPDATE)
     assert call.result == 3900
     assert done.observed.run.trace.gap is None
+
+
+@pytest.mark.parametrize("around", [McpAgent, NativeAgent])
+def test_what_stands_around_a_program_is_ended_with_it(shop, tmp_path, around):
+    agent = around(CommandAgent((sys.executable, "-c", "input()"), 60.0))
+    assert isinstance(agent, Haltable)
+    agent.halted.set()
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(
+            shop,
+            load_contract(contract_folder("shop/refund-returned-order").contract),
+            agent,
+            TrialPlan("t", tmp_path / "trial"),
+            clock=lambda: datetime.now(UTC),
+            store=MemoryChunks(),
+        )
