@@ -16,7 +16,7 @@ from statediff.reads.cone import Cone, Policy
 from statediff.reads.draws import below, chosen
 from statediff.reads.generate import generate
 from statediff.reads.links import links_of, silences_of
-from statediff.reads.log import corpus_of
+from statediff.reads.log import Corpus, corpus_of
 from statediff.reads.scores import Case, Scorer
 from statediff.reads.search import Index
 from statediff.reads.verdict import judge
@@ -75,7 +75,10 @@ def main() -> None:
     ):
         rate = RUNS / seconds
         print(f"{what:26}{rate:12,.0f} a second, {rate / RELEASED:.1f} times the released scorer's")
-    fresh = lambda: corpus_of(corpus.events, corpus.artifacts.values())  # noqa: E731
+
+    def fresh() -> Corpus:
+        return corpus_of(corpus.events, corpus.artifacts.values())
+
     linking = median(lambda: links_of(fresh(), config.causal_links))
     silent = median(lambda: silences_of(fresh(), config.silences))
     print(f"links and silences        {linking + silent:12.3f} s")

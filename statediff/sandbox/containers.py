@@ -38,8 +38,7 @@ from statediff.sandbox.owner import Owner
 from statediff.sandbox.processes import group_of, names_in
 
 LABEL: Final = "statediff.owner"
-SOCKETS: Final = "/run/statediff"
-"""Where the folder of sockets is inside every container."""
+SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
 READY_SECONDS: Final = 30.0
 MEBIBYTE: Final = 1024 * 1024

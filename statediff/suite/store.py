@@ -263,9 +263,9 @@ def _migrate(engine: sa.Engine, name: str) -> None:
         if _version(connection) == HEAD:
             return
     # Imported where it is needed, which is once in the life of a store: it takes a while.
-    from alembic import command  # noqa: PLC0415
-    from alembic.config import Config  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415 - slow, and only to migrate
+    from alembic.config import Config  # noqa: PLC0415 - as above
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - as above
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))

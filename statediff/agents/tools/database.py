@@ -112,11 +112,11 @@ def database_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
 def _database(url: str) -> Database:
     match urlsplit(url).scheme:
         case "sqlite":
-            from statediff.agents.tools.sqlite import SqliteDatabase  # noqa: PLC0415
+            from statediff.agents.tools.sqlite import SqliteDatabase  # noqa: PLC0415 - one kind is asked for
 
             return SqliteDatabase(url)
         case "postgresql":
-            from statediff.agents.tools.postgres import PostgresDatabase  # noqa: PLC0415
+            from statediff.agents.tools.postgres import PostgresDatabase  # noqa: PLC0415 - an extra
 
             return PostgresDatabase(url)
         case _:

@@ -87,7 +87,7 @@ class Tracker(Protocol):
 def tracker_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     """The five tools of a tracker. Redmine has its address for itself, Roundup a path in it."""
     from statediff.agents.tools.redmine import Redmine  # noqa: PLC0415 - they speak of `Tracker`
-    from statediff.agents.tools.roundup import Roundup  # noqa: PLC0415
+    from statediff.agents.tools.roundup import Roundup  # noqa: PLC0415 - one kind is asked for
 
     tracker: Tracker = Redmine(url) if urlsplit(url).path in ("", "/") else Roundup(url)
     mark = (Mark(source),)

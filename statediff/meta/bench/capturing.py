@@ -117,9 +117,9 @@ def sqlite_delta(plan: Plan) -> Iterator[Row]:
         found: dict[str, State] = {}
 
         def right(name: str, state: State) -> None:
-            if found_by_us(before, state, trust_digests=True) != wanted(plan.rows, plan.changes):  # noqa: B023
+            if found_by_us(before, state, trust_digests=True) != wanted(plan.rows, plan.changes):  # noqa: B023 - called at once
                 raise Wrong(f"the {name} did not find the changes that were made")
-            if found.setdefault("first", state) != state:  # noqa: B023
+            if found.setdefault("first", state) != state:  # noqa: B023 - called at once
                 raise Wrong("feed and scan disagree")
 
         for name, taken in timed({"feed": by_feed, "scan": by_scan}, 1, right).items():

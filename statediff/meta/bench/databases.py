@@ -66,7 +66,7 @@ def statements(rows: int, changes: int) -> Iterator[tuple[str, tuple[Any, ...]]]
         else:
             columns = "customer, quantity, weight, discount, price, status, email, paid, updated_at"
             yield (
-                f"INSERT INTO orders SELECT id + 1, {columns} FROM orders WHERE id = ?",  # noqa: S608
+                f"INSERT INTO orders SELECT id + 1, {columns} FROM orders WHERE id = ?",  # noqa: S608 - our own names
                 (key,),
             )
 

@@ -96,10 +96,10 @@ def policy(kind: Kind = REPORT) -> str:
 def render(template: str, view: Any, kind: Kind = REPORT) -> str:
     """The page of a view."""
     return _environment().get_template(template).render(
-        mark=Markup(MARK),  # noqa: S704 - a constant of ours, as are the next four
-        policy=Markup(policy(kind)),  # noqa: S704
-        css=Markup(kind.css),  # noqa: S704
-        script=Markup(_asset(kind.script)),  # noqa: S704
-        module=Markup(kind.module),  # noqa: S704
+        mark=Markup(MARK),  # noqa: S704 - ours
+        policy=Markup(policy(kind)),  # noqa: S704 - ours
+        css=Markup(kind.css),  # noqa: S704 - ours
+        script=Markup(_asset(kind.script)),  # noqa: S704 - ours
+        module=Markup(kind.module),  # noqa: S704 - ours
         view=view,
     )  # fmt: skip
