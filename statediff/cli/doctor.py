@@ -10,10 +10,6 @@ from typing import Any, Final
 from statediff.cli.output import JsonFlag
 
 DOCTOR: Final = "statediff/doctor/1"
-PACKAGES: Final = (
-    "aiosmtpd", "blake3", "confusable_homoglyphs", "google-re2", "httpx", "jinja2", "networkx",
-    "numpy", "pyarrow", "pydantic", "pygit2", "rfc8785", "rich", "roundup", "ruamel.yaml", "typer",
-)  # fmt: skip
 FREE_BYTES: Final = 200 * 1024 * 1024
 SQLITE: Final = (3, 37, 0)
 
@@ -81,10 +77,13 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    from importlib.metadata import PackageNotFoundError, version
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
 
+    # As installed: what an extra adds says `extra ==`.
+    needed = [line for line in requires("statediff") or () if "extra ==" not in line]
     found, missing = [], []
-    for name in PACKAGES:
+    for name in (re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed):
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
