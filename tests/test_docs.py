@@ -21,7 +21,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "suites",
+    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "study",
+    "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

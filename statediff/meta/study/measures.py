@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from statediff.meta.naming import EVIDENCE
 from statediff.meta.study.evaluators import ABLATIONS, OURS
 from statediff.meta.study.failures import component, is_failure, kinds
 from statediff.meta.study.resampling import Draws, Interval, Mask
@@ -19,6 +18,8 @@ from statediff.model.verdict import Verdict
 from statediff.suite.terms import Label
 
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)
+_AGED: Final = frozenset({"clock-skew", "stale-read", "unsettled-source"})
+"""Kinds that can be seeded only where the trial had a clock."""
 RESOLVED: Final = frozenset({Label.CORRECT, Label.INCORRECT})
 
 
@@ -246,7 +247,7 @@ def _masks(measure: str, name: str, cases: Sequence[Scored]) -> tuple[Mask, Mask
 
 def _steps(cases: Sequence[Scored], draws: Draws) -> list[Step]:
     found = []
-    has_age = any(case.kind in EVIDENCE for case in cases)
+    has_age = any(case.kind in _AGED for case in cases)
     for measure, worse, better, at_least in _EXPECTED_ORDER:
         if measure == "unseen_passed" and better == OURS and not has_age:
             continue  # recorded without a clock: there is no freshness to enforce
