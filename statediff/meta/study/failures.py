@@ -22,8 +22,15 @@ _STAGES: Final[Mapping[str, Component]] = {
     "other-day": Component.CAPTURE,
 }  # fmt: skip
 """The stage that must get a case of the kind right; policy for all others."""
+_TAKEN: Final[Mapping[str, Component]] = {
+    "without-canonicalization": Component.CANONICALIZE, "without-labels": Component.POLICY,
+    "without-evidence": Component.CAPTURE, "without-frame": Component.POLICY,
+    "without-history": Component.CAPTURE, "without-identity": Component.RESOLVE,
+    "without-doubt": Component.RESOLVE, "contract-diff": Component.CAPTURE,
+}  # fmt: skip
+"""What an evaluator lacks that the whole judge has."""
 _TEXT: Final = frozenset({"final-text"})
-_STATE: Final = frozenset({"raw-equality", "gold-state"})
+_STATE: Final = frozenset({"raw-equality"})
 
 
 def is_failure(case: Scored, opinion: Opinion) -> bool:
@@ -31,9 +38,9 @@ def is_failure(case: Scored, opinion: Opinion) -> bool:
     return opinion.verdict is not EXPECTED[case.label]
 
 
-def component(case: Scored) -> Component:
-    """The stage that answers for the case: unsound rule, poor reading, guess, missing clause."""
-    return _STAGES.get(case.kind, Component.POLICY)
+def component(case: Scored, evaluator: str) -> Component:
+    """The stage that made the error: the one that was taken away, else whose job the case is."""
+    return _TAKEN.get(evaluator) or _STAGES.get(case.kind, Component.POLICY)
 
 
 def kinds(case: Scored, evaluator: str, opinion: Opinion) -> tuple[Failure, ...]:
@@ -54,6 +61,4 @@ def kinds(case: Scored, evaluator: str, opinion: Opinion) -> tuple[Failure, ...]
             case.kind in (RIGHT, "outside-boundary") or not case.is_variant
         ):
             found.add(Failure.OVER_SPECIFICATION)
-        if case.kind == RIGHT and evaluator not in _STATE:
-            found.add(Failure.LOCK_IN)
     return tuple(sorted(found))
