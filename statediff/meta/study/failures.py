@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from statediff.meta.naming import EVIDENCE
+from statediff.meta.study.evaluators import OURS
 from statediff.meta.study.seeding import RIGHT
 from statediff.meta.study.trials import EXPECTED, Opinion, Scored
 from statediff.model.verdict import Verdict
@@ -39,8 +40,14 @@ def is_failure(case: Scored, opinion: Opinion) -> bool:
 
 
 def component(case: Scored, evaluator: str) -> Component:
-    """The stage that made the error: the one that was taken away, else whose job the case is."""
-    return _TAKEN.get(evaluator) or _STAGES.get(case.kind, Component.POLICY)
+    """The stage that made the error: the one taken away, where the whole judge does not err.
+
+    Else the one whose job the case is: unsound rule, poor reading, guess, missing clause.
+    """
+    ours = case.opinions.get(OURS)
+    if evaluator in _TAKEN and ours is not None and not is_failure(case, ours):
+        return _TAKEN[evaluator]
+    return _STAGES.get(case.kind, Component.POLICY)
 
 
 def kinds(case: Scored, evaluator: str, opinion: Opinion) -> tuple[Failure, ...]:

@@ -140,6 +140,7 @@ _EXPECTED_ORDER: Final = (
     ("false_acceptance", "final-text", "assertions", False),
     ("false_acceptance", "per-turn", "assertions", False),
     ("false_acceptance", "official", "contract-diff", False),
+    ("false_acceptance", "final-text", "contract-diff", False),
     ("false_acceptance", "assertions", "contract-diff", False),
     ("false_acceptance", "contract-diff", "statediff", True),
     ("false_rejection", "raw-equality", "contract-diff", False),

@@ -104,7 +104,7 @@ def test_raw_equality_rejects_a_twin_but_not_the_same_rows_in_other_chunks(cases
 def test_the_expected_ordering_and_what_each_part_is_for(cases):
     [domain] = study(cases, ABOUT, 0, 200).domains
     assert all(step.holds for step in domain.ordering)
-    assert len(domain.ordering) == 8
+    assert len(domain.ordering) == 9
     lost = {(loss.evaluator, loss.kind) for loss in domain.losses}
     assert {
         ("without-frame", "collateral-damage"), ("without-evidence", "missing-evidence"),
