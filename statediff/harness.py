@@ -58,6 +58,8 @@ AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
+_LACKING: Final = frozenset({"action-unrepaired", "too-few-calls"})
+"""Findings of other stages that say nothing but that something was not done."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -284,8 +286,8 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
     """
     if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
         return
-    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
-    if failed <= _LACKS:
+    failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
+    if all(finding.stage in _LACKS or finding.code in _LACKING for finding in failed):
         told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
         raise EnvironmentFailure(
             f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
