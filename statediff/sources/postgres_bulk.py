@@ -105,6 +105,10 @@ class TextBlock:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
+
     def key(self, at: int) -> Key:
         return tuple(self.batch.column(name)[at].as_py() for name in self.keys)
 
