@@ -248,9 +248,7 @@ def _said(
             for old, new, ref in refs
         ]
         gone = any(new.startswith(_NONE.encode()) for _, new, _ in refs)
-        marks = tuple(
-            Mark(source, move(ref, old.decode(), new.decode())) for old, new, ref in refs
-        )
+        marks = tuple(Mark(source, move(ref, old.decode(), new.decode())) for old, new, ref in refs)
         if len(refs) == MAX_REFS or (not refs and body != _FLUSH):
             marks = (*marks, Mark(source))  # more than is read here, or in another form
         action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
@@ -269,7 +267,7 @@ def _said(
 
 
 def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """(old, new, ref) of each line of a push, up to the flush that ends them; then comes its pack."""
+    """(old, new, ref) of each line of a push, up to the flush that ends them, before its pack."""
     at = 0
     with contextlib.suppress(ValueError):
         while (length := int(body[at : at + 4], 16)) > 4:

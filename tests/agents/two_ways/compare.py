@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
@@ -21,7 +20,8 @@ from tests.agents.two_ways.native import native
 from tests.agents.two_ways.steps import TASKS
 
 _OWN = re.compile(
-    r"[0-9a-f]{40,64}|datetime\.datetime\([^)]*\)|\d{4}-\d\d-\d\d[ T.][\d:.]+|<[^<> ]+@agent\.example>"
+    r"[0-9a-f]{40,64}|datetime\.datetime\([^)]*\)|\d{4}-\d\d-\d\d[ T.][\d:.]+"
+    r"|<[^<> ]+@agent\.example>"
 )
 """Ids that git and mail mint, digests over them, and the clock's instants: never those of the
 business, which stand still."""
@@ -38,7 +38,9 @@ def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> None:
         )  # fmt: skip
         assert done.observed.run.error is None, done.observed.run.error
         judgement = done.evaluated.judgement
-        found = [(f.clause, f.code, f.missing) for f in judgement.findings if f.truth.name != "HOLDS"]
+        found = [
+            (f.clause, f.code, f.missing) for f in judgement.findings if f.truth.name != "HOLDS"
+        ]
         assert judgement.verdict is Verdict.MATCH, (way, found)
         shown.append(attributed(done))
     native_shown, mcp_shown = shown
@@ -70,4 +72,6 @@ def _target(action: Action) -> str:
 
 
 def _plain(delta: Delta) -> str:
-    return _OWN.sub("~", repr((delta.op.value, delta.type, delta.key, delta.path, delta.before, delta.after)))
+    return _OWN.sub(
+        "~", repr((delta.op.value, delta.type, delta.key, delta.path, delta.before, delta.after))
+    )

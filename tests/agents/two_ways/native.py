@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import make_msgid
 from pathlib import Path
 from typing import Any, Protocol
@@ -117,7 +116,10 @@ class Clients:
         return _ran("git", *known, *words, given=given, folder=self._clone)
 
     def refs(self) -> Mapping[str, Mapping[str, str]]:
-        shown = "%(refname:lstrip=3) %(objectname)", "%(refname:lstrip=2) %(objectname) %(*objectname)"
+        shown = (
+            "%(refname:lstrip=3) %(objectname)",
+            "%(refname:lstrip=2) %(objectname) %(*objectname)",
+        )
         heads = self._git("for-each-ref", f"--format={shown[0]}", "refs/remotes/origin")
         tags = self._git("for-each-ref", f"--format={shown[1]}", "refs/tags")
         named = [[line.split() for line in each.splitlines()] for each in (heads, tags)]
@@ -294,5 +296,7 @@ class Redmine:
 def _curl(method: str, url: str, user: str, headers: Mapping[str, str], body: Any) -> Any:
     said = [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
     sent = [] if body is None else ["--data-binary", json.dumps(body)]
-    told = _ran("curl", "-sS", "-g", "--fail-with-body", "-X", method, "-u", user, *said, *sent, url)
+    told = _ran(
+        "curl", "-sS", "-g", "--fail-with-body", "-X", method, "-u", user, *said, *sent, url
+    )
     return json.loads(told) if told.strip() else {}

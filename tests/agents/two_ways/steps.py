@@ -106,7 +106,7 @@ def refuse_late_refund(do: Hands, given: Given) -> Any:
     return {"decision": "refused", "refunded_cents": 0}
 
 
-def add_column(do: Hands, given: Given) -> Any:
+def add_column(do: Hands, _: Given) -> Any:
     do.change(
         "ALTER TABLE orders ADD COLUMN refunded_cents INTEGER",
         "UPDATE orders SET refunded_cents ="
@@ -147,7 +147,7 @@ def raise_prices(do: Hands, given: Given) -> Any:
     return {"articles": int(done["n"]), "sum_cents": int(done["cents"])}
 
 
-def access_review(do: Hands, given: Given) -> Any:
+def access_review(do: Hands, _: Given) -> Any:
     found = do.rows(
         "SELECT g.user_id, u.login, g.role FROM grants g"
         " JOIN roles r ON r.name = g.role AND r.privileged JOIN users u ON u.id = g.user_id"
@@ -169,8 +169,7 @@ def offboard_user(do: Hands, given: Given) -> Any:
         f" FROM users u JOIN users m ON m.id = u.manager_id WHERE u.id = {who}",
     )
     do.change(
-        f"UPDATE sessions SET revoked_at = {instant}"
-        f" WHERE user_id = {who} AND revoked_at IS NULL",
+        f"UPDATE sessions SET revoked_at = {instant} WHERE user_id = {who} AND revoked_at IS NULL",
         f"DELETE FROM grants WHERE user_id = {who}",
         f"DELETE FROM memberships WHERE user_id = {who}",
         f"DELETE FROM api_keys WHERE user_id = {who}",
@@ -273,8 +272,8 @@ def plan_release(do: Hands, given: Given) -> Any:
     tags = {at: name for name, at in refs["tags"].items() if name.startswith("v")}
     failing = _failing(do.files(given["branch"]))
     return {
-        "commit": main, "tag": f"v{given['version']}", "failing": failing, "releasable": not failing,
-        "previous": next(tags[each] for each in history if each in tags),
+        "commit": main, "tag": f"v{given['version']}", "failing": failing,
+        "releasable": not failing, "previous": next(tags[each] for each in history if each in tags),
     }  # fmt: skip
 
 
