@@ -1,12 +1,14 @@
 """The evaluator on trial: every seeded fault must be caught and named, every twin must match.
 
 1. Each reference of a contract must MATCH; `mutate`'s operators seed faults and twins into it.
-2. A fault of the world must get DIVERGE, a fault of observation INCONCLUSIVE, a twin MATCH; nothing
+2. Beside each fault stands its harmless twin: the same place, told in another way.
+3. A fault of the world must get DIVERGE, a fault of observation INCONCLUSIVE, a twin MATCH; nothing
    else counts as caught.
-3. A fault is named if a finding that does not hold points at the entity that was altered, or at the
+4. A fault is named if a finding that does not hold points at the entity that was altered, or at the
    source that was not seen. What was altered is read from the rows, not from the evaluator's diff.
-4. Cases are distinct by contract, class, entity type, clause and stage only; those that agree in
-   all of these count once, and as caught only if every one of them was.
+5. Cases are distinct by contract, class, entity type, clause and stage only; those that agree in
+   all of these count once, and as caught only if every one of them was. A twin beside a fault is as
+   distinct as the fault.
 
 A fault that the contract's owner lets pass, with reasons in `cases.yaml`, is no fault there.
 """
@@ -22,6 +24,7 @@ from typing import Final, TypeVar
 
 from statediff.errors import UsageError
 from statediff.meta import stagecases
+from statediff.meta.beside import twin_of
 from statediff.meta.mutate import (
     FAULTS,
     TWINS,
@@ -32,8 +35,17 @@ from statediff.meta.mutate import (
     seeded,
     survivor_of,
 )
-from statediff.meta.naming import EVIDENCE, kind_of, means_the_same, names, target_type, wrong
+from statediff.meta.naming import (
+    EVIDENCE,
+    kind_of,
+    means_the_same,
+    names,
+    names_ambiguous,
+    target_type,
+    wrong,
+)
 from statediff.meta.reference import MAX_ROWS, Reference, rebuilt, with_state
+from statediff.meta.unkeyed import unkeyed
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.readings import SourceCapture
 from statediff.model.state import State
@@ -73,6 +85,8 @@ class Case:
     stage: str
     is_named: bool
     error: str = ""
+    beside: tuple[str, ...] = ()
+    """Of a twin beside a fault: that fault's class, type, clause and stage."""
 
     @property
     def is_right(self) -> bool:
@@ -82,7 +96,9 @@ class Case:
     @property
     def identity(self) -> tuple[str, ...]:
         """What makes it a case of its own."""
-        return (self.part, self.contract, self.kind, self.entity, self.clause, self.stage)
+        return (
+            self.part, self.contract, self.kind, self.entity, self.clause, self.stage, *self.beside
+        )  # fmt: skip
 
 
 def skewed(world: World) -> Iterator[Fault]:
@@ -129,7 +145,7 @@ def recut(world: World) -> Iterator[Fault]:
             yield Fault(name, entity.name, sentence, mutant, is_twin=True)
 
 
-SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed)
+SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed, unkeyed)
 HARMLESS: Final[tuple[Operator, ...]] = (*TWINS, recut)
 
 
@@ -153,7 +169,7 @@ def tried(
         world = World(reference, judgement, seed)
         for fault in _some(seeded(world, SEEDED), sample, world.rng):
             case = _fault(fault, world, argued)
-            found += () if case is None else (case,)
+            found += () if case is None else (case, _beside(fault, case, world))
         found += (_twin(t, world) for t in _some(seeded(world, HARMLESS), sample, world.rng))
         found += _some(_staged(world), sample, world.rng)
     return tuple(found)
@@ -192,6 +208,14 @@ def _twin(fault: Fault, world: World) -> Case:
     return _case(Part.TWIN, fault.operator, world, fault, Verdict.MATCH, outcome, is_named=True)
 
 
+def _beside(fault: Fault, case: Case, world: World) -> Case:
+    """The case of the harmless twin that stands beside the fault, at the same place."""
+    twin = twin_of(fault, world)
+    outcome, _ = judged(twin, world.reference.name)
+    made = _case(Part.TWIN, case.kind, world, twin, Verdict.MATCH, outcome, is_named=True)
+    return replace(made, beside=(case.kind, case.entity, case.clause, case.stage))
+
+
 def _staged(world: World) -> Iterator[Case]:
     for fault in stagecases.omitted(world):
         outcome, judgement = judged(fault, world.reference.name)
@@ -204,10 +228,7 @@ def _staged(world: World) -> Iterator[Case]:
         )  # fmt: skip
     for fault in stagecases.ambiguous(world):
         outcome, judgement = judged(fault, world.reference.name)
-        is_named = judgement is not None and any(
-            finding.code == "identity-ambiguous" and fault.target in finding.sentence
-            for finding in wrong(judgement, Truth.UNKNOWN)
-        )
+        is_named = judgement is not None and names_ambiguous(fault.target, judgement)
         yield _case(
             Part.STAGE, "resolve", world, fault, Verdict.INCONCLUSIVE, outcome, is_named
         )  # fmt: skip
