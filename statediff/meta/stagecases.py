@@ -136,10 +136,15 @@ def removals(world: World) -> Iterator[Removal]:
     ]
     rows = [p for p in places if p.startswith("fragments.json#") and "/rows/" in p]
     for place in (*readings, *sorted(world.rng.sample(rows, min(FRAGMENTS, len(rows))))):
-        try:
-            yield Removal(place, replay(without(whole, place)).verdict, "")
-        except BundleError as error:
-            yield Removal(place, None, str(error))
+        yield removed(whole, place)
+
+
+def removed(whole: Bundle, place: str) -> Removal:
+    """What the replay says of the bundle without that item."""
+    try:
+        return Removal(place, replay(without(whole, place)).verdict, "")
+    except BundleError as error:
+        return Removal(place, None, str(error))
 
 
 def _added(key: Key, made: list[Row]) -> Change:

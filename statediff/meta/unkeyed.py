@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.meta.reference import Reference, with_state
+from statediff.meta.reference import Reference, Rows, with_state
 from statediff.meta.world import Fault, World
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind
@@ -29,10 +29,10 @@ def unkeyed(world: World) -> Iterator[Fault]:
     reference = world.reference
     if reference.contract.content.identify or not reference.after.parts:
         return
-    types = [entity for entity in world.types if _natural(world, entity) is not None]
+    types = [entity for entity in world.types if _told(world, entity)]
     for entity in sorted(world.rng.sample(types, min(MOST, len(types))), key=lambda t: t.name):
         natural = _natural(world, entity)
-        found = world.pick(world.untouched(entity))
+        found = world.pick(_told(world, entity))
         if natural is None or found is None:
             continue
         name = f"{entity.name.replace('.', '_')}_listing"
@@ -55,6 +55,14 @@ def _natural(world: World, entity: EntityType) -> Field | None:
     """The first text by which people would know an entity of the type."""
     named = (f for f in world.fields(entity) if f.kind is Kind.TEXT and f.reference is None)
     return next(named, None)
+
+
+def _told(world: World, entity: EntityType) -> Rows:
+    """The entities that the run left alone and of which that text is known."""
+    natural = _natural(world, entity)
+    if natural is None:
+        return {}
+    return {k: r for k, r in world.untouched(entity).items() if r[natural.name]}
 
 
 def _identifying(reference: Reference, name: str, field: str) -> ContractFile:
