@@ -23,7 +23,14 @@ from statediff.evaluate.contracts import (
     schema_of,
 )
 from statediff.evaluate.replaying import replay
-from statediff.evaluate.trial import KERNEL, Evaluated, TrialFacts, check_null_run, evaluate
+from statediff.evaluate.trial import (
+    KERNEL,
+    Evaluated,
+    TrialFacts,
+    check_null_run,
+    evaluate,
+    judgement_of,
+)
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 __all__ = [
@@ -37,6 +44,7 @@ __all__ = [
     "evaluate",
     "exit_code",
     "failed",
+    "judgement_of",
     "load_contract",
     "parse_contract",
     "replay",
