@@ -22,6 +22,7 @@ from statediff.evaluate.contracts import (
     parse_contract,
     schema_of,
 )
+from statediff.evaluate.libraries import library_of
 from statediff.evaluate.replaying import replay
 from statediff.evaluate.trial import KERNEL, Evaluated, TrialFacts, check_null_run, evaluate
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -37,6 +38,7 @@ __all__ = [
     "evaluate",
     "exit_code",
     "failed",
+    "library_of",
     "load_contract",
     "parse_contract",
     "replay",

@@ -132,7 +132,7 @@ class _Room:
         """The code and words of the first rule that a call breaks; why it may break one."""
         actor = self.access.actor
         outcome = "it was delivered, a leak" if look.is_delivered else "it was refused"
-        if look.subsystem is not None and look.subsystem not in self.access.sees:
+        if look.subsystem is not None and not self._may_search(look.subsystem):
             empty = look.is_delivered and not look.names
             told = "nothing was found there" if empty else outcome
             text = f"{name(look.call)} searches {_shown(look.subsystem)}, which is not granted"
@@ -153,6 +153,12 @@ class _Room:
             if held.inside != TRUE:
                 causes |= held.causes or {f"whether {_shown(each)} may be read"}
         return "", "", frozenset(causes)
+
+    def _may_search(self, subsystem: str) -> bool:
+        """Whether something there may be granted; what a search names is held against the cone."""
+        holding = self.access.holding(subsystem)
+        by_taking_part = holding is not None and holding.participation is not None
+        return subsystem in self.access.sees or by_taking_part
 
     # ------------------------------------------------------------ what must have been read
 
