@@ -21,7 +21,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "suites",
+    "access", "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing",
+    "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,6 +42,7 @@ def test_every_command_shown_prints_what_is_shown(
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
+    (tmp_path / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
     make_program(tmp_path, forked)
     shown = [content for language, _, content in blocks(document) if language == "console"]
     assert shown
