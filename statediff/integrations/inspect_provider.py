@@ -17,7 +17,7 @@ the sandbox run as the evaluator's user, and past the record; the trace says so.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
 from statediff.integrations.held import HeldTrial
 from statediff.model.values import ABSENT
+from statediff.sandbox.embedded import EmbeddedSandbox
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600
@@ -55,8 +56,9 @@ _NOT_FOUND, _NOT_STARTED = 127, 126
 class StatediffSandbox(SandboxEnvironment):
     """The sandbox of one sample's contract: its configuration, or `contract` in the metadata."""
 
-    def __init__(self, held: HeldTrial, stack: ExitStack) -> None:
+    def __init__(self, running: EmbeddedSandbox, held: HeldTrial, stack: ExitStack) -> None:
         super().__init__()
+        self.running = running
         self.held = held
         self._stack = stack
 
@@ -87,7 +89,7 @@ class StatediffSandbox(SandboxEnvironment):
                 )
                 held = HeldTrial(running, file, Path(work) / "trial", agent=task_name)
                 stack.enter_context(held)
-                return cls(held, stack.pop_all())
+                return cls(running, held, stack.pop_all())
 
         return {"default": await to_thread.run_sync(begun)}
 
@@ -210,7 +212,8 @@ def statediff_tools() -> Solver:
 
 def _tool(table: ToolTable, name: str) -> Any:
     tool = table.tools[name]
-    parameters = ToolParams.model_validate(tool.schema())
+    schema = tool.schema()
+    parameters = ToolParams.model_validate(_inlined(schema, schema.get("$defs", {})))
     for parameter, said in parameters.properties.items():
         said.description = said.description or parameter
 
@@ -223,6 +226,17 @@ def _tool(table: ToolTable, name: str) -> Any:
     return ToolDef(
         execute, name=name, description=tool.description, parameters=parameters
     ).as_tool()
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """The schema with what it refers to in place: Inspect's form of one knows no references."""
+    if isinstance(schema, list):
+        return [_inlined(each, definitions) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if isinstance(named := schema.get("$ref"), str):
+        return _inlined(definitions[named.removeprefix("#/$defs/")], definitions)
+    return {name: _inlined(each, definitions) for name, each in schema.items() if name != "$defs"}
 
 
 @scorer(metrics={verdict: [mean()] for verdict in VERDICTS})
