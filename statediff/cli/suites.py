@@ -77,14 +77,14 @@ def stats(
     """
     from statediff.cli.output import emit
     from statediff.reports.suites import stats_document, stats_tables
+    from statediff.suite.overview import groups, passes
     from statediff.suite.summary import figures
 
     with _opened(store) as index:
         # A run that is named twice is counted once.
         ids = dict.fromkeys(_indexed(index, folder).id for folder in folders)
-        found = figures(
-            (trial for run in ids for trial in index.trials(run)), sorted(set(ks or [1]))
-        )
+        wanted = list(ids)
+        found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
     if as_json:
         emit(stats_document(found, len(ids)))
     else:
