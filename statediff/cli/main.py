@@ -44,6 +44,7 @@ from statediff.cli import (
     sealing,
     serving,
     storing,
+    studying,
     suites,
     versions,
 )
@@ -109,6 +110,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("lint", linting.lint),
     ("mutate", mutating.mutate),
     ("metatest", metatesting.metatest),
+    ("study", studying.study),
     ("agree", agreeing.agree),
     ("explain", explaining.explain),
     ("fmt", formatting.fmt),
