@@ -22,6 +22,7 @@ from statediff.evaluate.contracts import (
     parse_contract,
     schema_of,
 )
+from statediff.evaluate.libraries import library_of
 from statediff.evaluate.replaying import replay
 from statediff.evaluate.trial import (
     KERNEL,
@@ -45,6 +46,7 @@ __all__ = [
     "exit_code",
     "failed",
     "judgement_of",
+    "library_of",
     "load_contract",
     "parse_contract",
     "replay",
