@@ -19,8 +19,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from statediff.meta import twins
-from statediff.meta.naming import EVIDENCE, altered, kind_of, target_type
+from statediff.meta import looking, twins
+from statediff.meta.naming import EVIDENCE, READS, altered, kind_of, target_type
 from statediff.meta.reference import (
     MAX_ROWS,
     Change,
@@ -47,7 +47,10 @@ def twin_of(fault: Fault, world: World) -> Fault:
     rng = random.Random(f"{fault.id} {fault.sentence} {world.reference.name}")  # noqa: S311 — reproducible
     reference, kind = world.reference, kind_of(fault)
     told: list[str] = []
-    if kind in EVIDENCE:
+    if kind in READS:
+        told.append("what was fetched is fetched again")
+        mutant = looking.again(reference)
+    elif kind in EVIDENCE:
         mutant = _seen_otherwise(fault, kind, world, told)
     else:
         mutant = _told_otherwise(fault, kind, world, told)
@@ -125,8 +128,7 @@ def _told_otherwise(fault: Fault, kind: str, world: World, told: list[str]) -> R
     reference = world.reference
     places = _places(fault, world)
     if kind == "transient-effect":
-        still = {name: both(*_again(reference.rows(name), keys)) for name, keys in places.items()}
-        passed = reference.passing(still)
+        passed = reference.passing(dict.fromkeys(places, _as_it_stands))
         if passed is not None:
             told.append("it was written again as it stands")
             return passed
@@ -152,10 +154,10 @@ def _places(fault: Fault, world: World) -> dict[str, list[Key]]:
     return found
 
 
-def _again(rows: Rows, keys: list[Key]) -> Iterator[Change]:
-    for key in keys:
-        if key in rows:
-            yield put(key, rows[key])
+def _as_it_stands(rows: Rows) -> None:
+    """Every row is written again as it stands at that moment, which the end may not be."""
+    for key, row in list(rows.items()):
+        rows[key] = dict(row)
 
 
 def _respelled(
