@@ -25,7 +25,6 @@ from typing import Final, TypeVar
 from statediff.errors import UsageError
 from statediff.meta import stagecases
 from statediff.meta.beside import twin_of
-from statediff.meta.looking import reads
 from statediff.meta.mutate import (
     FAULTS,
     TWINS,
@@ -117,7 +116,7 @@ def skewed(world: World) -> Iterator[Fault]:
         yield Fault("clock-skew", part.reading.source, sentence, mutant)
 
 
-SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed, unkeyed, reads)
+SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed, unkeyed)
 
 
 def tried(
