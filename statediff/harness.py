@@ -61,6 +61,8 @@ AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
+_LACKING: Final = frozenset({"action-unrepaired", "too-few-calls"})
+"""Findings of other stages that say nothing but that something was not done."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -212,7 +214,7 @@ def observe_trial(
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
-        run = agent.run(replace(_trial(sandbox, task), library=library), clock)
+        run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
         _save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
@@ -236,16 +238,21 @@ def observe_trial(
     )  # fmt: skip
 
 
-def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
+def write_run(
+    folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any,
+    pins: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
     """`folder/run.json` says by which versions the run's trials are made and judged.
 
-    `contracts` maps each contract's `name@version` to its digest; `settings` is JSON without
-    floats. Raises `StorageError` if the folder already holds a run.
+    `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
+    else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
+    holds a run.
     """
     _make(folder)
     _save(
         folder / "run.json",
         {
+            **(pins or {}),
             "form": RUN_FORM,
             "run": run_id,
             "statediff": __version__,
@@ -259,7 +266,7 @@ def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings:
     )
 
 
-def _trial(sandbox: Sandbox, task: Task) -> Trial:
+def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
     access = sandbox.access()
     return Trial(
         prompt=task.prompt,
@@ -268,6 +275,7 @@ def _trial(sandbox: Sandbox, task: Task) -> Trial:
         folder=access.folder,
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",
+        seed=seed,
     )
 
 
@@ -291,8 +299,8 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
     """
     if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
         return
-    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
-    if failed <= _LACKS:
+    failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
+    if all(finding.stage in _LACKS or finding.code in _LACKING for finding in failed):
         told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
         raise EnvironmentFailure(
             f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "

@@ -30,6 +30,8 @@ class Trial:
     folder: Path
     answer_path: Path
     trace_path: Path
+    seed: int = 0
+    """For whatever the agent draws at random: another trial of the task has another one."""
     library: Library | None = None
     """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
