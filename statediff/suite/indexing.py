@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from statediff.evidence.package import Bundle
 from statediff.suite.records import Ended, Run, Trial, judged, run_record, scheduled, without_bundle
@@ -84,3 +85,11 @@ def _stamp(trial: Path) -> str:
 def location(folder: Path) -> str:
     """The folder's address, that of the machine included: a store may be shared."""
     return folder.resolve().as_uri().replace("file://", f"file://{socket.gethostname()}", 1)
+
+
+def folder_of(location: str) -> Path | None:
+    """The folder at a location; None where it is another machine's."""
+    parts = urlsplit(location)
+    if parts.scheme != "file" or parts.netloc not in ("", socket.gethostname()):
+        return None
+    return Path(unquote(parts.path))
