@@ -205,7 +205,7 @@ def observe_trial(
         before = take(sandbox.sources(), store, clock, None, "before")
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
-        run = agent.run(_trial(sandbox, task), clock)
+        run = agent.run(_trial(sandbox, task, plan.seed), clock)
         _save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
@@ -229,16 +229,21 @@ def observe_trial(
     )  # fmt: skip
 
 
-def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
+def write_run(
+    folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any,
+    pins: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
     """`folder/run.json` says by which versions the run's trials are made and judged.
 
-    `contracts` maps each contract's `name@version` to its digest; `settings` is JSON without
-    floats. Raises `StorageError` if the folder already holds a run.
+    `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
+    else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
+    holds a run.
     """
     _make(folder)
     _save(
         folder / "run.json",
         {
+            **(pins or {}),
             "form": RUN_FORM,
             "run": run_id,
             "statediff": __version__,
@@ -252,7 +257,7 @@ def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings:
     )
 
 
-def _trial(sandbox: Sandbox, task: Task) -> Trial:
+def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
     access = sandbox.access()
     return Trial(
         prompt=task.prompt,
@@ -261,6 +266,7 @@ def _trial(sandbox: Sandbox, task: Task) -> Trial:
         folder=access.folder,
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",
+        seed=seed,
     )
 
 

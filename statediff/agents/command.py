@@ -123,6 +123,7 @@ def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> d
         "TZ": "UTC",
         "STATEDIFF_TASK": trial.prompt,
         "STATEDIFF_INPUTS": json.dumps({n: _plain(v) for n, v in sorted(trial.inputs.items())}),
+        "STATEDIFF_SEED": str(trial.seed),
         "STATEDIFF_ANSWER": str(trial.answer_path),
         "STATEDIFF_TRACE": str(trial.trace_path),
     }

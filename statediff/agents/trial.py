@@ -29,6 +29,8 @@ class Trial:
     folder: Path
     answer_path: Path
     trace_path: Path
+    seed: int = 0
+    """For whatever the agent draws at random: another trial of the task has another one."""
 
 
 @dataclass(frozen=True)

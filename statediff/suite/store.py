@@ -133,13 +133,10 @@ class Store:
         """The trial in a row of `KEPT`."""
         return _trial(row)
 
-    def stamps(self, run: str) -> dict[str, tuple[str, Ended]]:
+    def stamps(self, run: str) -> dict[str, tuple[str, str]]:
         """Of every trial of the run that is known: what it was read from, and how it ended."""
         wanted = sa.select(TRIALS.c.name, TRIALS.c.stamp, TRIALS.c.ended).where(TRIALS.c.run == run)
-        with self._read() as connection:
-            return {
-                name: (stamp, Ended(ended)) for name, stamp, ended in connection.execute(wanted)
-            }
+        return {name: (stamp, ended) for name, stamp, ended in self.rows(wanted)}
 
     def listed(self) -> tuple[Listed, ...]:
         """Every run that is known, by location."""
