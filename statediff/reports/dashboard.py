@@ -33,10 +33,13 @@ MAX_ROWS: Final = 300
 """Contracts that the matrix lists; it says how many more there are."""
 MAX_AGENTS: Final = 12
 MAX_LISTED: Final = 20
+FIRST: Final = 5
+"""Of a list, what is open; the others are one click away."""
 MAX_POINTS: Final = 40
 """Runs of a trend: the last ones."""
 MAX_RUNS: Final = 50
-_TONES: Final = (Tone.OURS, Tone.GOOD, Tone.BAD, Tone.OPEN, Tone.PLAIN)
+_TONES: Final = (Tone.OURS, Tone.PLAIN, Tone.OPEN)
+"""Of the lines of a trend, which are so many: no agent is drawn in the colour of a verdict."""
 DAMAGED: Final = words.Sign("fault", "!", "DAMAGED", "What lies there is no bundle of this trial.")
 UNFINISHED: Final = words.Sign("fault", "…", "UNFINISHED", "It was begun, and nobody said why not.")
 SIGNS: Final = {
@@ -74,7 +77,6 @@ class Field:
 
     share: Share | None
     link: str = ""
-    is_flaky: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class Board:
     spent: tuple[Spent, ...]
     runs: tuple[Listed, ...]
     notes: tuple[str, ...]
+    first: int = FIRST
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,7 @@ def _field(cell: Cell | None, root: str) -> Field:
     if cell is None:
         return Field(None)
     chosen = Choice(contract=cell.judged.contract, agent=cell.agent)
-    return Field(_share(cell.counted), chosen.link(root), cell.is_flaky)
+    return Field(_share(cell.counted), chosen.link(root))
 
 
 def _trend(points: Sequence[Point]) -> Markup:
@@ -314,6 +317,8 @@ def _trend(points: Sequence[Point]) -> Markup:
         for agent, tone in zip(most, _TONES, strict=False)
     ]
     title = "Trials that match, of all that were scheduled, run by run"
+    if len(series) > len(_TONES):
+        title += f"; the {len(_TONES)} of {len(series)} agents with most runs"
     return lines(title, drawn, x="run", unit="%").figure()
 
 
@@ -393,13 +398,18 @@ def _runs(points: Sequence[Point], root: str) -> tuple[Listed, ...]:
         by[point.run].append(point)
     return tuple(
         Listed(
-            name(members[0].name), f"{(members[0].started_at or 'no time')[:19]} · "
+            name(members[0].name), f"{_when(members[0].started_at)} · "
             + ", ".join(sorted({name(p.agent) or "unknown" for p in members}))[:200],
-            "", "0", words.FAULT, Choice(run=run).link(root),
-            _share(pooled(point.counted for point in members)),
+            f"{share.passed:,} of {share.total:,}", "0", words.FAULT, Choice(run=run).link(root),
+            share,
         )
         for run, members in reversed(list(by.items())[-MAX_RUNS:])
+        for share in [_share(pooled(point.counted for point in members))]
     )  # fmt: skip
+
+
+def _when(started_at: str | None) -> str:
+    return "at no known time" if started_at is None else started_at[:16].replace("T", " ") + " UTC"
 
 
 def _lead(share: Share, points: int, cells: Sequence[Cell]) -> str:
