@@ -13,8 +13,8 @@ from typing import Final
 
 from statediff.errors import UsageError
 from statediff.meta import stagecases
-from statediff.meta.metatest import HARMLESS, SEEDED
-from statediff.meta.mutate import Argued, is_same, judged, seeded, survivor_of
+from statediff.meta.metatest import SEEDED
+from statediff.meta.mutate import TWINS, Argued, is_same, judged, seeded, survivor_of
 from statediff.meta.naming import EVIDENCE, kind_of, means_the_same
 from statediff.meta.reference import Reference, Rows
 from statediff.meta.study.trials import Case, Gold, Origin
@@ -57,7 +57,7 @@ def seeded_cases(
             yield _case(world, gold, fault, fault.operator, Label.INCORRECT)
         for fault in _some(stagecases.ambiguous(world), each, world):
             yield _case(world, gold, fault, fault.operator, Label.UNRESOLVABLE)
-        for twin in _some(seeded(world, HARMLESS), each, world):
+        for twin in _some(seeded(world, TWINS), each, world):
             yield _case(world, gold, twin, twin.operator, Label.CORRECT)
 
 
