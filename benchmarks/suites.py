@@ -15,7 +15,7 @@ from pathlib import Path
 
 from statediff.cli.runfolders import run_facts
 from statediff.harness import write_run
-from statediff.suite.indexing import Found, _stamp, index
+from statediff.suite.indexing import Found, index, stamp_of
 from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, opened
 
@@ -39,7 +39,7 @@ def build(base: Path, name: str, times: int) -> None:
             failed = at % 10 == len(name)
             found.append(replace(
                 trial, ended=Ended.DIVERGE if failed else Ended.MATCH,
-                stamp=_stamp(folder / "trials" / trial.name),
+                stamp=stamp_of(folder / "trials" / trial.name),
                 loose=(Loose("told", "missing-change", "require", "FAILS"),) if failed else (),
             ))  # fmt: skip
         for start in range(0, len(found), 1000):

@@ -20,6 +20,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from statediff.evaluate import (
     TrialFacts,
     compile_contract,
     evaluate,
+    library_of,
     schema_of,
 )
 from statediff.evidence import documents
@@ -50,6 +52,7 @@ from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
+from statediff.reads.library import Library
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
@@ -103,6 +106,8 @@ class Hooks:
     before_agent: Callable[[Sandbox, Capture], None] | None = None
     """Last chance to refuse: gets the capture before."""
     before_capture_after: Callable[[Sandbox], None] | None = None
+    library: Callable[[Capture], Library | None] | None = None
+    """What the agent may read of the state before, where a contract says so."""
 
 
 NO_HOOKS: Final = Hooks()
@@ -157,7 +162,8 @@ def run_trial(
 
     observed = observe_trial(
         sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, hooks=replace(hooks, before_agent=check), scans=scans,
+        clock=clock, store=store, scans=scans,
+        hooks=replace(hooks, before_agent=check, library=partial(library_of, contract)),
     )  # fmt: skip
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
@@ -207,7 +213,8 @@ def observe_trial(
         before = take(sandbox.sources(), store, clock, None, "before")
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
-        run = agent.run(_trial(sandbox, task), clock)
+        library = None if hooks.library is None else hooks.library(before)
+        run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
         _save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
@@ -231,16 +238,21 @@ def observe_trial(
     )  # fmt: skip
 
 
-def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any) -> None:
+def write_run(
+    folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any,
+    pins: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
     """`folder/run.json` says by which versions the run's trials are made and judged.
 
-    `contracts` maps each contract's `name@version` to its digest; `settings` is JSON without
-    floats. Raises `StorageError` if the folder already holds a run.
+    `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
+    else the run rests on, are JSON without floats. Raises `StorageError` if the folder already
+    holds a run.
     """
     _make(folder)
     _save(
         folder / "run.json",
         {
+            **(pins or {}),
             "form": RUN_FORM,
             "run": run_id,
             "statediff": __version__,
@@ -254,7 +266,7 @@ def write_run(folder: Path, run_id: str, contracts: Mapping[str, str], settings:
     )
 
 
-def _trial(sandbox: Sandbox, task: Task) -> Trial:
+def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
     access = sandbox.access()
     return Trial(
         prompt=task.prompt,
@@ -263,6 +275,7 @@ def _trial(sandbox: Sandbox, task: Task) -> Trial:
         folder=access.folder,
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",
+        seed=seed,
     )
 
 

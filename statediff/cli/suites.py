@@ -50,9 +50,9 @@ def runs(
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
-    with _opened(store) as index:
+    with opened_store(store) as index:
         there = sorted(folder.iterdir()) if folder.is_dir() else []
-        known = {_indexed(index, place).id for place in there if is_run(place)}
+        known = {indexed(index, place).id for place in there if is_run(place)}
         listed = [each for each in index.listed() if every or each.id in known]
     if as_json:
         emit(runs_document(listed))
@@ -77,14 +77,14 @@ def stats(
     """
     from statediff.cli.output import emit
     from statediff.reports.suites import stats_document, stats_tables
+    from statediff.suite.overview import groups, passes
     from statediff.suite.summary import figures
 
-    with _opened(store) as index:
+    with opened_store(store) as index:
         # A run that is named twice is counted once.
-        ids = dict.fromkeys(_indexed(index, folder).id for folder in folders)
-        found = figures(
-            (trial for run in ids for trial in index.trials(run)), sorted(set(ks or [1]))
-        )
+        ids = dict.fromkeys(indexed(index, folder).id for folder in folders)
+        wanted = list(ids)
+        found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
     if as_json:
         emit(stats_document(found, len(ids)))
     else:
@@ -110,9 +110,9 @@ def compare(
     from statediff.reports.suites import comparison_document, comparison_tables
     from statediff.suite.comparison import Change, compare
 
-    with _opened(store) as index:
+    with opened_store(store) as index:
         one, other = (
-            index.trials(_indexed(index, folder).id, with_findings=True) for folder in (a, b)
+            index.trials(indexed(index, folder).id, with_findings=True) for folder in (a, b)
         )
     found = compare(one, other, seed)
     if as_json:
@@ -135,7 +135,7 @@ def _print(told: Table | str) -> None:
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[Store]:
+def opened_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
     from statediff.cli.folders import require_writable
     from statediff.suite.store import file_url, opened
@@ -147,7 +147,7 @@ def _opened(url: str | None) -> Iterator[Store]:
         yield store
 
 
-def _indexed(store: Store, folder: Path) -> Run:
+def indexed(store: Store, folder: Path) -> Run:
     """The run in the folder, as it is now, is in the store."""
     from statediff.cli.runfolders import is_run, run_facts
     from statediff.errors import UsageError

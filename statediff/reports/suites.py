@@ -17,9 +17,10 @@ from rich.table import Table
 
 from statediff.reports.record import said
 from statediff.suite.comparison import Case, Change, Comparison
+from statediff.suite.overview import Counted, Judged
 from statediff.suite.records import FAILURES, Ended, Loose, Trial
 from statediff.suite.store import Listed
-from statediff.suite.summary import ALL, Counted, Figures, Judged
+from statediff.suite.summary import ALL, Figures
 
 Json = Any
 RUNS: Final = "statediff/runs/1"
