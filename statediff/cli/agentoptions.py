@@ -6,10 +6,11 @@ Exactly one way in is named; what only another way understands is refused, never
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -17,10 +18,14 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
+    from statediff.agents.spending import Budget
     from statediff.agents.trial import Agent
 
 AgentCmd: TypeAlias = Annotated[
-    str | None, typer.Option("--agent-cmd", metavar="CMD", help="The agent: any program.")
+    list[str] | None,
+    typer.Option(
+        "--agent-cmd", metavar="CMD", help="The agent: any program; may be given again for others."
+    ),
 ]
 AgentImage: TypeAlias = Annotated[
     str | None,
@@ -31,11 +36,12 @@ AgentImage: TypeAlias = Annotated[
     ),
 ]
 AgentName: TypeAlias = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--agent",
         metavar="MODULE:FUNCTION",
-        help="The agent: a Python function, or the name of one in the contract's folder.",
+        help="The agent: a Python function, or the name of one in the contract's folder; may be "
+        "given again.",
     ),
 ]
 AgentMcp: TypeAlias = Annotated[
@@ -65,7 +71,10 @@ BaseUrl: TypeAlias = Annotated[
                  "endpoint, with the sandbox's tools."),
 ]  # fmt: skip
 Model: TypeAlias = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="With --base-url: which model.")
+    list[str] | None,
+    typer.Option(
+        "--model", metavar="NAME", help="With --base-url: which model; may be given again."
+    ),
 ]
 KeyEnv: TypeAlias = Annotated[
     str | None,
@@ -118,6 +127,35 @@ class AgentOptions:
     timeout_seconds: float | None = None
     image: str | None = None
     record_http: bool = False
+
+    @property
+    def is_of_contract(self) -> bool:
+        """Whether another contract's agent of these options is another agent."""
+        return self.named is not None and ":" not in self.named
+
+    def as_json(self) -> dict[str, object]:
+        """What is said, without what is not; the key of a model is not in it, only where it is."""
+        told = asdict(self)
+        told["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
+        told["timeout_seconds"] = (
+            None if self.timeout_seconds is None else str(self.timeout_seconds)
+        )
+        return {name: value for name, value in told.items() if value not in (None, False)}
+
+    @staticmethod
+    def read(told: Mapping[str, Any]) -> AgentOptions:
+        """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
+        try:
+            found = AgentOptions(**told)
+            return replace(
+                found,
+                mcp_config=None if found.mcp_config is None else Path(found.mcp_config),
+                timeout_seconds=(
+                    None if found.timeout_seconds is None else float(found.timeout_seconds)
+                ),
+            )
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"the run's agents cannot be read: {str(error)[:200]}") from error
 
     def agents(self, contracts: list[Path]) -> list[Agent]:
         """The agent for each contract; `UsageError` if the options name none, or several."""
@@ -176,15 +214,33 @@ class AgentOptions:
             raise UsageError("--base-url and --model go together")
         endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
         from statediff.agents.loop import LoopAgent
-        from statediff.agents.spending import Budget, Prices
 
-        prices = Prices(_price("--price-in", self.price_in), _price("--price-out", self.price_out))
         return LoopAgent(
             endpoint,
-            Budget(prices, _price("--max-cost", self.max_cost)),
+            budget_of(self.price_in, self.price_out, self.max_cost),
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
+
+
+def several(
+    options: AgentOptions, commands: list[str], named: list[str], models: list[str]
+) -> list[AgentOptions]:
+    """One of each agent that was named, in order; `options` hold what is said of all of them."""
+    found = [
+        *(replace(options, command=each) for each in commands),
+        *(replace(options, named=each) for each in named),
+        *(replace(options, model=each) for each in models),
+    ]
+    ways = (commands or named or options.image, options.mcp, models or options.base_url)
+    if sum(bool(way) for way in ways) > 1 or (commands and named):
+        raise UsageError(
+            "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
+            "--model"
+        )
+    if len(set(found)) < len(found):
+        raise UsageError("an agent is given twice; say with -k how often each is to be tried")
+    return found or [options]
 
 
 def endpoint_of(
@@ -202,6 +258,17 @@ def endpoint_of(
         raise UsageError(f"--key-env {variable}: the environment has no such variable")
     # Servers of one's own want no key; the library wants some text.
     return Endpoint(base_url, model, key or "none", streams=streams)
+
+
+def budget_of(
+    price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
+) -> Budget:
+    """What may be spent at which prices; `UsageError` where a limit is given and no price is."""
+    from statediff.agents.spending import Budget, Prices
+
+    prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
+    most = _price("--max-cost", max_cost)
+    return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 
 
 def require_agents_extra(package: str, wanted: str) -> None:

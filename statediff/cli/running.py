@@ -1,11 +1,11 @@
-"""`run`: an agent's trials under one or several contracts, each in a sandbox that was proven."""
+"""`run`: agents' trials under contracts, each in a sandbox that was proven."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +13,36 @@ import typer
 
 from statediff.cli import agentoptions
 from statediff.cli.output import JsonFlag
+from statediff.cli.suites import StoreOption
 
 if TYPE_CHECKING:
-    from statediff.agents.trial import Agent
-    from statediff.capture.guard import Scans
-    from statediff.cli.trials import Finished
-    from statediff.evaluate import ContractFile
-    from statediff.sandbox.embedded import EmbeddedSandbox
-    from statediff.sandbox.pool import SandboxPool
+    from statediff.cli.campaigns import Campaign, Entry, How
+    from statediff.suite.records import Trial
+
+Workers = Annotated[
+    int,
+    typer.Option(
+        "-j",
+        "--jobs",
+        min=1,
+        max=256,
+        help="Trials at once, each in a sandbox of its own; results are told in order.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="A Dask scheduler, e.g. tcp://host:8786, whose workers make the trials; or `local`.",
+    ),
+]
+Retries = Annotated[
+    int,
+    typer.Option(
+        "--retries", min=0, max=100, help="Further attempts where the environment failed."
+    ),
+]
 
 
 def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
@@ -43,18 +65,34 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     max_turns: agentoptions.MaxTurns = None,
     stream: agentoptions.Stream = False,
     trials: Annotated[
-        int, typer.Option("-k", "--trials", min=1, max=10_000, help="Trials of each contract.")
-    ] = 1,
-    workers: Annotated[
         int,
         typer.Option(
-            "-j",
-            "--jobs",
-            min=1,
-            max=256,
-            help="Trials at once, each in a sandbox of its own; results are told in order.",
+            "-k", "--trials", min=1, max=10_000, help="Trials of each contract with each agent."
         ),
     ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", min=0, max=2**53 - 1, help="Of the first trials; the next have the next ones."
+        ),
+    ] = 1,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="PATTERN", help="Of the contracts, those named so: shop/*."),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option("--skip", metavar="PATTERN", help="Of the contracts, none that is named so."),
+    ] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    retries: Retries = 2,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the newest run of the same command, if there is one."
+        ),
+    ] = False,
     timeout: agentoptions.Timeout = None,
     sandbox: Annotated[
         str,
@@ -65,6 +103,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs"),
+    store: StoreOption = None,
     allow_unreviewed: Annotated[
         bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
     ] = False,
@@ -84,98 +123,141 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     ] = 0.05,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run an agent in its contract's sandbox, k times, and judge every trial."""
-    from statediff.capture.guard import AUTHORITATIVE, Scans
+    """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
     from statediff.cli import folders
-    from statediff.cli.contracts import contract_paths
-    from statediff.cli.releases import unchanged
-    from statediff.evaluate import load_contract
-    from statediff.harness import write_run
+    from statediff.cli.campaigns import How, alone, campaign, checked, found_again
+    from statediff.suite.standing import STANDING
 
-    paths = contract_paths(contracts)
-    agents = agentoptions.AgentOptions(
-        agent_cmd, agent, agent_mcp, mcp_config, base_url, model, key_env, price_in, price_out,
-        max_cost, max_turns, stream, timeout, agent_image, record_http,
-    ).agents(list(paths))  # fmt: skip
-    scheduled = [
-        Scheduled(load_contract(path), made, trials)
-        for path, made in zip(paths, agents, strict=True)
-    ]
-    if not allow_unreviewed:
-        _require_reviewed(scheduled)
-    for path, entry in zip(paths, scheduled, strict=True):
-        unchanged(path, entry.file)
+    options = agentoptions.several(
+        agentoptions.AgentOptions(
+            None, None, agent_mcp, mcp_config, base_url, None, key_env, price_in, price_out,
+            max_cost, max_turns, stream, timeout, agent_image, record_http,
+        ), agent_cmd or [], agent or [], model or [],
+    )  # fmt: skip
+    entries = _entries(contracts, only or (), skip or (), allow_unreviewed=allow_unreviewed)
+    names = _names(options, entries)
+    how = How(workers, scheduler, retries, max_cost, store)
+    settings: dict[str, Any] = {
+        "trials": trials, "sandbox": sandbox, "agents": names,
+        "timeout_seconds": None if timeout is None else str(timeout),
+        "scans": "always" if authoritative else str(sample_scans),
+        "contract_files": {entry.name: str(entry.path.absolute()) for entry in entries},
+        "agent_options": [replace(each, max_cost=None).as_json() for each in options],
+    }  # fmt: skip
+    if len(names) > 1:
+        from statediff.suite.records import labels
+
+        settings["labels"] = list(labels(names))
+    if seed != 1:
+        settings["first_seed"] = seed
     folders.require_writable(out)
     with ExitStack() as stack:
-        pools = _pools(scheduled, sandbox, workers, stack)
-        folder = folders.new_run(out, "run")
-        write_run(
-            folder, folder.name,
-            {f"{s.file.content.contract}@{s.file.content.version}": s.file.digest
-             for s in scheduled},
-            {"trials": trials, "sandbox": sandbox,
-             "agents": sorted({s.agent.name for s in scheduled}),
-             "timeout_seconds": None if timeout is None else str(timeout),
-             "scans": "always" if authoritative else str(sample_scans),
-             "images": _images(sandbox, agent_image)},
+        stack.callback(STANDING.close)
+        checked(entries, sandbox)
+        settings["images"] = _images(sandbox, agent_image)
+        facts, patch = _facts(entries, settings)
+        folder = found_again(out, facts) if resume else None
+        if folder is None:
+            folder = _begun(folders.new_run(out, "run"), facts, patch)
+        stack.enter_context(alone(folder))
+        return carried_out(campaign(folder, entries, options), how, as_json, None)
 
-        )  # fmt: skip
-        report = Report(as_json, sum(s.trials for s in scheduled), folder)
-        try:
-            scans = AUTHORITATIVE if authoritative else Scans(sample_scans)
-            for finished in _finished(scheduled, pools, workers, folder, scans):
-                report.add(finished)
-        except KeyboardInterrupt:
-            report.is_interrupted = True
+
+def carried_out(
+    made: Campaign, how: How, as_json: bool, chosen: Callable[[Sequence[Trial]], list[Trial]] | None
+) -> int:
+    """The run's trials are made, those that are chosen or have no verdict; its exit code."""
+    from statediff.cli.campaigns import WITHOUT_VERDICT, carry_out, store_of
+    from statediff.cli.suites import indexed
+    from statediff.cli.telling import Report
+
+    with store_of(how) as store:
+        run = indexed(store, made.folder)
+        trials = [t for t in store.trials(run.id) if t.name in made.planned]
+        if chosen is None:
+            wanted = [t for t in trials if t.ended in WITHOUT_VERDICT]
+        else:
+            wanted = chosen(trials)
+        names = {trial.name for trial in wanted}
+        order = {name: at for at, name in enumerate(made.planned)}
+        wanted.sort(key=lambda trial: order[trial.name])
+        kept = [trial for trial in trials if trial.name not in names]
+        with Report(as_json, tuple(made.planned), made.folder) as report:
+            carry_out(made, wanted, kept, how, report, store, is_retried=chosen is not None)
     return report.end()
 
 
-@dataclass(frozen=True)
-class Scheduled:
-    """A contract with the agent that is tried under it, and how often."""
-
-    file: ContractFile
-    agent: Agent
-    trials: int
-
-
-def _require_reviewed(scheduled: Sequence[Scheduled]) -> None:
-    """No contract is a draft; `UsageError` names those that are."""
+def _entries(
+    named: Sequence[str], only: Sequence[str], skip: Sequence[str], *, allow_unreviewed: bool
+) -> list[Entry]:
+    """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
+    from statediff.cli.campaigns import Entry
+    from statediff.cli.contracts import contract_paths
+    from statediff.cli.releases import unchanged
     from statediff.errors import UsageError
+    from statediff.evaluate import load_contract
 
-    drafts = [s.file.content.contract for s in scheduled if not s.file.content.reviewed]
-    if drafts:
+    every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
+    found = [
+        entry
+        for entry in every
+        if (not only or fits(entry.file.content.contract, only))
+        and not fits(entry.file.content.contract, skip)
+    ]
+    if not found:
+        raise UsageError(f"of {len(every)} contracts, --only and --skip leave none")
+    drafts = [e.file.content.contract for e in found if not e.file.content.reviewed]
+    if drafts and not allow_unreviewed:
         raise UsageError(
             f"{', '.join(drafts)}: `reviewed: false`: a draft that nobody has signed decides "
             "nothing; remove the line when its owner has read it, or say --allow-unreviewed"
         )
+    for entry in found:
+        unchanged(entry.path, entry.file)
+    return found
 
 
-def _pools(
-    scheduled: Sequence[Scheduled], variant: str, workers: int, stack: ExitStack
-) -> Mapping[str, SandboxPool[EmbeddedSandbox]]:
-    """Running sandboxes for every contract, each contract checked against its base state."""
-    from statediff.cli.trials import base_state, pool_of, require_sound
+def fits(contract: str, patterns: Sequence[str]) -> bool:
+    """Whether the contract's name is as one of the patterns says."""
+    return any(fnmatchcase(contract, pattern) for pattern in patterns)
+
+
+def _names(options: Sequence[agentoptions.AgentOptions], entries: Sequence[Entry]) -> list[str]:
+    """What the agents are called; each of them can be had for every contract, else `UsageError`."""
     from statediff.errors import UsageError
 
-    trials: dict[str, int] = {}
-    for entry in scheduled:
-        content = entry.file.content
-        if content.sandbox is None:
-            raise UsageError(
-                f"{content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
-                "that you captured yourself with `statediff judge`"
-            )
-        trials[content.sandbox] = trials.get(content.sandbox, 0) + entry.trials
-    pools: dict[str, SandboxPool[EmbeddedSandbox]] = {}
-    for name, number in trials.items():
-        pools[name] = stack.enter_context(pool_of(name, variant, min(workers, number)))
-        with pools[name].lease() as sandbox:
-            base = base_state(sandbox)
-        for entry in scheduled:
-            if entry.file.content.sandbox == name:
-                require_sound(entry.file, base)
-    return pools
+    made = [each.agents([entry.path for entry in entries]) for each in options]
+    names = [agents[0].name for agents in made]
+    if len(set(names)) < len(names):
+        raise UsageError(f"two agents have one name: {', '.join(sorted(names))}")
+    return names
+
+
+def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """What `run.json` is to say, and the patch of the repository that one works in."""
+    from statediff import __version__
+    from statediff.evaluate import KERNEL
+    from statediff.suite.pins import code, sandboxes
+
+    pinned, patch = code(Path.cwd())
+    names = [entry.file.content.sandbox or "" for entry in entries]
+    return {
+        "contracts": {entry.name: entry.file.digest for entry in entries},
+        "settings": settings, "kernel": KERNEL, "statediff": __version__, "code": pinned,
+        "sandboxes": sandboxes(names, str(settings["sandbox"])),
+    }, patch  # fmt: skip
+
+
+def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
+    """The folder, which says what is to be done in it."""
+    from statediff.cli.folders import write_file
+    from statediff.harness import write_run
+
+    pins = {"code": facts["code"], "sandboxes": facts["sandboxes"]}
+    write_run(folder, folder.name, facts["contracts"], facts["settings"], pins)
+    if patch:
+        write_file(folder / "local.patch", patch)
+    return folder
 
 
 def _images(variant: str, agent_image: str | None) -> dict[str, str]:
@@ -192,154 +274,3 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
     if agent_image is not None:
         found[agent_image] = str(engine.client.images.get(agent_image).id)
     return found
-
-
-def _finished(
-    scheduled: Sequence[Scheduled],
-    pools: Mapping[str, SandboxPool[EmbeddedSandbox]],
-    workers: int,
-    folder: Path,
-    scans: Scans,
-) -> Iterator[Finished]:
-    """Every trial, in the order of the schedule."""
-    from statediff.agents.trial import Haltable
-    from statediff.suite.workers import Job, in_order
-
-    jobs = [
-        Job(entry.file.content.sandbox or "", partial(_trial, entry, number, folder, scans))
-        for entry in scheduled
-        for number in range(1, entry.trials + 1)
-    ]
-
-    def halt() -> None:
-        for entry in scheduled:
-            if isinstance(entry.agent, Haltable):
-                entry.agent.halted.set()
-
-    yield from in_order(jobs, pools, workers, halt)
-
-
-def _trial(
-    entry: Scheduled, number: int, folder: Path, scans: Scans, sandbox: EmbeddedSandbox
-) -> Finished:
-    """One trial, with its record on disk; a fault of the machinery is one of its ends."""
-    from statediff.capture.store import DiskChunks
-    from statediff.cli.reporting import keep_fault, keep_trial_report
-    from statediff.cli.trials import Finished, clock
-    from statediff.errors import HarnessError
-    from statediff.harness import TrialPlan, run_trial
-
-    name = entry.file.content.contract
-    trial = f"{name.replace('/', '-')}-{number}"
-    try:
-        judged = run_trial(
-            sandbox, entry.file, entry.agent,
-            TrialPlan(trial, folder / "trials" / trial, seed=number),
-            clock=clock, store=DiskChunks(folder / "chunks"), scans=scans,
-        )  # fmt: skip
-    except HarnessError as error:
-        keep_fault(folder / "trials" / trial, error)
-        return Finished(trial, name, entry.agent.name, fault=error)
-    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
-    return Finished(
-        trial, name, entry.agent.name, judged.evaluated.bundle, judged.bundle_folder,
-        sandbox=entry.file.content.sandbox or "", checks=judged.observed.checks,
-    )  # fmt: skip
-
-
-@dataclass
-class Report:
-    """Tells of each trial as it ends, and sums up over all that were scheduled."""
-
-    as_json: bool
-    scheduled: int
-    folder: Path
-    finished: list[Finished] = field(default_factory=list)
-    is_interrupted: bool = False
-
-    def suspects(self) -> list[str]:
-        """The trials to judge again: those that rest on a feed which a later scan contradicted.
-
-        A feed is trusted again from the last scan that agreed with it.
-        """
-        found: set[str] = set()
-        unproven: dict[tuple[str, str], list[str]] = {}
-        for finished in self.finished:
-            for check in finished.checks:
-                since = unproven.setdefault((finished.sandbox, check.source), [])
-                if check.disagreement:
-                    found.update(since)
-                if check.by_scan:
-                    since.clear()
-                elif check.by_feed:
-                    since.append(finished.trial)
-        return sorted(found)
-
-    def add(self, finished: Finished) -> None:
-        from rich.text import Text
-
-        from statediff.cli.output import emit, results
-        from statediff.reports.line import trial_line
-        from statediff.reports.record import said
-        from statediff.reports.text import verdict_text
-
-        self.finished.append(finished)
-        if self.as_json:
-            emit(finished.as_json())
-            return
-        line = Text(said(finished.trial, 100) + "  ")
-        if finished.bundle is None:
-            line.append("fault", style="bold red").append(f"  {said(finished.fault, 2000)}")
-        else:
-            verdict = verdict_text(finished.bundle.manifest["verdict"])
-            line.append(verdict).append(" " * (14 - len(verdict)))
-            line.append(trial_line(finished.bundle))
-        results().print(line, soft_wrap=True)
-
-    def counts(self) -> dict[str, int]:
-        """How the scheduled trials ended; the numbers add up to `scheduled`."""
-        ended = [f.verdict.value if f.verdict else "fault" for f in self.finished]
-        found = {name: ended.count(name) for name in ("MATCH", "DIVERGE", "INCONCLUSIVE", "fault")}
-        return {
-            "scheduled": self.scheduled, **found, "not_run": self.scheduled - len(self.finished),
-        }  # fmt: skip
-
-    def end(self) -> int:
-        """The summary is told; the exit code of the run."""
-        from statediff.cli.output import emit, results, shown
-        from statediff.cli.reporting import keep_run_report
-
-        counts, suspects = self.counts(), self.suspects()
-        page = keep_run_report(self.folder)
-        if self.as_json:
-            summary: dict[str, Any] = {**counts, "interrupted": self.is_interrupted}
-            if suspects:
-                summary["judge_again"] = suspects
-            where = None if page is None else shown(page)
-            emit({"summary": {**summary, "run": shown(self.folder), "report": where}})
-        else:
-            told = ", ".join(
-                f"{number} {name.replace('_', ' ')}"
-                for name, number in counts.items() if number and name != "scheduled"
-            )  # fmt: skip
-            lead = "interrupted; " if self.is_interrupted else ""
-            plural = "trial" if self.scheduled == 1 else "trials"
-            results().print(
-                f"{lead}{self.scheduled} {plural}: {told}   {shown(self.folder)}", soft_wrap=True
-            )
-            if suspects:
-                results().print(
-                    "a scan contradicted a feed; judge these again, with --authoritative: "
-                    + ", ".join(suspects), soft_wrap=True,
-                )  # fmt: skip
-        return self._exit_code()
-
-    def _exit_code(self) -> int:
-        from statediff.cli.faults import FAULT, INTERRUPTED
-        from statediff.evaluate import exit_code
-
-        if self.is_interrupted:
-            return INTERRUPTED
-        code = exit_code(f.verdict for f in self.finished if f.verdict is not None)
-        has_fault = any(f.verdict is None for f in self.finished)
-        return FAULT if has_fault and code != 1 else code

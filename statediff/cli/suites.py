@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from statediff.suite.indexing import Found
-    from statediff.suite.records import Run
+    from statediff.suite.records import Run, Side
     from statediff.suite.store import Store
 
 _WIDEST: Final = 500
@@ -50,9 +50,9 @@ def runs(
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
-    with _opened(store) as index:
+    with opened_store(store) as index:
         there = sorted(folder.iterdir()) if folder.is_dir() else []
-        known = {_indexed(index, place).id for place in there if is_run(place)}
+        known = {indexed(index, place).id for place in there if is_run(place)}
         listed = [each for each in index.listed() if every or each.id in known]
     if as_json:
         emit(runs_document(listed))
@@ -77,14 +77,14 @@ def stats(
     """
     from statediff.cli.output import emit
     from statediff.reports.suites import stats_document, stats_tables
+    from statediff.suite.overview import groups, passes
     from statediff.suite.summary import figures
 
-    with _opened(store) as index:
+    with opened_store(store) as index:
         # A run that is named twice is counted once.
-        ids = dict.fromkeys(_indexed(index, folder).id for folder in folders)
-        found = figures(
-            (trial for run in ids for trial in index.trials(run)), sorted(set(ks or [1]))
-        )
+        ids = dict.fromkeys(indexed(index, folder).id for folder in folders)
+        wanted = list(ids)
+        found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
     if as_json:
         emit(stats_document(found, len(ids)))
     else:
@@ -98,10 +98,16 @@ def compare(
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of the bootstrap; the same seed, same interval.")
     ] = 0,
+    agent_a: Annotated[
+        str | None, typer.Option("--agent-a", metavar="NAME", help="Of several agents in A, this.")
+    ] = None,
+    agent_b: Annotated[
+        str | None, typer.Option("--agent-b", metavar="NAME", help="Of several agents in B, this.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Compare two runs case by case.
+    """Compare two runs, or two agents of a run, case by case.
 
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
     case could be compared; else with 0.
@@ -110,9 +116,10 @@ def compare(
     from statediff.reports.suites import comparison_document, comparison_tables
     from statediff.suite.comparison import Change, compare
 
-    with _opened(store) as index:
+    with opened_store(store) as index:
         one, other = (
-            index.trials(_indexed(index, folder).id, with_findings=True) for folder in (a, b)
+            _of_agent(index.sides(indexed(index, folder).id), agent, folder)
+            for folder, agent in ((a, agent_a), (b, agent_b))
         )
     found = compare(one, other, seed)
     if as_json:
@@ -125,6 +132,23 @@ def compare(
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
 
 
+def _of_agent(sides: list[Side], agent: str | None, run: Path) -> list[Side]:
+    """The trials of the one agent that is compared; `UsageError` if there are others."""
+    from statediff.errors import UsageError
+    from statediff.model.values import printable
+
+    known = sorted({side.agent for side in sides} - {""})
+    if agent is None and len(known) > 1:
+        raise UsageError(
+            f"{run}: has trials of {len(known)} agents; say with --agent-a or --agent-b whose to "
+            f"compare: {', '.join(map(printable, known[:20]))}"
+        )
+    if agent is not None and agent not in known:
+        raise UsageError(f"{run}: no trial of {printable(agent)!r}; there are: "
+                         f"{', '.join(map(printable, known[:20]))}")  # fmt: skip
+    return sides if agent is None else [side for side in sides if side.agent == agent]
+
+
 def _print(told: Table | str) -> None:
     """The table or line, as wide as it is: figures that are cut short are other figures."""
     from statediff.cli.output import results
@@ -135,7 +159,7 @@ def _print(told: Table | str) -> None:
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[Store]:
+def opened_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
     from statediff.cli.folders import require_writable
     from statediff.suite.store import file_url, opened
@@ -147,7 +171,7 @@ def _opened(url: str | None) -> Iterator[Store]:
         yield store
 
 
-def _indexed(store: Store, folder: Path) -> Run:
+def indexed(store: Store, folder: Path) -> Run:
     """The run in the folder, as it is now, is in the store."""
     from statediff.cli.runfolders import is_run, run_facts
     from statediff.errors import UsageError

@@ -1,4 +1,4 @@
-"""Trials as `run` and `demo` make them: agents by name, sandboxes by contract, one record each."""
+"""Trials as `run` and `demo` make them: agents by name, sandboxes by contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import Any, Final
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Agent
-from statediff.capture.guard import Check
 from statediff.capture.take import take
 from statediff.cli.inputs import EPOCH, offline_clock
 from statediff.cli.output import shown
@@ -29,7 +28,6 @@ from statediff.model.verdict import Verdict
 from statediff.packs import EMBEDDED, sandbox_pack
 from statediff.reports.plain import brief_findings
 from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.pool import SandboxPool
 
 TRIAL: Final = "statediff/trial/1"
 AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
@@ -43,7 +41,7 @@ def clock() -> datetime:
 
 @dataclass(frozen=True)
 class Finished:
-    """One scheduled trial that was begun: its bundle, or the fault that left it without one."""
+    """One trial of the demo that was begun: its bundle, or the fault that left it without one."""
 
     trial: str
     contract: str
@@ -51,8 +49,6 @@ class Finished:
     bundle: Bundle | None = None
     folder: Path | None = None
     fault: HarnessError | None = None
-    sandbox: str = ""
-    checks: tuple[Check, ...] = ()
 
     @property
     def verdict(self) -> Verdict | None:
@@ -84,17 +80,6 @@ def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
         EmbeddedSandbox(pack, Path(work)) as sandbox,
     ):
         yield sandbox
-
-
-@contextmanager
-def pool_of(name: str, variant: str, size: int) -> Iterator[SandboxPool[EmbeddedSandbox]]:
-    """That many sandboxes called `name`, running in folders that go with them."""
-    pack = sandbox_pack(name, variant)
-    with (
-        tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
-        SandboxPool(lambda folder: EmbeddedSandbox(pack, folder), size, Path(work)) as pool,
-    ):
-        yield pool
 
 
 def base_state(sandbox: EmbeddedSandbox) -> Capture:

@@ -8,43 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError, InputError
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
+from statediff.suite.terms import FAILURES as FAILURES  # noqa: PLC0414 - had from here, too
+from statediff.suite.terms import VERDICTS as VERDICTS  # noqa: PLC0414 - as above
+from statediff.suite.terms import Ended as Ended  # noqa: PLC0414 - as above
 
 TEXT_LIMIT: Final = 1000
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_SCHEDULED: Final = 1_000_000
 """Trials of one run; what says more is no run of ours."""
-
-
-class Ended(StrEnum):
-    """How a scheduled trial ended: with a verdict, or why it has none."""
-
-    MATCH = "MATCH"
-    DIVERGE = "DIVERGE"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    FAULT = "fault"
-    """The environment or the harness failed; the agent is not to blame."""
-    DAMAGED = "damaged"
-    """There is something in the place of its bundle that is not the bundle of this trial."""
-    UNFINISHED = "unfinished"
-    """Its folder is there, without a bundle and without a reason."""
-    NOT_RUN = "not_run"
-
-    @property
-    def has_verdict(self) -> bool:
-        return self in VERDICTS
-
-
-VERDICTS: Final = (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE)
-FAILURES: Final = tuple(each for each in Ended if each not in VERDICTS)
-"""Ends without a verdict: shown apart, and never counted as passed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,17 +50,47 @@ class Trial:
     kernel: str = ""
     agent: str = ""
     number: int | None = None
-    """Which of the contract's trials it is, and its seed; None where it was not scheduled."""
+    """Which of the contract's trials it is; None where it was not scheduled."""
+    seed: int | None = None
     tool: str | None = None
     task: str | None = None
     outcome: str | None = None
     started_at: str | None = None
     """When the agent began, UTC, in ISO 8601."""
     agent_microseconds: int | None = None
+    cost_nano: int | None = None
+    """What its agent cost, in billionths; None where nobody said."""
+    attempts: int = 1
+    """How often it was begun anew, and once; all but the last are kept beside the trials."""
+    is_retried: bool = False
+    """Whether somebody asked for another attempt though there was a verdict."""
+    cause: str = ""
+    """The kind of failure that left it without a verdict; see `statediff.suite.attempts`."""
     bundle: str = ""
     why: str = ""
     stamp: str = ""
     """Of the file it was read from; empty where it is to be read again."""
+    loose: tuple[Loose, ...] = ()
+
+    @property
+    def domain(self) -> str:
+        """The part of its contract's name before the first slash."""
+        return domain_of(self.contract)
+
+
+class Side(NamedTuple):
+    """Of a trial, what another one is compared with; there may be a hundred thousand of them."""
+
+    name: str
+    ended: Ended
+    contract: str
+    version: str
+    digest: str
+    kernel: str
+    agent: str
+    number: int | None
+    bundle: str
+    why: str
     loose: tuple[Loose, ...] = ()
 
 
@@ -98,9 +108,15 @@ class Run:
     contracts: tuple[tuple[str, str, str], ...]
     """(contract, version, digest)."""
     times: int
-    """Trials that were scheduled of each contract."""
-    agent: str
-    """The one agent of the run; empty where it has several."""
+    """Trials that were scheduled of each contract with each agent."""
+    agents: tuple[tuple[str, str], ...]
+    """(agent, what tells its trials from others' by name); one without a name if it is not told."""
+    first_seed: int = 1
+
+    @property
+    def scheduled(self) -> int:
+        """How many trials there are to be."""
+        return len(self.contracts) * len(self.agents) * self.times
 
 
 def run_record(facts: Mapping[str, Any], location: str) -> Run:
@@ -118,13 +134,17 @@ def run_record(facts: Mapping[str, Any], location: str) -> Run:
         ]
         if isinstance(times, bool) or not isinstance(times, int) or times < 0:
             raise ValueError(f"expected how many trials were asked for, found {times!r}")
-        if times * len(contracts) > MAX_SCHEDULED:
-            raise ValueError(f"more than {MAX_SCHEDULED:,} trials are none of one run")
-        return Run(
+        first_seed = settings.get("first_seed", 1)
+        if isinstance(first_seed, bool) or not isinstance(first_seed, int):
+            raise ValueError(f"expected the seed of the first trial, found {first_seed!r}")
+        run = Run(
             hashlib.sha256(f"{location}\n{written}".encode()).hexdigest()[:32], location,
             text(facts["run"]), text(facts["statediff"]), text(facts["kernel"]), written,
-            tuple(contracts), times, text(agents[0]) if len(agents) == 1 else "",
+            tuple(contracts), times, _agents(agents, settings.get("labels")), first_seed,
         )  # fmt: skip
+        if run.scheduled > MAX_SCHEDULED:
+            raise ValueError(f"more than {MAX_SCHEDULED:,} trials are none of one run")
+        return run
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise BundleError(
             f"{printable(location)}: run.json contradicts itself: {text(error)}; expected what "
@@ -139,17 +159,49 @@ def scheduled(run: Run) -> dict[str, Trial]:
     """
     found: dict[str, Trial] = {}
     for contract, version, digest in run.contracts:
-        for number in range(1, run.times + 1):
-            name = f"{contract.replace('/', '-')}-{number}"
-            if name in found:
-                raise BundleError(
-                    f"{printable(run.location)}: two of its contracts keep their trials in {name}"
-                )
-            found[name] = Trial(
-                run.id, name, Ended.NOT_RUN, contract, version, digest, run.kernel, run.agent,
-                number, why="it was scheduled and not run",
-            )  # fmt: skip
+        for agent, label in run.agents:
+            for number in range(1, run.times + 1):
+                name = trial_name(contract, label, number)
+                if name in found:
+                    raise BundleError(
+                        f"{printable(run.location)}: two of its trials are kept in {name}"
+                    )
+                found[name] = Trial(
+                    run.id, name, Ended.NOT_RUN, contract, version, digest, run.kernel, agent,
+                    number, run.first_seed + number - 1, why="it was scheduled and not run",
+                )  # fmt: skip
     return found
+
+
+def trial_name(contract: str, label: str, number: int) -> str:
+    """The name of a trial's folder; `label` tells its agent where there are several."""
+    return "-".join(filter(None, (contract.replace("/", "-"), label, str(number))))
+
+
+def labels(agents: Sequence[str]) -> tuple[str, ...]:
+    """What tells each agent's trials from the others' in names of folders: none for one agent."""
+    if len(agents) == 1:
+        return ("",)
+    short = [_UNFIT.sub("-", agent).strip("-.")[:40] or "agent" for agent in agents]
+    return tuple(
+        name if short.count(name) == 1 else f"{name}-{at}" for at, name in enumerate(short, 1)
+    )
+
+
+def domain_of(contract: str) -> str:
+    """The part of a contract's name before its first slash."""
+    return contract.partition("/")[0]
+
+
+def _agents(names: Any, told: Any) -> tuple[tuple[str, str], ...]:
+    """Who makes the trials. Older runs of several agents did not tell whose is which."""
+    if told is None:
+        return ((text(names[0]) if len(names) == 1 else "", ""),)
+    if not names or len(names) != len(told) or not all(isinstance(n, str) for n in told):
+        raise ValueError(f"expected a label for each of {len(names)} agents")
+    if any(_UNFIT.search(label) or label.startswith(".") for label in told):
+        raise ValueError("expected labels that can be part of a folder's name")
+    return tuple((text(name), label) for name, label in zip(names, told, strict=True))
 
 
 def judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
@@ -182,7 +234,7 @@ def _judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     if planned.number is not None:
         expected = {
             "trial": planned.name, "contract": planned.contract, "version": planned.version,
-            "digest": planned.digest, "seed": str(planned.number),
+            "digest": planned.digest, "seed": str(planned.seed),
         }  # fmt: skip
         for what, value in expected.items():
             if found[what] != value:

@@ -8,46 +8,18 @@ told apart beside it.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
-from statediff.suite.records import FAILURES, Ended, Trial
+from statediff.suite.overview import Counted, Group, Judged, Pass, pooled
+from statediff.suite.records import domain_of
 from statediff.suite.statistics import Reruns, mean, pass_all, pass_at, reruns
 
-ALL = ""
+ALL: Final = ""
 """The domain of everything."""
-
-
-@dataclass(frozen=True, order=True)
-class Judged:
-    """One contract as it was judged; what differs in any of it is not the same task."""
-
-    contract: str
-    version: str
-    digest: str
-    kernel: str
-
-
-@dataclass(frozen=True)
-class Counted:
-    """How trials ended; the numbers add up to `scheduled`."""
-
-    ended: Mapping[Ended, int]
-
-    @property
-    def scheduled(self) -> int:
-        return sum(self.ended.values())
-
-    @property
-    def passed(self) -> int:
-        return self.ended[Ended.MATCH]
-
-    @property
-    def without_verdict(self) -> int:
-        """Failures of the environment and the harness, and what was not run to its end."""
-        return sum(self.ended[each] for each in FAILURES)
 
 
 @dataclass(frozen=True)
@@ -83,51 +55,22 @@ class Figures:
     domains: tuple[DomainFigures, ...]
 
 
-def figures(trials: Iterable[Trial], ks: Sequence[int]) -> Figures:
-    """The figures of the trials, which may be of several runs."""
-    every = _with_agents(trials)
-    contracts: dict[tuple[Judged, str], list[Trial]] = defaultdict(list)
-    for trial in every:
-        contracts[_judged(trial), trial.agent].append(trial)
+def figures(groups: Sequence[Group], passes: Iterable[Pass], ks: Sequence[int]) -> Figures:
+    """The figures of trials that were added up, which may be of several runs."""
+    contracts: dict[tuple[Judged, str], list[Counted]] = defaultdict(list)
+    for group in groups:
+        contracts[group.judged, group.agent].append(group.counted)
     return Figures(
-        counted(every),
+        pooled(group.counted for group in groups),
         tuple(
-            _of_contract(judged, agent, members, ks)
+            _of_contract(judged, agent, pooled(members), ks)
             for (judged, agent), members in sorted(contracts.items(), key=lambda each: each[0])
         ),
-        _domains(every, ks),
+        _domains(groups, passes, ks),
     )
 
 
-def counted(trials: Iterable[Trial]) -> Counted:
-    """How the trials ended."""
-    found = Counter(trial.ended for trial in trials)
-    return Counted({each: found[each] for each in Ended})
-
-
-def _with_agents(trials: Iterable[Trial]) -> list[Trial]:
-    """The trials; those that had no chance to name their agent have that of their contract."""
-    every = list(trials)
-    named: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for trial in every:
-        if trial.agent:
-            named[trial.run, trial.contract, trial.version].add(trial.agent)
-    found = []
-    for trial in every:
-        agents = named[trial.run, trial.contract, trial.version]
-        lacks = not trial.agent and len(agents) == 1
-        found.append(replace(trial, agent=next(iter(agents))) if lacks else trial)
-    return found
-
-
-def _judged(trial: Trial) -> Judged:
-    return Judged(trial.contract, trial.version, trial.digest, trial.kernel)
-
-
-def _of_contract(
-    judged: Judged, agent: str, members: Sequence[Trial], ks: Sequence[int]
-) -> ContractFigures:
-    count = counted(members)
+def _of_contract(judged: Judged, agent: str, count: Counted, ks: Sequence[int]) -> ContractFigures:
     return ContractFigures(
         judged, agent, count,
         {k: pass_at(count.scheduled, count.passed, k) for k in ks},
@@ -135,45 +78,49 @@ def _of_contract(
     )  # fmt: skip
 
 
-def domain_of(contract: str) -> str:
-    """The part of a contract's name before its first slash."""
-    return contract.partition("/")[0]
+_Setup = tuple[str, str, str, str]
+"""Domain, agent, kernel, run."""
 
 
-def _domains(trials: Sequence[Trial], ks: Sequence[int]) -> tuple[DomainFigures, ...]:
+def _domains(
+    groups: Iterable[Group], passes: Iterable[Pass], ks: Sequence[int]
+) -> tuple[DomainFigures, ...]:
     """By domain; runs of one domain are together only where all their contracts are the same."""
-    by_run: dict[tuple[str, str, str, str], list[Trial]] = defaultdict(list)
-    for trial in trials:
-        for domain in (ALL, domain_of(trial.contract)):
-            by_run[domain, trial.agent, trial.kernel, trial.run].append(trial)
-    setups: dict[tuple[str, str, tuple[Judged, ...]], list[Trial]] = defaultdict(list)
-    for (domain, agent, _, _), members in by_run.items():
-        contracts = tuple(sorted({_judged(trial) for trial in members}))
-        setups[domain, agent, contracts].extend(members)
+    by_run: dict[_Setup, list[Group]] = defaultdict(list)
+    for group in groups:
+        for domain in (ALL, domain_of(group.judged.contract)):
+            by_run[domain, group.agent, group.judged.kernel, group.run].append(group)
+    made: dict[_Setup, dict[int, list[Pass]]] = defaultdict(lambda: defaultdict(list))
+    for each in passes:
+        for domain in (ALL, each.domain):
+            made[domain, each.agent, each.kernel, each.run][each.number].append(each)
+    setups: dict[tuple[str, str, tuple[Judged, ...]], list[Group]] = defaultdict(list)
+    scores: dict[tuple[str, str, tuple[Judged, ...]], list[Fraction]] = defaultdict(list)
+    for at, members in by_run.items():
+        contracts = tuple(sorted({group.judged for group in members}))
+        setup = (at[0], at[1], contracts)
+        setups[setup].extend(members)
+        scores[setup] += [
+            Fraction(sum(p.passed for p in parts), len(contracts))
+            for parts in made[at].values()
+            if sum(p.trials for p in parts) == len(contracts)
+        ]
     return tuple(
-        _of_domain(*setup, members, ks)
+        _of_domain(*setup, members, scores[setup], ks)
         for setup, members in sorted(setups.items(), key=lambda each: each[0])
     )
 
 
 def _of_domain(
-    domain: str, agent: str, contracts: tuple[Judged, ...], members: Sequence[Trial],
-    ks: Sequence[int],
+    domain: str, agent: str, contracts: tuple[Judged, ...], members: Sequence[Group],
+    scores: Sequence[Fraction], ks: Sequence[int],
 ) -> DomainFigures:  # fmt: skip
-    within: dict[Judged, list[Trial]] = defaultdict(list)
-    passes: dict[tuple[str, int], list[Trial]] = defaultdict(list)
-    for trial in members:
-        within[_judged(trial)].append(trial)
-        if trial.number is not None:
-            passes[trial.run, trial.number].append(trial)
-    counts = [counted(each) for each in within.values()]
-    scores = [
-        Fraction(sum(t.ended is Ended.MATCH for t in each), len(each))
-        for each in passes.values()
-        if len(each) == len(contracts)
-    ]
+    within: dict[Judged, list[Counted]] = defaultdict(list)
+    for group in members:
+        within[group.judged].append(group.counted)
+    counts = [pooled(each) for each in within.values()]
     return DomainFigures(
-        domain, agent, contracts, counted(members),
+        domain, agent, contracts, pooled(counts),
         {k: _mean([pass_at(c.scheduled, c.passed, k) for c in counts]) for k in ks},
         {k: _mean([pass_all(c.scheduled, c.passed, k) for c in counts]) for k in ks},
         reruns(scores),

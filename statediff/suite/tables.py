@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     ForeignKeyConstraint,
@@ -17,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -36,21 +37,28 @@ TRIALS: Final = Table(
     Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("ended", Text, nullable=False),
+    Column("domain", Text, nullable=False),
     Column("contract", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("digest", Text, nullable=False),
     Column("kernel", Text, nullable=False),
     Column("agent", Text, nullable=False),
     Column("number", Integer),
+    Column("seed", BigInteger),
     Column("tool", Text),
     Column("task", Text),
     Column("outcome", Text),
     Column("started_at", Text),
     Column("agent_microseconds", BigInteger),
+    Column("cost_nano", BigInteger),
+    Column("attempts", Integer, nullable=False),
+    Column("is_retried", Boolean, nullable=False),
+    Column("cause", Text, nullable=False),
     Column("bundle", Text, nullable=False),
     Column("why", Text, nullable=False),
     Column("stamp", Text, nullable=False),
     Index("trials_ended", "run", "ended"),
+    Index("trials_case", "run", "contract", "version", "digest", "kernel", "agent", "ended"),
 )  # fmt: skip
 
 FINDINGS: Final = Table(
@@ -63,4 +71,5 @@ FINDINGS: Final = Table(
     Column("stage", Text, nullable=False),
     Column("truth", Text, nullable=False),
     ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
+    Index("findings_clause", "run", "clause", "code"),
 )  # fmt: skip

@@ -225,14 +225,16 @@ def test_an_interrupted_demo_says_so(tmp_path: Path) -> None:
 
 def test_trials_since_the_last_agreeing_scan_are_listed_when_one_disagrees(tmp_path):
     from statediff.capture.guard import Check  # noqa: PLC0415
-    from statediff.cli.running import Report  # noqa: PLC0415
-    from statediff.cli.trials import Finished  # noqa: PLC0415
+    from statediff.cli.episodes import Played  # noqa: PLC0415
+    from statediff.cli.telling import Report  # noqa: PLC0415
+    from statediff.suite.records import Ended, Trial  # noqa: PLC0415
 
     fed, both = Check("db", True, False), Check("db", True, True)
     wrong = Check("db", True, True, disagreement=("item",))
-    report = Report(True, 5, tmp_path)
+    report = Report(True, tuple(f"t{number}" for number in range(1, 6)), tmp_path)
     for number, check in enumerate((fed, both, fed, fed, wrong), start=1):
-        report.finished.append(Finished(f"t{number}", "c", "a", checks=(check,)))
+        record = Trial("r", f"t{number}", Ended.MATCH)
+        report.finished.append(Played(f"t{number}", "c", "a", record, checks=(check,)))
     assert report.suspects() == ["t3", "t4"]
     report.finished.pop()
     assert report.suspects() == []

@@ -1,11 +1,15 @@
 """What `stats` counts together, and what it never does."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
 
-from statediff.suite.records import Ended, Trial
-from statediff.suite.summary import ALL, DomainFigures, Figures, figures
+from statediff.suite.overview import groups, passes
+from statediff.suite.records import Ended, Run, Trial
+from statediff.suite.store import opened
+from statediff.suite.summary import ALL, DomainFigures, Figures
+from statediff.suite.summary import figures as figures_of
 
 
 def trials(
@@ -24,6 +28,15 @@ def trials(
         )
         for number, end in enumerate(ends, 1)
     ]  # fmt: skip
+
+
+def figures(every: Sequence[Trial], ks: Sequence[int]) -> Figures:
+    """By way of a database that adds them up."""
+    with opened("sqlite://") as store:
+        for run in sorted({trial.run for trial in every}):
+            store.put_run(Run(run, f"file://here/{run}", run, "0", "4", "{}", (), 0, ()))
+        store.put_trials(every)
+        return figures_of(groups(store), passes(store), ks)
 
 
 def domain(found: Figures, name: str) -> DomainFigures:

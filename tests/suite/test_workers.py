@@ -1,90 +1,141 @@
-"""Jobs on several sandboxes at once: told in order, each alone in its sandbox, ended together."""
+"""Episodes on workers: told as they end, tried again where that helps, ended together."""
 
+import os
+import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from statediff.packs import sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.pool import SandboxPool
-from statediff.suite.workers import Job, in_order
-
-Pools = dict[str, SandboxPool[EmbeddedSandbox]]
+from statediff.suite.campaign import Rules, carried_out
+from statediff.suite.workers import Workers, in_this_process, processes
 
 
-@pytest.fixture
-def pools(tmp_path: Path) -> Iterator[Pools]:
-    with SandboxPool(
-        lambda folder: EmbeddedSandbox(sandbox_pack("shop"), folder), 2, tmp_path
-    ) as pool:
-        yield {"shop": pool}
+def rules(play: Callable[[Any], Any], **more: Any) -> Rules[Any, Any]:
+    return Rules(play, lambda episode, _: ("lost", episode), lambda _, __: None, **more)
 
 
 def nothing() -> None:
     pass
 
 
-def test_results_stand_in_the_order_of_the_jobs_however_long_each_takes(pools: Pools) -> None:
+def with_pid(number: int) -> tuple[int, int]:
+    time.sleep(0.05)
+    return number, os.getpid()
+
+
+def dies_at_first(marker: Path) -> str:
+    """The first process that is at it is killed."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return "done"
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def begins_and_waits(marker: Path) -> None:
+    marker.touch()
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        marker.with_suffix(".ended").touch()
+        raise
+
+
+def test_every_episode_has_an_outcome_whoever_made_it() -> None:
+    with processes(2) as workers:
+        found = list(carried_out(range(12), workers, rules(with_pid)))
+    assert sorted(number for number, _ in found) == list(range(12))
+    assert len({pid for _, pid in found}) == 2
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_a_worker_that_is_killed_costs_one_attempt_at_its_episode_and_no_other(
+    tmp_path: Path,
+) -> None:
+    again: list[Any] = []
+
+    def repeat(episode: Any, outcome: Any) -> Any:
+        if isinstance(outcome, tuple) and not again:
+            again.append(episode)
+            return episode
+        return None
+
+    rule = Rules(dies_at_first, lambda episode, _: ("lost", episode), repeat)
+    with processes(2) as workers:
+        episodes = [tmp_path / "a", tmp_path / "a", tmp_path / "b"]
+        (tmp_path / "b").touch()
+        found = list(carried_out(episodes, workers, rule))
+    assert found == ["done"] * 3
+    assert again == [tmp_path / "a"]
+
+
+def test_what_runs_in_a_process_is_ended_in_order_by_an_interrupt(tmp_path: Path) -> None:
+    marker = tmp_path / "begun"
+
+    def looked() -> None:
+        if marker.exists():
+            raise KeyboardInterrupt
+
+    with processes(1) as workers:
+        results = carried_out([marker, marker], workers, rules(begins_and_waits, looked=looked))
+        with pytest.raises(KeyboardInterrupt):
+            next(results)
+    assert marker.with_suffix(".ended").exists()
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[Workers, threading.Event]]:
+    halted = threading.Event()
+    with in_this_process(2, halted.set) as workers:
+        yield workers, halted
+
+
+def test_no_more_are_handed_over_than_there_is_room_for(
+    two: tuple[Workers, threading.Event],
+) -> None:
+    drawn: list[int] = []
+
+    def episodes() -> Iterator[int]:
+        for number in range(9):
+            drawn.append(number)
+            yield number
+
+    results = carried_out(episodes(), two[0], rules(lambda n: n))
+    next(results)
+    assert len(drawn) <= 4
+    assert len(list(results)) == 8
+
+
+def test_whoever_stops_listening_ends_what_runs_and_begins_no_other(
+    two: tuple[Workers, threading.Event],
+) -> None:
+    begun: list[int] = []
+
     def work(number: int) -> int:
-        time.sleep(0.2 if number == 0 else 0.0)
+        begun.append(number)
+        if number:
+            assert two[1].wait(20)
         return number
 
-    jobs = [Job("shop", lambda _, n=n: work(n)) for n in range(8)]  # type: ignore[misc]
-    assert list(in_order(jobs, pools, 2, nothing)) == list(range(8))
-
-
-def test_two_workers_are_at_work_at_once_and_never_in_one_sandbox(pools: Pools) -> None:
-    meeting = threading.Barrier(2, timeout=20)
-
-    def work(sandbox: EmbeddedSandbox) -> Path:
-        meeting.wait()
-        return sandbox.work
-
-    places = list(in_order([Job("shop", work)] * 6, pools, 2, nothing))
-    assert len(set(places)) == 2
-
-
-def test_whoever_stops_listening_ends_the_jobs_that_run_and_begins_no_other(pools: Pools) -> None:
-    halted, begun = threading.Event(), []
-
-    def work(_: EmbeddedSandbox) -> int:
-        begun.append(1)
-        if len(begun) > 1:
-            assert halted.wait(20)
-        return len(begun)
-
-    results = in_order([Job("shop", work)] * 9, pools, 2, halted.set)
+    results = carried_out(range(9), two[0], rules(work))
     next(results)
-    results.close()  # type: ignore[attr-defined]  # a generator
-    assert halted.is_set()
+    results.close()
+    assert two[1].is_set()
     assert len(begun) <= 4
 
 
-def test_after_an_interrupt_what_was_done_is_told_and_the_interrupt_goes_on(pools: Pools) -> None:
-    done = threading.Event()
-
-    def work(number: int) -> int:
-        if number == 0:
-            assert done.wait(20)
-            raise KeyboardInterrupt
-        done.set()
-        return number
-
-    jobs = [Job("shop", lambda _, n=n: work(n)) for n in range(2)]  # type: ignore[misc]
-    results = in_order(jobs, pools, 2, nothing)
-    assert next(results) == 1
-    with pytest.raises(KeyboardInterrupt):
-        next(results)
+def test_nothing_begins_once_it_may_not_go_on() -> None:
+    made: list[int] = []
+    with in_this_process(1, nothing) as workers:
+        rule = rules(lambda n: made.append(n) or n, goes_on=lambda: len(made) < 3)
+        assert list(carried_out(range(9), workers, rule)) == [0, 1, 2]
 
 
-def test_what_a_job_raises_is_raised_in_its_place(pools: Pools) -> None:
-    def fail(_: EmbeddedSandbox) -> int:
-        raise ZeroDivisionError
-
-    results = in_order([Job("shop", lambda _: 1), Job("shop", fail)], pools, 2, nothing)
-    assert next(results) == 1
+def test_what_an_episode_raises_is_raised(two: tuple[Workers, threading.Event]) -> None:
     with pytest.raises(ZeroDivisionError):
-        next(results)
+        list(carried_out([1, 0], two[0], rules(lambda n: 1 // n)))
