@@ -96,5 +96,7 @@ def _cited(access: BoundAccess, reference: Reference) -> set[str]:
     if access.citing is None or not isinstance(answer, Map):
         return set()
     listed = answer.get(access.citing.name)
-    named = set(listed) if isinstance(listed, tuple) else set()
-    return named & {_artifact(action) for action in reference.trace.actions}
+    cited = listed if isinstance(listed, tuple) else ()
+    return {name for name in cited if isinstance(name, str)} & {
+        _artifact(action) for action in reference.trace.actions
+    }
