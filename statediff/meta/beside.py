@@ -19,8 +19,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from statediff.meta import looking, twins
-from statediff.meta.naming import EVIDENCE, READS, altered, kind_of, target_type
+from statediff.meta import twins
+from statediff.meta.naming import EVIDENCE, altered, kind_of, target_type
 from statediff.meta.reference import (
     MAX_ROWS,
     Change,
@@ -47,10 +47,7 @@ def twin_of(fault: Fault, world: World) -> Fault:
     rng = random.Random(f"{fault.id} {fault.sentence} {world.reference.name}")  # noqa: S311 — reproducible
     reference, kind = world.reference, kind_of(fault)
     told: list[str] = []
-    if kind in READS:
-        told.append("what was fetched is fetched again")
-        mutant = looking.again(reference)
-    elif kind in EVIDENCE:
+    if kind in EVIDENCE:
         mutant = _seen_otherwise(fault, kind, world, told)
     else:
         mutant = _told_otherwise(fault, kind, world, told)

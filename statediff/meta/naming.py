@@ -13,9 +13,6 @@ from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
 AMBIGUOUS: Final = "ambiguous-identity"
-UNRECORDED: Final = "unrecorded-reads"
-READS: Final = frozenset({"invalid-read", "unread-evidence", UNRECORDED})
-"""Classes that are about what was read; seeded where a contract has `access:`."""
 CLASSES: Final[Mapping[str, str]] = {
     "drop-required": "missing-change", "partial": "missing-change",
     "wrong-value": "wrong-field", "off-by-one": "wrong-field", "wrong-sign": "wrong-field",
@@ -30,14 +27,12 @@ CLASSES: Final[Mapping[str, str]] = {
     "false-claim": "false-claim", "unsettled": "unsettled-source", "stale": "stale-read",
     "missing": "missing-evidence", "truncated": "truncated-listing",
     "contradiction": "contradictory-sources", "clock-skew": "clock-skew",
-    "one-natural-key": AMBIGUOUS, "unrecorded-reads": UNRECORDED,
-    "forbidden-read": "invalid-read", "future-read": "invalid-read",
-    "unread-citation": "unread-evidence",
+    "one-natural-key": AMBIGUOUS,
 }  # fmt: skip
 """Operator → fault class; transient operators are `transient-effect`."""
 EVIDENCE: Final = frozenset({
     "unsettled-source", "stale-read", "missing-evidence", "truncated-listing",
-    "contradictory-sources", "clock-skew", AMBIGUOUS, UNRECORDED,
+    "contradictory-sources", "clock-skew", AMBIGUOUS,
 })  # fmt: skip
 """Classes in which nothing was done wrong, and too little was seen to say so."""
 
@@ -65,15 +60,12 @@ def wrong(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
 
 def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
     """Whether a finding that does not hold points at what was altered or not seen."""
-    if kind in READS:
-        return _names_read(fault, kind, judgement)
     if kind == AMBIGUOUS:
         return names_ambiguous(fault.target, judgement)
     if kind in EVIDENCE:
         return _names_unseen(fault, world, judgement)
     found = wrong(judgement, Truth.FAILS)
     if kind == "false-claim":
-        # What the answer cites is no claim; the clauses about reads speak of it.
         return any(finding.stage in (Stage.ANSWER, Stage.ACCESS) for finding in found)
     if kind == "transient-effect":
         wanted = target_type(fault, world)
@@ -136,15 +128,6 @@ def _rows_altered(
                 was, now = before.get(key), after.get(key)
                 if was is None or now is None or differs(was, now):
                     yield name, key, was, now
-
-
-def _names_read(fault: Fault, kind: str, judgement: Judgement) -> bool:
-    """Whether the access stage names the artifact; of reads nobody recorded, that it cannot say."""
-    truth = Truth.UNKNOWN if kind == UNRECORDED else Truth.FAILS
-    return any(
-        finding.stage is Stage.ACCESS and (kind == UNRECORDED or fault.target in finding.sentence)
-        for finding in wrong(judgement, truth)
-    )
 
 
 def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:

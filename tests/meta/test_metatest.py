@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from statediff.errors import UsageError
-from statediff.evaluate import parse_contract
 from statediff.meta.beside import twin_of
 from statediff.meta.cases import Cases, Drift, Wrong
 from statediff.meta.exact import clopper_pearson
@@ -13,17 +12,12 @@ from statediff.meta.live import lived
 from statediff.meta.metatest import SEEDED, Part, tried
 from statediff.meta.mutate import seeded
 from statediff.meta.naming import EVIDENCE
-from statediff.meta.reference import Reference
 from statediff.meta.tally import tally
 from statediff.meta.world import World
-from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from tests.judging import FACTS, ITEM, TIMELINE, capture, contract, item, part, state
+from tests.judging import ITEM, capture, item, part, state
 from tests.meta.test_mutate import AFTER, LOOSE, TIGHT, reference
-from tests.policy.test_access import CONTRACT as ACCESS
-from tests.policy.test_access import NOTES, REPORT, fetch, search, world
 from tests.test_resolve import IDENTIFY, PERSON
-from tests.traces import log
 
 PEOPLE = [{"email": "a", "role": "user"}, {"email": "b", "role": "admin"}]
 
@@ -38,7 +32,7 @@ def test_every_fault_is_caught_and_named_every_twin_matches_and_every_stage_is_n
     assert {line.name for line in found.by_class} >= {
         "missing-change", "wrong-field", "wrong-principal", "wrong-entity", "duplicate-request",
         "collateral-damage", "irreversible-change", "privilege-change", "look-alike",
-        "swapped-values", "false-claim", *EVIDENCE - {"contradictory-sources", "unrecorded-reads"},
+        "swapped-values", "false-claim", *EVIDENCE - {"contradictory-sources"},
     }  # fmt: skip
 
 
@@ -156,18 +150,3 @@ def test_where_nothing_lacks_a_key_a_listing_without_keys_is_the_case_of_the_res
     staged = {(c.entity, c.verdict, c.is_named) for c in cases if c.kind == "resolve"}
     listed = {"doc_listing", "item_listing", "log_listing", "user_listing"}
     assert staged == {(name, Verdict.INCONCLUSIVE, True) for name in listed}
-
-
-def test_reads_beyond_the_cone_uncited_or_unrecorded_are_seeded_where_a_contract_speaks_of_them():
-    there = capture("before", part("before", world(*NOTES, REPORT)))
-    after = capture("after", part("after", world(*NOTES, REPORT)))
-    file = parse_contract(contract(ACCESS, noop=True).encode(), "c.yaml")
-    ran = Reference(
-        "right", file, there, after, log(search("wiki:r"), fetch("wiki:r")),
-        Map.of({"exists": True, "sources": ("wiki:r",)}), TIMELINE, FACTS,
-    )  # fmt: skip
-    found = tally(tried([ran], 3, {}))
-    assert found.wrong == ()
-    counts = {line.name: line.faults for line in found.by_class}
-    assert counts["invalid-read"] == 2  # a meeting, and a page of the day after
-    assert counts["unread-evidence"] == counts["unrecorded-reads"] == 1
