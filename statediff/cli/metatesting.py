@@ -30,6 +30,8 @@ class Run(NamedTuple):
     before: tuple[str, ...]
     after: tuple[str, ...]
     answer: Path | None
+    trace: Path | None = None
+    schema: Path | None = None
 
 
 class Wanted(NamedTuple):
@@ -93,6 +95,16 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
         Path | None,
         typer.Option("--answer", metavar="FILE", help="What the recorded run answered, as JSON."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="Every call of the recorded run, for a reads contract."
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="State schema file of the recorded run."),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
@@ -116,10 +128,10 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     is_recorded = bool(before) and bool(after) and contracts is not None and len(contracts) == 1
-    if (before or after or answer is not None) and (not is_recorded or live or corpus):
+    if any((before, after, answer, trace, schema)) and (not is_recorded or live or corpus):
         raise UsageError(
-            "a recorded run is one CONTRACT, --before and --after, maybe --answer; "
-            "no --live and no --corpus"
+            "a recorded run is one CONTRACT, --before and --after, maybe --answer, --trace and "
+            "--schema; no --live and no --corpus"
         )
     if corpus is not None and (contracts or live):
         raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
@@ -131,7 +143,9 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     if not as_json:
         kept = "files of the corpus" if corpus else "contracts"
         progress().print(f"seed {drawn}, {len(paths)} {kept}")
-    run = Run(tuple(before), tuple(after), answer) if before and after else None
+    run = None
+    if before and after:
+        run = Run(tuple(before), tuple(after), answer, trace, schema)
     wanted = Wanted(drawn, sample, live, corpus is not None, run)
     found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
     if as_json:
@@ -175,7 +189,10 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     cases = read_cases(path.parent)
     running: dict[str, EmbeddedSandbox] = {}
     if wanted.run is not None:
-        run = recorded_run(file, list(wanted.run.before), list(wanted.run.after), wanted.run.answer)
+        told = wanted.run
+        run = recorded_run(
+            file, list(told.before), list(told.after), told.answer, told.trace, told.schema
+        )
         return tried([run], wanted.seed, cases.argued, wanted.sample)
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))
