@@ -46,7 +46,7 @@ NodePath: TypeAlias = tuple[str | int, ...]
 EXPRESSION_KEYS: Final = frozenset(
     (
         "where", "that", "authorized_by", "always", "after_every_call", "calls",
-        "when", "participation",
+        "when",
     )
 )  # fmt: skip
 _NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
