@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "access", "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing",
+    "access", "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "study",
     "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
