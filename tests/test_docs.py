@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "suites",
+    "cli", "first-contract", "metatest", "pytest", "python", "reads", "rejudge", "review",
+    "sealing", "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,25 +48,32 @@ def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path
         check(content, tmp_path)
 
 
-def make_program(folder: Path) -> None:
-    """`statediff` is a program in `bin` of the folder."""
-    program = folder / "bin" / "statediff"
-    program.parent.mkdir()
-    program.write_text(
-        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "
-        "'from statediff.cli.main import main; main()' \"$@\"\n"
-    )
-    program.chmod(0o755)
+def make_program(folder: Path, path: str = str(CHECKOUT)) -> None:
+    """`statediff`, `python` and `pytest` are programs in `bin` of the folder."""
+    plugin = "statediff.integrations.pytest_plugin"
+    installed = distributions(path=[path, *sys.path])
+    is_known = any(point.value == plugin for each in installed for point in each.entry_points)
+    runs = {
+        "statediff": "-c 'from statediff.cli.main import main; main()'",
+        "python": "-B",
+        "pytest": "-m pytest -p no:cacheprovider -c /dev/null --rootdir ."
+        + ("" if is_known else f" -p {plugin}"),
+    }
+    (folder / "bin").mkdir()
+    for name, arguments in runs.items():
+        program = folder / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        program.chmod(0o755)
 
 
-def check(content: str, folder: Path) -> None:
+def check(content: str, folder: Path, path: str = str(CHECKOUT)) -> None:
     lines = content.splitlines()
     commands = [line[2:] for line in lines if line.startswith("$ ")]
     codes = [line for line in lines if line.startswith("[exit code ")]
     expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
     environment = {
         "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *filter(None, sys.path)]),
+        "PYTHONPATH": os.pathsep.join([path, *(p for p in sys.path if p and Path(p) != CHECKOUT)]),
         "PYTHONUTF8": "1", "HOME": str(folder),
     }  # fmt: skip
     done = subprocess.run(
