@@ -22,8 +22,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "cli", "first-contract", "metatest", "pytest", "python", "reads", "rejudge", "review",
-    "sealing", "suites",
+    "access", "cli", "first-contract", "metatest", "pytest", "python", "reads", "rejudge",
+    "review", "sealing", "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,32 +35,45 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 
 @pytest.mark.timeout(600)  # every command of a page, one after the other
 @pytest.mark.parametrize("document", SHOWN, ids=lambda d: d.name)
-def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
+def test_every_command_shown_prints_what_is_shown(
+    document: Path, tmp_path: Path, forked: Path
+) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
-    make_program(tmp_path)
+    (tmp_path / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
+    make_program(tmp_path, forked)
     shown = [content for language, _, content in blocks(document) if language == "console"]
     assert shown
     for content in shown:
         check(content, tmp_path)
 
 
-def make_program(folder: Path, path: str = str(CHECKOUT)) -> None:
-    """`statediff`, `python` and `pytest` are programs in `bin` of the folder."""
+def make_program(folder: Path, forked: Path) -> None:
+    """`statediff` is a program in `bin` of the folder, see `tests/forked.py`; so is Python."""
+    forking = CHECKOUT / "tests" / "forked.py"
+    arguments = f"-IS {shlex.quote(str(forking))} call {shlex.quote(str(forked))}"
+    put_programs(folder, {"statediff": arguments, **python_programs(str(CHECKOUT))})
+
+
+def python_programs(path: str) -> dict[str, str]:
+    """`python` and `pytest`, with the plugin of the statediff in `path`."""
     plugin = "statediff.integrations.pytest_plugin"
     installed = distributions(path=[path, *sys.path])
     is_known = any(point.value == plugin for each in installed for point in each.entry_points)
-    runs = {
-        "statediff": "-c 'from statediff.cli.main import main; main()'",
+    loads = "" if is_known else f" -p {plugin}"
+    return {
         "python": "-B",
-        "pytest": "-m pytest -p no:cacheprovider -c /dev/null --rootdir ."
-        + ("" if is_known else f" -p {plugin}"),
+        "pytest": f"-m pytest -p no:cacheprovider -c /dev/null --rootdir .{loads}",
     }
+
+
+def put_programs(folder: Path, programs: dict[str, str]) -> None:
+    """Each is a program in `bin` of the folder: this Python with these arguments."""
     (folder / "bin").mkdir()
-    for name, arguments in runs.items():
+    for name, arguments in programs.items():
         program = folder / "bin" / name
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
         program.chmod(0o755)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docs import blocks, check, make_program
+from tests.test_docs import blocks, check, put_programs, python_programs
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """
@@ -75,7 +75,8 @@ def test_the_tutorial_runs_as_written_from_an_installed_wheel(
     installed: Path, tmp_path: Path
 ) -> None:
     tutorial = ROOT / "docs" / "tutorial.md"
-    make_program(tmp_path, str(installed))
+    program = "-c 'from statediff.cli.main import main; main()'"
+    put_programs(tmp_path, {"statediff": program, **python_programs(str(installed))})
     shown = blocks(tutorial)
     for _, name, content in shown:
         if name:

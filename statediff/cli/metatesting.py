@@ -24,15 +24,27 @@ SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
 
 
+class Run(NamedTuple):
+    """A recorded run, as `judge` is given it."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    answer: Path | None
+
+
 class Wanted(NamedTuple):
     """What to try of each contract."""
 
     seed: int
     sample: int
     live: bool
+    is_stored: bool = False
+    """The paths are files of a corpus, not contracts."""
+    run: Run | None = None
+    """The recorded run to seed into, in place of the references' trials."""
 
 
-def metatest(
+def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     contracts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -57,6 +69,30 @@ def metatest(
         bool,
         typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
     ] = False,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            metavar="FOLDER",
+            help="Judge a stored corpus of seeded cases again, instead of running anything.",
+        ),
+    ] = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before",
+            metavar="CAPTURE",
+            help="Seed into a recorded run, not into reference agents: what `judge` takes.",
+        ),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="CAPTURE", help="The recorded run's state after."),
+    ] = None,
+    answer: Annotated[
+        Path | None,
+        typer.Option("--answer", metavar="FILE", help="What the recorded run answered, as JSON."),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
@@ -65,23 +101,39 @@ def metatest(
 ) -> int:
     """Seed faults and harmless twins into right runs; 1 if the evaluator gets one of them wrong.
 
-    Each reference agent runs once in its sandbox. Faults of the world must get DIVERGE, faults of
-    observation INCONCLUSIVE, twins MATCH, and what is wrong must be named.
+    Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
+    must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
+    named.
     """
     import secrets
 
     from statediff.cli.contracts import contract_paths
     from statediff.cli.output import emit, progress
+    from statediff.errors import UsageError
+    from statediff.meta.corpus import corpus_files
     from statediff.meta.tally import tally
     from statediff.packs import contract_folders
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    paths = contract_paths(contracts or [folder.name for folder in contract_folders()])
+    is_recorded = bool(before) and bool(after) and contracts is not None and len(contracts) == 1
+    if (before or after or answer is not None) and (not is_recorded or live or corpus):
+        raise UsageError(
+            "a recorded run is one CONTRACT, --before and --after, maybe --answer; "
+            "no --live and no --corpus"
+        )
+    if corpus is not None and (contracts or live):
+        raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
+    if corpus is not None:
+        paths = tuple(corpus_files(corpus))
+    else:
+        named = contracts or [folder.name for folder in contract_folders()]
+        paths = tuple(contract_paths(named))
     if not as_json:
-        progress().print(f"seed {drawn}, {len(paths)} contracts")
-    found = tally(
-        case for cases in _tried(paths, Wanted(drawn, sample, live), jobs) for case in cases
-    )
+        kept = "files of the corpus" if corpus else "contracts"
+        progress().print(f"seed {drawn}, {len(paths)} {kept}")
+    run = Run(tuple(before), tuple(after), answer) if before and after else None
+    wanted = Wanted(drawn, sample, live, corpus is not None, run)
+    found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
     if as_json:
         emit(_document(found, drawn))
     else:
@@ -109,15 +161,22 @@ def _tried(
 
 
 def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
+    from statediff.cli.agreeing import recorded_run
     from statediff.cli.mutating import live_references
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
+    from statediff.meta.corpus import replayed
     from statediff.meta.live import lived
     from statediff.meta.metatest import tried
 
+    if wanted.is_stored:
+        return tuple(replayed(path, wanted.sample, wanted.seed))
     file = load_contract(path)
     cases = read_cases(path.parent)
     running: dict[str, EmbeddedSandbox] = {}
+    if wanted.run is not None:
+        run = recorded_run(file, list(wanted.run.before), list(wanted.run.after), wanted.run.answer)
+        return tried([run], wanted.seed, cases.argued, wanted.sample)
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))
         found = tried(references, wanted.seed, cases.argued, wanted.sample)

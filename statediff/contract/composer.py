@@ -44,8 +44,11 @@ NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and (0-based) indices from the top of a document to a node."""
 
 EXPRESSION_KEYS: Final = frozenset(
-    ("where", "that", "authorized_by", "always", "after_every_call", "calls")
-)
+    (
+        "where", "that", "authorized_by", "always", "after_every_call", "calls",
+        "when", "participation",
+    )
+)  # fmt: skip
 _NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
 """Below these, keys are names of inputs and fields, and their values never expressions."""
 
