@@ -1,11 +1,12 @@
-"""How long `runs`, `stats` and `compare` take over many stored trials.
+"""CPU time of `runs`, `stats`, `compare` and what a dashboard asks, over many stored trials.
 
-    python benchmarks/suites.py [TRIALS]
+    python -m benchmarks.suites [TRIALS]
 
 Two runs of TRIALS/2 trials each under 50 contracts, one in ten without a match and with a finding.
 The folders are sparse: a manifest's stamp is all that is read of a trial that is known.
 """
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from statediff.cli.runfolders import run_facts
 from statediff.harness import write_run
 from statediff.suite.indexing import Found, index, stamp_of
+from statediff.suite.overview import drilled, failures, flaky, matrix, trend, violations
 from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, opened
 
@@ -46,8 +48,20 @@ def build(base: Path, name: str, times: int) -> None:
             store.put_trials(found[start : start + 1000])
 
 
+def measured(base: Path, *command: str) -> float:
+    """CPU seconds of the command, its start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-m", "statediff", *command, "--store", "sqlite:///store.sqlite"],
+        cwd=base, check=False, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode in (0, 1, 3), done
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> None:
-    """Prints the seconds that each command took."""
+    """Prints the CPU seconds that each command took."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -55,12 +69,12 @@ def main() -> None:
             build(base, name, trials // 2 // CONTRACTS)
         for command in (["runs"], ["stats", "runs/a", "runs/bb", "-k", "5"],
                         ["compare", "runs/a", "runs/bb"]):  # fmt: skip
-            began = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "statediff", *command, "--store",
-                 "sqlite:///store.sqlite"], cwd=base, check=False, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-            print(f"{command[0]:8} {trials} trials  {time.perf_counter() - began:.2f} s")
+            print(f"{command[0]:8} {trials} trials  {measured(base, *command):.2f} s CPU")
+        with opened(file_url(base / "store.sqlite")) as store:
+            for ask in (matrix, trend, violations, failures, flaky, drilled):
+                began = time.process_time()
+                ask(store)
+                print(f"{ask.__name__:10} {time.process_time() - began:.2f} s CPU")
 
 
 if __name__ == "__main__":

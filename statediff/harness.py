@@ -46,7 +46,7 @@ from statediff.evaluate import (
 from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
-from statediff.evidence.package import save
+from statediff.evidence.package import RUN_FORM, save
 from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
@@ -56,7 +56,6 @@ from statediff.reads.library import Library
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
-RUN_FORM: Final = "statediff.run/1"
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})

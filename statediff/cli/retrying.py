@@ -13,7 +13,7 @@ from statediff.cli import agentoptions
 from statediff.cli.output import JsonFlag
 from statediff.cli.running import Retries, Scheduler, Workers
 from statediff.cli.suites import StoreOption
-from statediff.suite.records import Ended
+from statediff.suite.terms import Ended
 
 if TYPE_CHECKING:
     from statediff.cli.campaigns import Entry

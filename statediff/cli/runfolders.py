@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
 
 FAULT_NAME: Final = "fault.txt"
+MAX_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,13 @@ def kept_trial(trial: Path) -> KeptTrial:
 
 def run_facts(folder: Path) -> dict[str, Any]:
     """What `run.json` says; `BundleError` if it is not what a run writes."""
-    from statediff.contract.load import read_bytes
-    from statediff.errors import BundleError, ContractError
+    from statediff.errors import BundleError
     from statediff.evidence.canonical import read
-    from statediff.harness import RUN_FORM
+    from statediff.evidence.package import RUN_FORM
     from statediff.model.values import printable
 
     where = printable(str(folder / "run.json"))
-    try:
-        found = read(read_bytes(folder / "run.json").removesuffix(b"\n"), where)
-    except ContractError as error:  # too large to be one
-        raise BundleError(str(error)) from error
+    found = read(_bounded(folder / "run.json").removesuffix(b"\n"), where)
     if not isinstance(found, dict) or found.get("form") != RUN_FORM:
         raise BundleError(f"{where}: expected the record of a run ({RUN_FORM}); found another form")
     return found
@@ -84,12 +83,33 @@ def scheduled(facts: dict[str, Any], there: int) -> int:
     return max(times * len(contracts), there)
 
 
+def _bounded(path: Path) -> bytes:
+    """The bytes of a regular file that is not huge; `UsageError` or `BundleError` says what it is.
+
+    Whatever loads contracts could read it too, and takes longer to load than a list of runs takes.
+    """
+    from statediff.errors import BundleError, UsageError
+    from statediff.model.values import printable
+
+    where = printable(str(path))
+    try:
+        # Not blocking: opening a pipe would wait for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise UsageError(f"{where}: expected a regular file, found another kind")
+            found = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{where}: cannot be read: {error}") from error
+    if len(found) > MAX_BYTES:
+        raise BundleError(f"{where}: more than {MAX_BYTES:,} bytes are none of ours")
+    return found
+
+
 def _why(trial: Path) -> str:
     """Why a trial has no bundle, as it was told when it ended; nothing may be known of it."""
-    from statediff.contract.load import read_bytes
-    from statediff.errors import ContractError, UsageError
+    from statediff.errors import BundleError, UsageError
 
     try:
-        return read_bytes(trial / FAULT_NAME).decode("utf-8", "replace").strip()
-    except (UsageError, ContractError):
+        return _bounded(trial / FAULT_NAME).decode("utf-8", "replace").strip()
+    except (UsageError, BundleError):
         return "it was interrupted, or ended with a fault that was not recorded"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from statediff.suite.indexing import Found
-    from statediff.suite.records import Run
+    from statediff.suite.records import Run, Side
     from statediff.suite.store import Store
 
 _WIDEST: Final = 500
@@ -98,10 +98,16 @@ def compare(
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of the bootstrap; the same seed, same interval.")
     ] = 0,
+    agent_a: Annotated[
+        str | None, typer.Option("--agent-a", metavar="NAME", help="Of several agents in A, this.")
+    ] = None,
+    agent_b: Annotated[
+        str | None, typer.Option("--agent-b", metavar="NAME", help="Of several agents in B, this.")
+    ] = None,
     store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Compare two runs case by case.
+    """Compare two runs, or two agents of a run, case by case.
 
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
     case could be compared; else with 0.
@@ -112,7 +118,8 @@ def compare(
 
     with opened_store(store) as index:
         one, other = (
-            index.trials(indexed(index, folder).id, with_findings=True) for folder in (a, b)
+            _of_agent(index.sides(indexed(index, folder).id), agent, folder)
+            for folder, agent in ((a, agent_a), (b, agent_b))
         )
     found = compare(one, other, seed)
     if as_json:
@@ -123,6 +130,23 @@ def compare(
     if found.of(Change.REGRESSED):
         return 1
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
+
+
+def _of_agent(sides: list[Side], agent: str | None, run: Path) -> list[Side]:
+    """The trials of the one agent that is compared; `UsageError` if there are others."""
+    from statediff.errors import UsageError
+    from statediff.model.values import printable
+
+    known = sorted({side.agent for side in sides} - {""})
+    if agent is None and len(known) > 1:
+        raise UsageError(
+            f"{run}: has trials of {len(known)} agents; say with --agent-a or --agent-b whose to "
+            f"compare: {', '.join(map(printable, known[:20]))}"
+        )
+    if agent is not None and agent not in known:
+        raise UsageError(f"{run}: no trial of {printable(agent)!r}; there are: "
+                         f"{', '.join(map(printable, known[:20]))}")  # fmt: skip
+    return sides if agent is None else [side for side in sides if side.agent == agent]
 
 
 def _print(told: Table | str) -> None:

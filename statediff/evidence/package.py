@@ -25,6 +25,8 @@ from typing import Any, Final
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
 
+RUN_FORM: Final = "statediff.run/1"
+"""The form of the record of a run, which holds bundles."""
 FORMAT: Final = "statediff/bundle/1"
 FILES: Final = (
     "answer.json",

@@ -18,18 +18,12 @@ from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Entity
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Key, Observed, Value, decode, printable, show, show_key
+from statediff.model.values import Key, Observed, Value, decode, show, show_key
 from statediff.reports.plain import side_of
+from statediff.reports.said import said as said  # noqa: PLC0414 - it is had from here, too
 
 Json = Any
-TEXT_LIMIT: Final = 400
 VALUE_LIMIT: Final = 60
-
-
-def said(text: object, limit: int = TEXT_LIMIT) -> str:
-    """The text, safe to print: what steers a terminal is spelled out, what is long is cut."""
-    raw = str(text)
-    return printable(raw if len(raw) <= limit else raw[: limit - 1] + "…")
 
 
 @dataclass(frozen=True)

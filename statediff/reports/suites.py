@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 from rich.table import Table
 
-from statediff.reports.record import said
+from statediff.reports.said import said
 from statediff.suite.comparison import Case, Change, Comparison
 from statediff.suite.overview import Counted, Judged
-from statediff.suite.records import FAILURES, Ended, Loose, Trial
+from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
 from statediff.suite.store import Listed
 from statediff.suite.summary import ALL, Figures
 
@@ -241,7 +241,7 @@ def _case(case: Case) -> Json:
     }  # fmt: skip
 
 
-def _side(trial: Trial | None) -> Json:
+def _side(trial: Trial | Side | None) -> Json:
     if trial is None:
         return None
     return {
@@ -259,7 +259,7 @@ def _name(case: Case) -> str:
     return said(f"{case.contract} {case.number}" if case.number is not None else case.name, 80)
 
 
-def _end(trial: Trial | None) -> str:
+def _end(trial: Trial | Side | None) -> str:
     if trial is None:
         return "not scheduled"
     return f"{trial.ended.value.replace('_', ' ')} ({said(trial.version, 20)})"

@@ -8,13 +8,13 @@ or kernel is not the same, is told apart. Every scheduled trial of both runs is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from statediff.errors import BundleError
-from statediff.suite.records import Ended, Loose, Trial
+from statediff.suite.records import Ended, Loose, Side, Trial
 from statediff.suite.statistics import Interval, bootstrap, mcnemar
 
 
@@ -31,6 +31,7 @@ class Change(StrEnum):
     MISSING = "missing"
 
 
+AnySide = Trial | Side
 DECIDED = {
     (Ended.MATCH, Ended.MATCH): Change.BOTH_PASS,
     (Ended.DIVERGE, Ended.DIVERGE): Change.BOTH_FAIL,
@@ -47,8 +48,8 @@ class Case:
     contract: str
     number: int | None
     name: str
-    a: Trial | None
-    b: Trial | None
+    a: AnySide | None
+    b: AnySide | None
     change: Change
     new: tuple[Loose, ...] = ()
     """Violations of B that A does not have, where both have a verdict of the same contract."""
@@ -85,7 +86,7 @@ class Comparison:
         return sum(case.change in DECIDED.values() for case in self.cases)
 
 
-def compare(a: Iterable[Trial], b: Iterable[Trial], seed: int) -> Comparison:
+def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison:
     """The two runs side by side. `BundleError` where one of them has a case twice."""
     one, other = _by_case(a), _by_case(b)
     cases = tuple(
@@ -107,8 +108,8 @@ def compare(a: Iterable[Trial], b: Iterable[Trial], seed: int) -> Comparison:
 _Key = tuple[str, int | None, str]
 
 
-def _by_case(trials: Iterable[Trial]) -> dict[_Key, Trial]:
-    found: dict[_Key, Trial] = {}
+def _by_case(trials: Iterable[AnySide]) -> dict[_Key, AnySide]:
+    found: dict[_Key, AnySide] = {}
     for trial in trials:
         # What was not scheduled has no number, and is told from others by its folder.
         key = (trial.contract, trial.number, "" if trial.number is not None else trial.name)
@@ -126,27 +127,25 @@ def _order(key: _Key) -> tuple[str, int, str]:
     return contract, -1 if number is None else number, name
 
 
-def _case(key: _Key, a: Trial | None, b: Trial | None) -> Case:
+def _case(key: _Key, a: AnySide | None, b: AnySide | None) -> Case:
     change = _change(a, b)
     if a is None or b is None or change in (Change.CONTRACT_CHANGED, Change.NO_VERDICT):
+        return Case(*key, a, b, change)
+    if a.loose == b.loose:  # most often there is nothing in either
         return Case(*key, a, b, change)
     one, other = _violations(a), _violations(b)
     return Case(*key, a, b, change, tuple(sorted(other - one)), tuple(sorted(one - other)))
 
 
-def _change(a: Trial | None, b: Trial | None) -> Change:
+def _change(a: AnySide | None, b: AnySide | None) -> Change:
     if a is None or b is None:
         return Change.MISSING
-    if _evaluator(a) != _evaluator(b):
+    if a.version != b.version or a.digest != b.digest or a.kernel != b.kernel:
         return Change.CONTRACT_CHANGED
     if not (a.ended.has_verdict and b.ended.has_verdict):
         return Change.NO_VERDICT
     return DECIDED.get((a.ended, b.ended), Change.UNDECIDED)
 
 
-def _evaluator(trial: Trial) -> Sequence[str]:
-    return trial.version, trial.digest, trial.kernel
-
-
-def _violations(trial: Trial) -> set[Loose]:
+def _violations(trial: AnySide) -> set[Loose]:
     return {found for found in trial.loose if found.truth == "FAILS"}

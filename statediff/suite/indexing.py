@@ -20,6 +20,7 @@ from statediff.suite.records import Ended, Run, Trial, judged, run_record, sched
 from statediff.suite.store import Store
 
 BATCH: Final = 200
+_UNKNOWN: Final = ("", "")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def index(
     known = store.stamps(run.id)  # before the folder is listed: nothing new can seem to be gone
     kept = folder / "trials"
     names = sorted(os.listdir(kept)) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
-    changed = [name for name in names if not _is_known(kept, name, known)]
+    changed = _changed(kept, names, known)
     gone = [n for n in known.keys() - set(names) if known[n][1] != Ended.NOT_RUN.value]
     if not changed and not gone and len(known) >= max(run.scheduled, 1):
         return run
@@ -61,9 +62,20 @@ def index(
     return run
 
 
-def _is_known(kept: Path, name: str, known: Mapping[str, tuple[str, str]]) -> bool:
-    stamp = known.get(name, ("", ""))[0]
-    return bool(stamp) and _stamp(f"{kept}/{name}") == stamp
+def _changed(kept: Path, names: list[str], known: Mapping[str, tuple[str, str]]) -> list[str]:
+    """The names of those that are not known as they are on the disk."""
+    if not names:
+        return []
+    # Relative to the folder: a hundred thousand paths are walked in half the time.
+    folder = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return [
+            name
+            for name in names
+            if not (stamp := known.get(name, _UNKNOWN)[0]) or _stamp(name, folder) != stamp
+        ]
+    finally:
+        os.close(folder)
 
 
 def _read(
@@ -92,9 +104,9 @@ def stamp_of(trial: Path) -> str:
     return _stamp(str(trial))
 
 
-def _stamp(trial: str) -> str:
+def _stamp(trial: str, folder: int | None = None) -> str:
     try:
-        found = os.lstat(f"{trial}/bundle/manifest.json")
+        found = os.lstat(f"{trial}/bundle/manifest.json", dir_fd=folder)
     except OSError:
         return ""
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"

@@ -12,41 +12,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError, InputError
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
+from statediff.suite.terms import FAILURES as FAILURES  # noqa: PLC0414 - had from here, too
+from statediff.suite.terms import VERDICTS as VERDICTS  # noqa: PLC0414 - as above
+from statediff.suite.terms import Ended as Ended  # noqa: PLC0414 - as above
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_SCHEDULED: Final = 1_000_000
 """Trials of one run; what says more is no run of ours."""
-
-
-class Ended(StrEnum):
-    """How a scheduled trial ended: with a verdict, or why it has none."""
-
-    MATCH = "MATCH"
-    DIVERGE = "DIVERGE"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    FAULT = "fault"
-    """The environment or the harness failed; the agent is not to blame."""
-    DAMAGED = "damaged"
-    """There is something in the place of its bundle that is not the bundle of this trial."""
-    UNFINISHED = "unfinished"
-    """Its folder is there, without a bundle and without a reason."""
-    NOT_RUN = "not_run"
-
-    @property
-    def has_verdict(self) -> bool:
-        return self in VERDICTS
-
-
-VERDICTS: Final = (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE)
-FAILURES: Final = tuple(each for each in Ended if each not in VERDICTS)
-"""Ends without a verdict: shown apart, and never counted as passed."""
 
 
 @dataclass(frozen=True, order=True)
@@ -98,6 +76,22 @@ class Trial:
     def domain(self) -> str:
         """The part of its contract's name before the first slash."""
         return domain_of(self.contract)
+
+
+class Side(NamedTuple):
+    """Of a trial, what another one is compared with; there may be a hundred thousand of them."""
+
+    name: str
+    ended: Ended
+    contract: str
+    version: str
+    digest: str
+    kernel: str
+    agent: str
+    number: int | None
+    bundle: str
+    why: str
+    loose: tuple[Loose, ...] = ()
 
 
 @dataclass(frozen=True)

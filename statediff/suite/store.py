@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from statediff.errors import StorageError, UsageError
-from statediff.suite.records import Ended, Loose, Run, Trial
+from statediff.suite.records import Ended, Loose, Run, Side, Trial
 from statediff.suite.tables import FINDINGS, HEAD, RUNS, TRIALS
 
 BUSY_SECONDS: Final = 30
@@ -31,6 +30,7 @@ _MIGRATING: Final = 7_366_244_102  # the advisory lock of whoever migrates a sto
 _SLICE: Final = 500
 KEPT: Final = tuple(TRIALS.c[each.name] for each in fields(Trial) if each.name != "loose")
 """The columns of a trial, in the order of its fields; the others follow from these."""
+_ENDS: Final = {each.value: each for each in Ended}
 _NAME: Final = [column.name for column in KEPT].index("name")
 _ENDED: Final = [column.name for column in KEPT].index("ended")
 
@@ -128,6 +128,11 @@ class Store:
         with self._read() as connection:
             return [tuple(row) for row in connection.execute(wanted)]
 
+    def _texts(self, wanted: sa.Select[Any]) -> list[tuple[Any, ...]]:
+        """As `rows`, for plain text and numbers, past the library's own rows: there are many."""
+        with self._read() as connection:
+            return list(connection.execute(wanted).cursor.fetchall())
+
     @staticmethod
     def trial_of(row: Sequence[Any]) -> Trial:
         """The trial in a row of `KEPT`."""
@@ -136,7 +141,7 @@ class Store:
     def stamps(self, run: str) -> dict[str, tuple[str, str]]:
         """Of every trial of the run that is known: what it was read from, and how it ended."""
         wanted = sa.select(TRIALS.c.name, TRIALS.c.stamp, TRIALS.c.ended).where(TRIALS.c.run == run)
-        return {name: (stamp, ended) for name, stamp, ended in self.rows(wanted)}
+        return {name: (stamp, ended) for name, stamp, ended in self._texts(wanted)}
 
     def listed(self) -> tuple[Listed, ...]:
         """Every run that is known, by location."""
@@ -155,26 +160,49 @@ class Store:
                 for row in connection.execute(runs)
             )
 
+    def sides(self, run: str) -> list[Side]:
+        """Every trial of the run, in no order, with what does not hold in it."""
+        columns = [TRIALS.c[name] for name in Side._fields[:-1]]
+        loose = self._loose(run)
+        found = []
+        for name, ended, *rest in self._texts(sa.select(*columns).where(TRIALS.c.run == run)):
+            found.append(Side._make((name, _ENDS[ended], *rest, loose.get(name, ()))))
+        return found
+
+    def _loose(self, run: str) -> dict[str, tuple[Loose, ...]]:
+        """By the name of the trial."""
+        wanted = (
+            sa.select(*FINDINGS.c).where(FINDINGS.c.run == run)
+            .order_by(FINDINGS.c.trial, FINDINGS.c.at)
+        )  # fmt: skip
+        kinds: dict[tuple[str, ...], Loose] = {}
+        found: dict[str, tuple[Loose, ...]] = {}
+        for _, trial, _, *rest in self._texts(wanted):
+            kind = tuple(rest)
+            if kind not in kinds:
+                kinds[kind] = Loose(*rest)
+            found[trial] = (*found.get(trial, ()), kinds[kind])
+        return found
+
     def trials(self, run: str, *, with_findings: bool = False) -> tuple[Trial, ...]:
         """Every trial of the run, by contract, version, number and name."""
         order = (TRIALS.c.contract, TRIALS.c.version, TRIALS.c.number, TRIALS.c.name)
         wanted = sa.select(*KEPT).where(TRIALS.c.run == run).order_by(*order)
-        loose: dict[str, list[Loose]] = {}
         with self._read() as connection:
             rows = connection.execute(wanted).all()
-            if with_findings:
-                found = sa.select(*FINDINGS.c).where(FINDINGS.c.run == run).order_by(
-                    FINDINGS.c.trial, FINDINGS.c.at
-                )  # fmt: skip
-                for _, trial, _, *rest in connection.execute(found):
-                    loose.setdefault(trial, []).append(Loose(*rest))
-        return tuple(_trial(row, tuple(loose.get(row[_NAME], ()))) for row in rows)
+        loose = self._loose(run) if with_findings else {}
+        return tuple(_trial(row, loose.get(row[_NAME], ())) for row in rows)
 
     def _insert(self, connection: sa.Connection, table: sa.Table) -> Any:
         """An `INSERT` that can say what a conflict does; both dialects say it alike."""
+        # Imported where they are needed: one takes a while, and nobody needs both.
         if connection.dialect.name == "postgresql":
-            return postgresql.insert(table)
-        return sqlite.insert(table)
+            from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415 - as above
+
+            return insert(table)
+        from sqlalchemy.dialects.sqlite import insert as lite  # noqa: PLC0415 - as above
+
+        return lite(table)
 
     @contextmanager
     def _read(self) -> Iterator[sa.Connection]:
@@ -316,7 +344,7 @@ def _row(trial: Trial) -> Mapping[str, Any]:
 
 
 def _trial(row: Sequence[Any], loose: tuple[Loose, ...] = ()) -> Trial:
-    values: tuple[Any, ...] = (*row[:_ENDED], Ended(row[_ENDED]), *row[_ENDED + 1 :], loose)
+    values: tuple[Any, ...] = (*row[:_ENDED], _ENDS[row[_ENDED]], *row[_ENDED + 1 :], loose)
     return Trial(*values)
 
 

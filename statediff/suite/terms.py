@@ -1,8 +1,33 @@
-"""The words a reviewer may use of a trial [SSD §V, §VI]."""
+"""How trials end, and the words a reviewer may use of them [SSD §V, §VI]."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+
+class Ended(StrEnum):
+    """How a scheduled trial ended: with a verdict, or why it has none."""
+
+    MATCH = "MATCH"
+    DIVERGE = "DIVERGE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAULT = "fault"
+    """The environment or the harness failed; the agent is not to blame."""
+    DAMAGED = "damaged"
+    """There is something in the place of its bundle that is not the bundle of this trial."""
+    UNFINISHED = "unfinished"
+    """Its folder is there, without a bundle and without a reason."""
+    NOT_RUN = "not_run"
+
+    @property
+    def has_verdict(self) -> bool:
+        return self in VERDICTS
+
+
+VERDICTS: Final = (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE)
+FAILURES: Final = tuple(each for each in Ended if each not in VERDICTS)
+"""Ends without a verdict: shown apart, and never counted as passed."""
 
 
 class Label(StrEnum):
