@@ -37,12 +37,13 @@ from statediff.sandbox.tracker_drift import (
     digest_of,
     image_of,
     with_password,
+    without_traces_of_readers,
 )
 from statediff.sandbox.tracker_process import TrackerProcess
 from statediff.sources.roundup import RoundupSource
 from statediff.sources.roundup_api import ApiAccount, RoundupApiSource, api_types
 from statediff.sources.roundup_feed import RoundupFeed
-from statediff.sources.sqlite import SIDE_FILES, strange_side_file
+from statediff.sources.sqlite import strange_side_file
 
 AGENT: Final = "robin"
 EVALUATOR: Final = "auditor"
@@ -135,7 +136,7 @@ class EmbeddedTracker:
         found: dict[str, HomeFile] = {}
         drift: list[Drift] = []
         try:
-            found = image_of(self.home)
+            found = without_traces_of_readers(image_of(self.home))
             beside = sorted(e.name for e in os.scandir(self.folder) if e.name != self.home.name)
             drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
         except OSError as error:
@@ -211,8 +212,6 @@ class EmbeddedTracker:
             self._image = image_of(self.home)
             self._digest = digest_of(self._image)
             self._sources = self._read()
-            for suffix in SIDE_FILES:  # one that can only read leaves them behind
-                remove(self.home / f"{DATABASE}{suffix}")
         except BaseException:
             self.process.kill()
             raise

@@ -1,5 +1,7 @@
 """The law of MariaDB's feed: its states are those of full scans, or left open with a cause."""
 
+import os
+import sys
 from contextlib import ExitStack, closing, suppress
 
 import pytest
@@ -13,6 +15,7 @@ from statediff.capture.source import SourceUnavailable  # noqa: E402
 from tests.docker.mariadb_runs import Run, connection, differing, make_system  # noqa: E402
 
 pytestmark = pytest.mark.docker("mariadb")
+IS_FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 
 DDL = """
 CREATE TABLE a (id INT NOT NULL PRIMARY KEY, x DECIMAL(9, 3), y VARCHAR(300), z DOUBLE,
@@ -104,11 +107,20 @@ def system(tmp_path_factory):
     made.stop()
 
 
+def wrong(told, scanned):
+    """What the feed said wrongly of a moment.
+
+    Numbers are given out when a statement asks for them, committed or not: between two commits,
+    and in work that is rolled back, they move with nothing in the log.
+    """
+    return differing(told, scanned)[0] - {"db.sequence"}
+
+
 @settings(
     max_examples=max(6, settings().max_examples // 5),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.lists(STEPS, max_size=20))
+@given(st.lists(STEPS, min_size=10 if IS_FUZZ else 0, max_size=20))
 def test_the_states_of_the_feed_are_those_of_scans_after_every_step_or_left_open(system, steps):
     system.reset()
     run = Run(system)
@@ -133,9 +145,8 @@ def test_the_states_of_the_feed_are_those_of_scans_after_every_step_or_left_open
     told = [run.before, *(t.state for t in found.seen.transactions)]
     place, untold = 0, 0
     for scan in run.scans[1:]:
-        place = next(
-            (n for n in range(place, len(told)) if not differing(told[n], scan)[0]), len(told)
-        )
+        place = next((n for n in range(place, len(told)) if not wrong(told[n], scan)), len(told))
         assert place < len(told), differing(told[-1], scan)
         untold += bool(differing(told[place], scan)[1])
     event(f"{len(run.scans) - 1} changes, {untold} of them left open in part")
+    sys.stderr.write(f"{len(found.seen.transactions)} transactions, {untold} left open in part\n")

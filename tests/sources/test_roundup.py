@@ -242,7 +242,8 @@ def test_a_text_that_was_committed_and_not_yet_renamed_is_read(source, home):
 
 def test_a_locked_database_is_unavailable(source, home):
     writer = sqlite3.connect(home / "db" / "db", isolation_level=None)
-    writer.execute("BEGIN EXCLUSIVE")
+    writer.execute("PRAGMA locking_mode = EXCLUSIVE")
+    writer.execute("BEGIN IMMEDIATE")
     with pytest.raises(SourceUnavailable, match="locked for more than 2 s"):
         read(source)
     writer.close()
