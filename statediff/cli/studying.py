@@ -199,12 +199,19 @@ def _judged(names: list[str] | None, wanted: Wanted, jobs: int) -> Iterator[tupl
         yield from (judged_contract(path, wanted) for path in paths)
         return
     # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _deaf) as pool:
         futures = [pool.submit(judged_contract, path, wanted) for path in paths]
         try:
             yield from (future.result() for future in futures)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _deaf() -> None:
+    """An interrupt is the parent's to answer: what is in hand ends, and nothing else begins."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _recorded(
