@@ -31,7 +31,7 @@ from benchmarks.mutants import Mutant, apply, mutants_of
 
 CHECKOUT: Final = Path(__file__).parents[1]
 NOTICED, SURVIVED, SLOW, BROKEN = 0, 1, 2, 3
-SLACK_SECONDS: Final = 10
+SLACK_SECONDS: Final = 3
 """CPU a mutant may take beside ten times what its tests take as they are."""
 WALL: Final = 30
 """Times its CPU that a mutant may wait, on a machine that others use as well."""

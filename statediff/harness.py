@@ -47,6 +47,7 @@ from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, save
+from statediff.evidence.states import states_document
 from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
@@ -231,6 +232,7 @@ def observe_trial(
         "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
+    _save(folder / "states.json", states_document((before, after)))
     return ObservedTrial(
         plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
         settled.failed, guarded.checks,

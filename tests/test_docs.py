@@ -23,7 +23,7 @@ README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
     "access", "cli", "first-contract", "metatest", "pytest", "python", "reads", "rejudge",
-    "review", "sealing", "suites",
+    "review", "sealing", "study", "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -45,6 +45,7 @@ from statediff.cli import (
     sealing,
     serving,
     storing,
+    studying,
     suites,
     versions,
 )
@@ -110,6 +111,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("lint", linting.lint),
     ("mutate", mutating.mutate),
     ("metatest", metatesting.metatest),
+    ("study", studying.study),
     ("agree", agreeing.agree),
     ("explain", explaining.explain),
     ("fmt", formatting.fmt),

@@ -30,6 +30,8 @@ class Run(NamedTuple):
     before: tuple[str, ...]
     after: tuple[str, ...]
     answer: Path | None
+    folder: Path | None = None
+    """That of a run or a trial, in place of the three."""
 
 
 class Wanted(NamedTuple):
@@ -77,6 +79,14 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
             help="Judge a stored corpus of seeded cases again, instead of running anything.",
         ),
     ] = None,
+    captures: Annotated[
+        Path | None,
+        typer.Option(
+            "--captures",
+            metavar="FOLDER",
+            help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
+        ),
+    ] = None,
     before: Annotated[
         list[str] | None,
         typer.Option(
@@ -115,11 +125,13 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     from statediff.packs import contract_folders
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    is_recorded = bool(before) and bool(after) and contracts is not None and len(contracts) == 1
-    if (before or after or answer is not None) and (not is_recorded or live or corpus):
+    is_one = contracts is not None and len(contracts) == 1
+    is_told = bool(before) or bool(after) or answer is not None
+    is_whole = (captures is not None) != bool(before and after and is_one) and is_one
+    if (is_told or captures is not None) and (not is_whole or live or corpus is not None):
         raise UsageError(
-            "a recorded run is one CONTRACT, --before and --after, maybe --answer; "
-            "no --live and no --corpus"
+            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
+            "--answer; no --live and no --corpus"
         )
     if corpus is not None and (contracts or live):
         raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
@@ -131,8 +143,9 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     if not as_json:
         kept = "files of the corpus" if corpus else "contracts"
         progress().print(f"seed {drawn}, {len(paths)} {kept}")
-    run = Run(tuple(before), tuple(after), answer) if before and after else None
-    wanted = Wanted(drawn, sample, live, corpus is not None, run)
+    run = Run(tuple(before or ()), tuple(after or ()), answer, captures)
+    kept_run = run if is_told or captures is not None else None
+    wanted = Wanted(drawn, sample, live, corpus is not None, kept_run)
     found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
     if as_json:
         emit(_document(found, drawn))
@@ -168,6 +181,7 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     from statediff.meta.corpus import replayed
     from statediff.meta.live import lived
     from statediff.meta.metatest import tried
+    from statediff.meta.recorded import recorded
 
     if wanted.is_stored:
         return tuple(replayed(path, wanted.sample, wanted.seed))
@@ -175,8 +189,12 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     cases = read_cases(path.parent)
     running: dict[str, EmbeddedSandbox] = {}
     if wanted.run is not None:
-        run = recorded_run(file, list(wanted.run.before), list(wanted.run.after), wanted.run.answer)
-        return tried([run], wanted.seed, cases.argued, wanted.sample)
+        before, after, answer, folder = wanted.run
+        if folder is not None:
+            runs = recorded(folder, file)
+        else:
+            runs = (recorded_run(file, list(before), list(after), answer),)
+        return tried(runs, wanted.seed, cases.argued, wanted.sample)
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))
         found = tried(references, wanted.seed, cases.argued, wanted.sample)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from statediff.contract.syntax import Read
 from statediff.contract.world import World
-from statediff.evaluate.contracts import ContractFile, Scoped, compile_contract, schema_of
+from statediff.evaluate.contracts import (
+    Compiled,
+    ContractFile,
+    Scoped,
+    compile_contract,
+    schema_of,
+)
 from statediff.model.readings import Capture
 from statediff.model.trace import NoAnswer
 from statediff.model.view import StateView
@@ -21,11 +27,14 @@ def library_of(file: ContractFile, before: Capture) -> Library | None:
     """
     if file.content.access is None:
         return None
-    compiled = compile_contract(file, schema_of(before))
+    return Library(captured_of(compile_contract(file, schema_of(before)), before))
+
+
+def captured_of(compiled: Compiled, before: Capture) -> Captured:
+    """The artifacts of the state before, under a contract with `access:`."""
     contract = compiled.contract
-    access = contract.access
-    if access is None:
-        return None
+    if contract.access is None:
+        raise ValueError(f"{contract.name} has no `access:`")
     resolution = resolve(
         before,
         before,
@@ -39,4 +48,4 @@ def library_of(file: ContractFile, before: Capture) -> Library | None:
     def world(reads: frozenset[Read]) -> World:
         return room.world(reads)
 
-    return Library(Captured(access, view, world))
+    return Captured(contract.access, view, world)

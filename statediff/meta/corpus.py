@@ -47,8 +47,13 @@ Json = Any
 
 
 def gathered(reference: Reference, seed: int, argued: Mapping[str, Argued], most: int) -> bytes:
-    """A corpus of one reference: of each fault class at most so many cases, picked by the seed."""
+    """A corpus of one reference: of each fault class at most so many cases, picked by the seed.
+
+    Raises `UsageError` if the reference does not MATCH.
+    """
     judgement = reference.judged()
+    if judgement.verdict is not Verdict.MATCH:
+        raise UsageError(f"{reference.name} gets {judgement.verdict.value}, not MATCH")
     world = World(reference, judgement, seed)
     pool, rng = Pool(), random.Random(f"{seed} {reference.contract.digest}")  # noqa: S311 — reproducible
     base = pool.trial(reference)

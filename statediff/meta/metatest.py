@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from statediff.errors import UsageError
-from statediff.meta import stagecases
+from statediff.meta import reads, stagecases
 from statediff.meta.beside import twin_of
 from statediff.meta.mutate import (
     FAULTS,
@@ -147,6 +147,8 @@ def tried(
                 found.append(beside_case(twin_of(fault, world), case, world))
             seen.add(case.identity)
         found += (_twin(t, world) for t in _some(seeded(world, TWINS), sample, world.rng))
+        found += (_read(fault, world) for fault in _some(reads.faults(world), sample, world.rng))
+        found += (_twin(t, world) for t in _some(reads.twins(world), sample, world.rng))
         found += _some(_staged(world), sample, world.rng)
     return tuple(found)
 
@@ -177,6 +179,15 @@ def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case
     expected = Verdict.INCONCLUSIVE if kind in EVIDENCE else Verdict.DIVERGE
     is_named = judgement is not None and names(fault, kind, world, judgement)
     return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)
+
+
+def _read(fault: Fault, world: World) -> Case:
+    """The case of a fault of what was read."""
+    outcome, judgement = judged(fault, world.reference.name)
+    is_named = judgement is not None and reads.is_named(fault, judgement)
+    return _case(
+        Part.FAULT, fault.operator, world, fault, reads.expected(fault), outcome, is_named
+    )  # fmt: skip
 
 
 def _twin(fault: Fault, world: World) -> Case:

@@ -66,7 +66,7 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
         return _names_unseen(fault, world, judgement)
     found = wrong(judgement, Truth.FAILS)
     if kind == "false-claim":
-        return any(finding.stage is Stage.ANSWER for finding in found)
+        return any(finding.stage in (Stage.ANSWER, Stage.ACCESS) for finding in found)
     if kind == "transient-effect":
         wanted = target_type(fault, world)
         pointed = {e for f in found for e in _entities(f, judgement.during)}

@@ -21,7 +21,7 @@ WHERE = {
 }
 """Pack → its variants, and the program that speaks to each."""
 SHORT = (
-    "accounts/rotate-role", "helpdesk/merge-duplicates", "repo/clean-merged-branches",
+    "accounts/rotate-role", "helpdesk/refuse-forbidden", "repo/clean-merged-branches",
     "repo/tag-release", "shop/refund-returned-order",
 )  # fmt: skip
 """What is tried without `make variants`, which tries all."""

@@ -11,7 +11,7 @@ from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.delta import Delta
 from statediff.model.state import MemoryChunks
-from statediff.model.trace import Action
+from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder
 from statediff.sandbox.embedded import EmbeddedSandbox
@@ -43,8 +43,18 @@ def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> None:
         ]
         assert judgement.verdict is Verdict.MATCH, (way, found)
         shown.append(attributed(done))
+        if way == "mcp":
+            whole_and_marked(done.observed.run.trace)
     native_shown, mcp_shown = shown
     assert native_shown == mcp_shown
+
+
+def whole_and_marked(trace: Trace) -> None:
+    """The log of the tools lacks nothing, and says of each call whether it wrote."""
+    assert trace.gap is None
+    for action in trace.actions:
+        assert action.transactions is not None
+        assert (action.transactions == ()) == (action.action_class is ActionClass.READ)
 
 
 def attributed(done: JudgedTrial) -> dict[tuple[str, int] | None, Counter[str]]:
