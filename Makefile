@@ -26,7 +26,7 @@ setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the 
 
 .PHONY: test
 test: check ## Run check, then all tests (WORKERS=2)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: setup ## Run ruff, mypy strict and import-linter

@@ -26,10 +26,10 @@ from pathlib import Path
 
 from statediff.agents.recorder import Recorder
 from statediff.capture.history import Watch
+from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.evaluate import Evaluated, evaluate, parse_contract
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import Mark
 from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_feed import SqliteFeed
@@ -149,7 +149,7 @@ def measure(
             connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, n INT, t TEXT)")
             rows = [(number, 0, "old") for number in range(1, 2 * ROWS + 1)]
             connection.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
-        store, source = MemoryChunks(), SqliteSource("shop-db", database)
+        store, source = DiskChunks(Path(folder, "chunks")), SqliteSource("shop-db", database)
         with (
             Recorder(Path(folder, "calls.jsonl"), now) as recorder,
             Watch([SqliteFeed("shop-db", database)], now) as watch,

@@ -1,9 +1,12 @@
-"""How many changes to the judging kernel its tests notice, by mutmut in a copy of the checkout.
+"""How many changes to the judging kernel its tests notice.
 
-    python -m benchmarks.mutation [--part NAME] [--sample N] [--seed N] [--jobs N]
+    python -m benchmarks.mutation [--part NAME] [--sample N] [--seed N] [--jobs N] [--json FILE]
 
-Every mutant changes one function a little; a mutant that no test notices survives and is listed.
-A sample is drawn by the seed, over all parts named, so that the same seed asks the same questions.
+The part's tests run once, as they are, and it is noted which test comes by which line. Then every
+mutant gets a process of its own, forked from one that has loaded everything: the changed function
+is put in force there, and the tests that come by the changed lines run, the quickest first, until
+one fails. A mutant that none of them notices survives and is listed; `docs/mutation.md` argues for
+some. The seed draws the sample: the same seed asks the same questions.
 """
 
 from __future__ import annotations
@@ -12,22 +15,26 @@ import argparse
 import json
 import os
 import random
-import shutil
-import subprocess
+import resource
+import signal
 import sys
 import tempfile
+import time
+from collections import defaultdict
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import coverage
+import pytest
+
+from benchmarks.mutants import Mutant, apply, mutants_of
 
 CHECKOUT: Final = Path(__file__).parents[1]
-LEFT_BEHIND: Final = shutil.ignore_patterns(
-    ".git", ".venv", "dist", "build", "mutants", "__pycache__", ".*_cache", ".hypothesis"
-)
-EXTRA: Final = ("contracts", "sandboxes", "fixtures", "docs", "benchmarks", "README.md")
-SURVIVED: Final = 0
-"""pytest's exit code where every test passed: nobody noticed."""
-NOT_COVERED: Final = 33
-"""mutmut's exit code where no test comes by."""
+NOTICED, SURVIVED, SLOW, BROKEN = 0, 1, 2, 3
+SLACK_SECONDS: Final = 3
+"""CPU a mutant may take beside ten times what its tests take as they are."""
+WALL: Final = 30
+"""Times its CPU that a mutant may wait, on a machine that others use as well."""
 
 
 class Part(NamedTuple):
@@ -38,98 +45,212 @@ class Part(NamedTuple):
 
 
 PARTS: Final[dict[str, Part]] = {
-    "expressions": Part(("statediff/contract/*",), ("tests/contract", "tests/policy")),
+    "expressions": Part(
+        tuple(f"statediff/contract/{name}.py" for name in (
+            "assertions", "bind", "bindrun", "calls", "changes", "columnar", "conduct", "derived",
+            "evaluation", "functions", "gathering", "kernels", "kinds", "operations", "parser",
+            "patterns", "ranges", "relations", "scalars", "shape", "syntax", "transition", "world",
+        )),
+        ("tests/contract", "tests/policy"),
+    ),
     "diff": Part(("statediff/diff.py",), ("tests/test_diff.py", "tests/policy")),
-    "resolve": Part(("statediff/resolve/*",), ("tests/test_resolve.py", "tests/policy")),
-    "canonicalize": Part(("statediff/canonicalize.py",), ("tests/test_canonicalize.py",)),
-    "policy": Part(("statediff/policy/*",), ("tests/policy", "tests/test_evaluate.py")),
+    "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/policy")),
+    "canonicalize": Part(
+        ("statediff/canonicalize.py",), ("tests/test_canonicalize.py", "tests/policy")
+    ),
+    "policy": Part(("statediff/policy/*.py",), ("tests/policy", "tests/test_evaluate.py")),
     "admission": Part(("statediff/policy/admission.py",), ("tests/policy/test_admission.py",)),
-    "verifier": Part(("statediff/evidence/verify.py",), ("tests/evidence",)),
-}
+    "verifier": Part(
+        ("statediff/evidence/verify.py", "statediff/evidence/merkle.py"), ("tests/evidence",)
+    ),
+}  # fmt: skip
 KERNEL: Final = ("expressions", "diff", "resolve", "canonicalize", "policy", "verifier")
 
 
 class Score(NamedTuple):
     """What became of the mutants that were tried."""
 
+    there: int
+    """Mutants that the part has."""
     tried: int
     survived: tuple[str, ...]
+    slow: tuple[str, ...]
+    """Those that ran out of time: noticed, but by no test's word."""
 
     @property
     def killed(self) -> int:
         return self.tried - len(self.survived)
 
 
-def scored(parts: list[str], sample: int, seed: int, jobs: int) -> Score:
-    """The score of the parts, all mutants or a sample; `SystemExit` where the tests fail as is."""
-    with tempfile.TemporaryDirectory(prefix="statediff-mutation-") as scratch:
-        copy = Path(scratch) / "checkout"
-        shutil.copytree(CHECKOUT, copy, ignore=LEFT_BEHIND, symlinks=True)
-        with (copy / "pyproject.toml").open("a", encoding="utf-8") as file:
-            file.write(configuration(parts))
-        chosen: list[str] = []
-        if sample:
-            # A name that no mutant has: the mutants are made, and none is tried.
-            said = _mutmut(copy, jobs, ["statediff.none-such"])
-            known = sorted(_codes(copy))
-            if not known:
-                raise SystemExit(f"no mutants were made; mutmut said: {said}")
-            chosen = sorted(random.Random(seed).sample(known, min(sample, len(known))))
-        said = _mutmut(copy, jobs, chosen)
-        codes = {name: code for name, code in _codes(copy).items() if code is not None}
-    tried = {name: code for name, code in codes.items() if not chosen or name in chosen}
-    if not tried:
-        raise SystemExit(f"no mutant was tried; mutmut said: {said}")
-    survived = sorted(n for n, code in tried.items() if code in (SURVIVED, NOT_COVERED))
-    return Score(len(tried), tuple(survived))
+class Mutation:
+    """A pytest plugin whose loop over the tests is one over mutants."""
+
+    def __init__(self, mutants: list[Mutant], jobs: int, is_quiet: bool) -> None:
+        self.mutants = mutants
+        self.jobs = jobs
+        self.is_quiet = is_quiet
+        self.codes: dict[Mutant, int] = {}
+        self.failed: str = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed = report.nodeid
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        lines, seconds = self._baseline(list(items.values()))
+        running: dict[int, tuple[Mutant, float]] = {}
+        for mutant in self.mutants:
+            first, last = mutant.lines
+            known = lines.get(str(mutant.path), {})
+            names = {name for at in range(first, last + 1) for name in known.get(at, ())}
+            tests = sorted(names, key=lambda name: (seconds[name], name))
+            budget = SLACK_SECONDS + 10 * sum(seconds[name] for name in tests)
+            if not tests:
+                self._told(mutant, SURVIVED)
+                continue
+            while len(running) >= self.jobs:
+                self._wait(running)
+            child = os.fork()
+            if child == 0:
+                self._child(mutant, [items[name] for name in tests], budget)
+            running[child] = (mutant, time.monotonic() + WALL * budget)
+        while running:
+            self._wait(running)
+        return True
+
+    def _baseline(
+        self, items: list[pytest.Item]
+    ) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
+        """Which tests come by which line, and what each takes; `SystemExit` where one fails."""
+        with tempfile.TemporaryDirectory(prefix="statediff-mutation-") as scratch:
+            note = Path(scratch) / "lines.json"
+            child = os.fork()
+            if child == 0:
+                paths = sorted({str(mutant.path) for mutant in self.mutants})
+                cover = coverage.Coverage(data_file=None, include=paths, config_file=False)
+                cover.start()
+                seconds: dict[str, float] = {}
+                for item in items:
+                    cover.switch_context(item.nodeid)
+                    began = time.process_time()
+                    self._run(item)
+                    seconds[item.nodeid] = time.process_time() - began
+                    if self.failed:
+                        break
+                cover.stop()
+                found = cover.get_data()
+                lines = {path: found.contexts_by_lineno(path) for path in paths}
+                note.write_text(json.dumps([self.failed, lines, seconds]))
+                os._exit(0)
+            os.waitpid(child, 0)
+            failed, lines, seconds = json.loads(note.read_text())
+        if failed:
+            raise pytest.UsageError(f"{failed} fails as it is; there is nothing to measure")
+        numbered = {
+            path: {int(line): [n for n in names if n] for line, names in known.items()}
+            for path, known in lines.items()
+        }
+        return numbered, seconds
+
+    def _run(self, item: pytest.Item) -> None:
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+
+    def _child(self, mutant: Mutant, items: list[pytest.Item], budget: float) -> None:
+        """The mutant's process: it never returns."""
+        code = BROKEN
+        try:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(budget) + 1, int(budget) + 2))
+            apply(mutant)
+            code = SURVIVED
+            for item in items:
+                self._run(item)
+                if self.failed:
+                    code = NOTICED
+                    break
+        except BaseException:  # noqa: BLE001 - whatever a mutant does to pytest itself is noticed
+            code = NOTICED if code == SURVIVED else BROKEN
+        finally:
+            os._exit(code)
+
+    def _wait(self, running: dict[int, tuple[Mutant, float]]) -> None:
+        """Wait until one of them ended, and note how."""
+        while True:
+            for child, (mutant, until) in list(running.items()):
+                ended, status = os.waitpid(child, os.WNOHANG)
+                is_late = not ended and time.monotonic() > until
+                if is_late:
+                    os.killpg(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                if ended or is_late:
+                    del running[child]
+                    signalled = is_late or os.WIFSIGNALED(status)
+                    self._told(mutant, SLOW if signalled else os.WEXITSTATUS(status))
+                    return
+            time.sleep(0.005)
+
+    def _told(self, mutant: Mutant, code: int) -> None:
+        if code == BROKEN:
+            raise pytest.UsageError(f"{mutant.name}: cannot be put in force")
+        self.codes[mutant] = code
+        if not self.is_quiet and code != NOTICED:
+            word = "survives" if code == SURVIVED else "runs out of time"
+            print(f"  {word}: {mutant.name}", flush=True)
 
 
-def configuration(parts: list[str]) -> str:
-    """The table of mutmut in `pyproject.toml`, for these parts of the kernel."""
-    modules = sorted({module for part in parts for module in PARTS[part].modules})
-    tests = sorted({test for part in parts for test in PARTS[part].tests})
-    lists = {
-        "source_paths": ["statediff"], "only_mutate": modules, "also_copy": list(EXTRA),
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-n", "0", "--timeout=120"],
-        "pytest_add_cli_args_test_selection": tests,
-    }  # fmt: skip
-    lines = [f"{name} = {json.dumps(values)}" for name, values in lists.items()]
-    return "\n".join(["", "[tool.mutmut]", *lines, ""])
+def mutants_in(part: Part) -> list[Mutant]:
+    """Every mutant of the part's modules."""
+    paths = sorted({path for pattern in part.modules for path in CHECKOUT.glob(pattern)})
+    return [mutant for path in paths for mutant in mutants_of(path)]
 
 
-def _mutmut(copy: Path, jobs: int, names: list[str]) -> str:
-    """Run mutmut in the copy, and return what it complained of."""
-    # The copy's own package is what is changed and tested, wherever this one was imported from.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(jobs), *names]
-    done = subprocess.run(
-        command, cwd=copy, check=False, env=kept, capture_output=True, text=True, errors="replace"
-    )
-    return done.stderr[-2000:]
-
-
-def _codes(copy: Path) -> dict[str, int | None]:
-    """Mutant → pytest's exit code; None where it was not tried."""
-    found: dict[str, int | None] = {}
-    for path in sorted((copy / "mutants").rglob("*.meta")):
-        found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
-    return found
+def scored(name: str, sample: int, seed: int, jobs: int, is_quiet: bool = False) -> Score:
+    """The score of a part, all mutants or a sample; `SystemExit` where the tests fail as is."""
+    part = PARTS[name]
+    known = mutants_in(part)
+    chosen = known
+    if sample and sample < len(known):
+        picked = random.Random(f"{seed} {name}").sample(range(len(known)), sample)
+        chosen = [known[at] for at in sorted(picked)]
+    plugin = Mutation(chosen, jobs, is_quiet)
+    options = [
+        "-p", "no:terminal", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider",
+        "-n", "0", "--timeout=0",
+    ]  # fmt: skip
+    code = pytest.main([*options, *(str(CHECKOUT / test) for test in part.tests)], [plugin])
+    if len(plugin.codes) != len(chosen):
+        raise SystemExit(f"{name}: pytest ended with {code} before all mutants were tried")
+    told: dict[int, list[str]] = defaultdict(list)
+    for mutant in chosen:
+        told[plugin.codes[mutant]].append(mutant.name)
+    return Score(len(known), len(chosen), tuple(told[SURVIVED]), tuple(told[SLOW]))
 
 
 def main() -> int:
-    """Print the score and every survivor."""
+    """Print the score of each part and every survivor."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
     parser.add_argument("--part", action="append", choices=sorted(PARTS), help="default: all")
-    parser.add_argument("--sample", type=int, default=0, help="mutants to try (0: all)")
+    parser.add_argument("--sample", type=int, default=0, help="mutants of each part (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--json", type=Path, help="write the scores there as well")
     wanted = parser.parse_args()
-    parts = wanted.part or list(KERNEL)
-    score = scored(parts, wanted.sample, wanted.seed, wanted.jobs)
-    share = 100 * score.killed / score.tried
-    print(f"{', '.join(parts)}: {score.killed} of {score.tried} mutants noticed ({share:.1f} %)")
-    for name in score.survived:
-        print(f"  survives: {name}")
+    kept: dict[str, Any] = {}
+    for name in wanted.part or KERNEL:
+        score = scored(name, wanted.sample, wanted.seed, wanted.jobs)
+        share = 100 * score.killed / max(1, score.tried)
+        print(
+            f"{name}: {score.killed} of {score.tried} mutants noticed ({share:.1f} %), "
+            f"{len(score.slow)} of them by running out of time; the part has {score.there}",
+            flush=True,
+        )
+        kept[name] = score._asdict()
+    if wanted.json:
+        wanted.json.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

@@ -20,6 +20,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,17 +40,20 @@ from statediff.evaluate import (
     TrialFacts,
     compile_contract,
     evaluate,
+    library_of,
     schema_of,
 )
 from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, save
+from statediff.evidence.states import states_document
 from statediff.evidence.traces import trace_lines
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
+from statediff.reads.library import Library
 from statediff.sandbox.protocol import Sandbox, Settled
 from statediff.sandbox.receipt import Receipt
 
@@ -57,6 +61,8 @@ AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
+_LACKING: Final = frozenset({"action-unrepaired", "too-few-calls"})
+"""Findings of other stages that say nothing but that something was not done."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -100,6 +106,8 @@ class Hooks:
     before_agent: Callable[[Sandbox, Capture], None] | None = None
     """Last chance to refuse: gets the capture before."""
     before_capture_after: Callable[[Sandbox], None] | None = None
+    library: Callable[[Capture], Library | None] | None = None
+    """What the agent may read of the state before, where a contract says so."""
 
 
 NO_HOOKS: Final = Hooks()
@@ -154,7 +162,8 @@ def run_trial(
 
     observed = observe_trial(
         sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, hooks=replace(hooks, before_agent=check), scans=scans,
+        clock=clock, store=store, scans=scans,
+        hooks=replace(hooks, before_agent=check, library=partial(library_of, contract)),
     )  # fmt: skip
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
@@ -204,7 +213,8 @@ def observe_trial(
         before = take(sandbox.sources(), store, clock, None, "before")
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
-        run = agent.run(_trial(sandbox, task, plan.seed), clock)
+        library = None if hooks.library is None else hooks.library(before)
+        run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
         _save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
@@ -222,6 +232,7 @@ def observe_trial(
         "checks": [_check_document(check) for check in guarded.checks],
     }  # fmt: skip
     _save(folder / "captures.json", captures)
+    _save(folder / "states.json", states_document((before, after)))
     return ObservedTrial(
         plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
         settled.failed, guarded.checks,
@@ -289,8 +300,8 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
     """
     if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
         return
-    failed = {finding.stage for finding in judgement.findings if finding.truth is Truth.FAILS}
-    if failed <= _LACKS:
+    failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
+    if all(finding.stage in _LACKS or finding.code in _LACKING for finding in failed):
         told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
         raise EnvironmentFailure(
             f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "

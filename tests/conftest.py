@@ -11,7 +11,12 @@ images have not been built, they are skipped and the summary says so; with
 """
 
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +38,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a server of `tests/forked.py`."""
+    folder = tmp_path_factory.mktemp("forked")
+    checkout = Path(__file__).parents[1]
+    server = subprocess.Popen(
+        [sys.executable, str(checkout / "tests" / "forked.py"), "serve", str(folder)],
+        stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONUTF8": "1"},
+    )  # fmt: skip
+    while not (folder / "ready").exists():
+        assert server.poll() is None
+        time.sleep(0.01)
+    yield folder
+    server.communicate()
+    assert server.returncode == 0
 
 
 @cache

@@ -21,7 +21,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "suites",
+    "access", "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "study",
+    "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,26 +34,30 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
 
 @pytest.mark.timeout(600)  # every command of a page, one after the other
 @pytest.mark.parametrize("document", SHOWN, ids=lambda d: d.name)
-def test_every_command_shown_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
+def test_every_command_shown_prints_what_is_shown(
+    document: Path, tmp_path: Path, forked: Path
+) -> None:
     for source in (README, document):
         for _, name, content in blocks(source):
             if name:
                 (tmp_path / name).write_text(content, encoding="utf-8")
     (tmp_path / "fixtures").symlink_to(CHECKOUT / "fixtures")
-    make_program(tmp_path)
+    (tmp_path / "reads").symlink_to(CHECKOUT / "docs" / "examples" / "reads")
+    make_program(tmp_path, forked)
     shown = [content for language, _, content in blocks(document) if language == "console"]
     assert shown
     for content in shown:
         check(content, tmp_path)
 
 
-def make_program(folder: Path) -> None:
-    """`statediff` is a program in `bin` of the folder."""
+def make_program(folder: Path, forked: Path) -> None:
+    """`statediff` is a program in `bin` of the folder; see `tests/forked.py`."""
     program = folder / "bin" / "statediff"
     program.parent.mkdir()
+    forking = CHECKOUT / "tests" / "forked.py"
     program.write_text(
-        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "
-        "'from statediff.cli.main import main; main()' \"$@\"\n"
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS "
+        f'{shlex.quote(str(forking))} call {shlex.quote(str(forked))} "$@"\n'
     )
     program.chmod(0o755)
 

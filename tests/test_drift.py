@@ -49,11 +49,12 @@ def test_what_drifts_answers_as_a_reference_does_and_diverges(running, tmp_path,
 
 
 def localised(trial: JudgedTrial, drift: Drift) -> bool:
-    """The report names who did it, before anything else it lists; what was forgotten nobody did."""
+    """The report's first lines name who did it; what was forgotten nobody did."""
     report = StringIO()
     Console(file=report, width=200).print(trial_report(trial.evaluated.bundle))
-    findings, _, changes = report.getvalue().partition("\nFindings\n")[2].partition("\nChanges\n")
-    is_named = "done by: transaction " in findings
+    banner, _, rest = report.getvalue().partition("\nClauses\n")
+    changes = rest.partition("\nChanges\n")[2]
+    is_named = "\nDone by: transaction " in banner
     return "transaction " in changes and (is_named or drift is Drift.MID_CONTEXT_AMNESIA)
 
 

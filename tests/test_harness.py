@@ -67,6 +67,7 @@ def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(sandbox, tmp_pat
         "bundle",
         "captures.json",
         "receipt.json",
+        "states.json",
         "timeline.json",
         "trace.jsonl",
     ]

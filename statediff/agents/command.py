@@ -51,6 +51,8 @@ class CommandAgent:
     """Once set, no program of this agent runs or is begun any more: as after Ctrl-C."""
     environment: tuple[tuple[str, str], ...] = ()
     """Further variables the program gets."""
+    stdin: Path | None = None
+    """What the program reads on standard input; None: nothing."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -78,15 +80,16 @@ class CommandAgent:
         started_at = clock()
         require_going(self.halted)
         try:
-            process = subprocess.Popen(
-                [str(Path(program).absolute()), *self.command[1:]],
-                cwd=trial.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            with Path(os.devnull if self.stdin is None else self.stdin).open("rb") as given:
+                process = subprocess.Popen(
+                    [str(Path(program).absolute()), *self.command[1:]],
+                    cwd=trial.folder,
+                    env=environment,
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
             raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
         streams: dict[str, Kept] = {"stdout": Kept(), "stderr": Kept()}

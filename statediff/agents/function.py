@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH, read_answer, read_trace
+from statediff.agents.recorder import Recorder
+from statediff.agents.recording import recording
+from statediff.agents.tools.of import tool_table
+from statediff.agents.tools.tool import ToolError
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
+from statediff.reads.library import Library
 
 AgentFunction: TypeAlias = Callable[[Trial], Any]
 
@@ -47,6 +52,34 @@ class FunctionAgent:
         return FunctionAgent(function, path)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        if trial.library is None:
+            return self._run(trial, clock)
+        with recording(clock) as recorder:
+            run = self._by_tools(trial, trial.library, clock, recorder)
+            recorder.close()
+            return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
+
+    def _by_tools(
+        self, trial: Trial, library: Library, clock: Clock, recorder: Recorder
+    ) -> AgentRun:
+        """What may be read is read through the gate; the systems it stands before are not told."""
+        urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
+        table = tool_table(trial.urls, recorder, library)
+
+        def call(name: str, arguments: Mapping[str, Any]) -> Any:
+            reply = table.call(name, dict(arguments))
+            if reply.is_error:
+                raise ToolError(reply.text)
+            return json.loads(reply.text)
+
+        try:
+            return self._run(replace(trial, urls=urls, call=call), clock)
+        finally:
+            table.close()
+            if urls:
+                recorder.miss(f"it was told where to find {', '.join(sorted(urls))}")
+
+    def _run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
         error: str | None = None
         answer: Value | NoAnswer

@@ -19,11 +19,13 @@ import threading
 from collections.abc import Callable, Iterator
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder
 from statediff.model.trace import ActionClass, Excerpt, Mark
+from statediff.sources.git_refs import move
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 60.0
@@ -34,15 +36,19 @@ _HOP: Final = frozenset({
 })  # fmt: skip
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NONE: Final = "0" * 40
-_COMMAND: Final = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([^\x00\n]{1,300})")
+_FLUSH: Final = b"0000"
+"""With it a client of git asks whether it may push."""
+_ID: Final = rb"([0-9a-f]{40}(?:[0-9a-f]{24})?)"
+_COMMAND: Final = re.compile(_ID + b" " + _ID + rb" ([^\x00\n]{1,300})")
 MAX_REFS: Final = 200
 _OVERRIDES: Final = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
 _ACTIONS: Final = frozenset({"@action", ":action", "_method"})
 """What makes another request of one than its method says."""
 
 
-Ended = Callable[[Any, str | None], None]
-"""Takes what is recorded of the answer, and the error if it is one."""
+Ended = Callable[[Any, str | None, bytes | None], None]
+"""Takes what is recorded of the answer, the error if it is one, and the answer's beginning: None
+where there was no answer."""
 
 
 class RecordingProxy:
@@ -123,17 +129,20 @@ class _Handler(BaseHTTPRequestHandler):
             principal=_principal(self.headers.get("Authorization", "")),
         )  # fmt: skip
 
-        def ended(result: Any, error: str | None) -> None:
+        def ended(result: Any, error: str | None, said: bytes | None) -> None:
             """The call is over before the agent has the whole answer, and can go on."""
             refused = error is not None and error.startswith("HTTP 4")
-            recorder.end(call, result=result, error=error, transactions=() if refused else marks)
+            made = () if refused else marks
+            if made and "refs" in told:
+                made = _landed(made, said)
+            recorder.end(call, result=result, error=error, transactions=made)
 
         try:
             self._answer(body, ended)
         except (OSError, http.client.HTTPException) as failed:
             # The call may be over, with the agent gone before it had the answer.
             with contextlib.suppress(KeyError):
-                ended(None, f"no answer: {type(failed).__name__}: {failed}")
+                ended(None, f"no answer: {type(failed).__name__}: {failed}", None)
             self.close_connection = True
             with contextlib.suppress(OSError):
                 self.send_error(502, "the system gave no answer")
@@ -211,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             kept += following[: max(0, MAX_VALUE_BYTES + 1 - len(kept))]
             last, following = following, next(pieces, b"")
         error = f"HTTP {answer.status}" if answer.status >= 400 else None
-        ended({"status": answer.status, "body": _content(kept, answer.headers)}, error)
+        ended({"status": answer.status, "body": _content(kept, answer.headers)}, error, kept)
         if not self._has_sent_head:
             self.end_headers()
         self.wfile.write(last)
@@ -233,13 +242,15 @@ def _said(
     if path.endswith("/git-upload-pack"):
         return ActionClass.READ, told, ()
     if path.endswith("/git-receive-pack") and method == "POST":
-        refs = [match.groups() for match in _COMMAND.finditer(body[: _CHUNK * 4])][:MAX_REFS]
+        refs = [*islice(_commands(body), MAX_REFS)]
         told["refs"] = [
             {"ref": ref.decode("utf-8", "replace"), "old": old.decode(), "new": new.decode()}
             for old, new, ref in refs
         ]
         gone = any(new.startswith(_NONE.encode()) for _, new, _ in refs)
-        marks = tuple(Mark(source, new.decode()) for _, new, _ in refs)
+        marks = tuple(Mark(source, move(ref, old.decode(), new.decode())) for old, new, ref in refs)
+        if len(refs) == MAX_REFS or (not refs and body != _FLUSH):
+            marks = (*marks, Mark(source))  # more than is read here, or in another form
         action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
         return action_class, told, marks
     if body:
@@ -253,6 +264,33 @@ def _said(
     is_known = method in ("POST", "PUT", "PATCH")
     action_class = ActionClass.CONDITIONAL_UPDATE if is_known else ActionClass.UNKNOWN
     return action_class, told, (Mark(source),)
+
+
+def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(old, new, ref) of each line of a push, up to the flush that ends them, before its pack."""
+    at = 0
+    with contextlib.suppress(ValueError):
+        while (length := int(body[at : at + 4], 16)) > 4:
+            found = _COMMAND.match(body[at + 4 : at + length])
+            if found is not None:
+                old, new, ref = found.groups()
+                yield old, new, ref
+            at += length
+
+
+def _landed(marks: tuple[Mark, ...], said: bytes | None) -> tuple[Mark, ...]:
+    """Of the moves that a push asked for, those that the server reports as done.
+
+    Where it may have done them and does not say so, the push wrote there, and nobody knows what.
+    """
+    if said is None or b"unpack " not in said:
+        return (Mark(marks[0].source),)
+    done = [m for m in marks if m.name is None or _ok(m.name) in said]
+    return tuple(done)
+
+
+def _ok(move: str) -> bytes:
+    return f"ok {move.rpartition(' ')[0]}\n".encode()
 
 
 def _content(body: bytes, headers: Message) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statediff.agents.chat import Endpoint, RequestRefused
-from statediff.agents.spending import Usage
+from statediff.agents.spending import Budget, Usage
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,17 @@ class Reply:
     usage: Usage
 
 
-def replies(endpoint: Endpoint, messages: Sequence[Any], times: int, seed: int) -> Iterator[Reply]:
-    """One reply a seed, from `seed` on. `AdapterError` if the model cannot be had."""
+def replies(
+    endpoint: Endpoint, messages: Sequence[Any], times: int, seed: int, budget: Budget
+) -> Iterator[Reply]:
+    """One reply a seed, from `seed` on. `AdapterError` if the model, or money, cannot be had."""
     for each in range(seed, seed + times):
+        budget.require_open()
         deadline = time.monotonic() + endpoint.answer_seconds * 2
         try:
             said = replace(endpoint, seed=each).ask(messages, (), deadline)
         except RequestRefused as refused:
             yield Reply(each, None, str(refused), Usage(1))
         else:
+            budget.spend(said.usage)
             yield Reply(each, said.text, "", said.usage)

@@ -14,6 +14,7 @@ from typing import Final
 from statediff.errors import AdapterError, UsageError
 
 _MILLION: Final = 1_000_000
+_UNDONE: Final = "this trial was not carried through, and its agent is not to blame"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,10 @@ class Usage:
 class Budget:
     """What all trials of a run may cost together; safe to use from several threads."""
 
-    def __init__(self, prices: Prices, most: Decimal | None = None) -> None:
+    def __init__(
+        self, prices: Prices, most: Decimal | None = None, left_undone: str = _UNDONE
+    ) -> None:
+        """`left_undone` says what the limit costs whoever reaches it."""
         if most is not None and (prices.tokens_in is None or prices.tokens_out is None):
             raise UsageError(
                 "--max-cost needs to know what tokens cost; give --price-in and --price-out, each "
@@ -70,6 +74,7 @@ class Budget:
             )
         self.prices = prices
         self._most = most
+        self._left_undone = left_undone
         self._spent = Decimal(0)
         self._lock = threading.Lock()
 
@@ -77,8 +82,8 @@ class Budget:
         """There is something left to spend; else `AdapterError`: the trial has no verdict."""
         if self._most is not None and self._spent >= self._most:
             raise AdapterError(
-                f"the run has cost {self._spent:f} and --max-cost is {self._most:f}; this trial "
-                "was not carried through, and its agent is not to blame"
+                f"the run has cost {self._spent:f} and --max-cost is {self._most:f}; "
+                f"{self._left_undone}"
             )
 
     def spend(self, used: Usage) -> None:

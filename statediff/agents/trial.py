@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from statediff.agents.spending import Usage
 from statediff.capture.source import Clock
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
+from statediff.reads.library import Library
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Trial:
     trace_path: Path
     seed: int = 0
     """For whatever the agent draws at random: another trial of the task has another one."""
+    library: Library | None = None
+    """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
+    call: Callable[[str, Mapping[str, Any]], Any] | None = None
+    """For a function, where there is a library: calls a tool by its name, and is recorded."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
+    from statediff.agents.spending import Budget
     from statediff.agents.trial import Agent
 
 AgentCmd: TypeAlias = Annotated[
@@ -213,12 +214,10 @@ class AgentOptions:
             raise UsageError("--base-url and --model go together")
         endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
         from statediff.agents.loop import LoopAgent
-        from statediff.agents.spending import Budget, Prices
 
-        prices = Prices(_price("--price-in", self.price_in), _price("--price-out", self.price_out))
         return LoopAgent(
             endpoint,
-            Budget(prices, _price("--max-cost", self.max_cost)),
+            budget_of(self.price_in, self.price_out, self.max_cost),
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
@@ -259,6 +258,17 @@ def endpoint_of(
         raise UsageError(f"--key-env {variable}: the environment has no such variable")
     # Servers of one's own want no key; the library wants some text.
     return Endpoint(base_url, model, key or "none", streams=streams)
+
+
+def budget_of(
+    price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
+) -> Budget:
+    """What may be spent at which prices; `UsageError` where a limit is given and no price is."""
+    from statediff.agents.spending import Budget, Prices
+
+    prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
+    most = _price("--max-cost", max_cost)
+    return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 
 
 def require_agents_extra(package: str, wanted: str) -> None:

@@ -70,7 +70,7 @@ def agree(  # noqa: PLR0913, PLR0917 — one argument an option
         raise UsageError("a recorded run is --before and --after, maybe --answer, and no --agent")
     with ExitStack() as stack:
         if before and after:
-            runs = [_recorded(one, before, after, answer)]
+            runs = [recorded_run(one, before, after, answer)]
         else:
             runs = list(_live(one, path, agents, stack))
         found = agreement(one, two, with_faults(runs, seed, sample))
@@ -91,9 +91,10 @@ def _live(
     return live_references(file, path, names, {}, stack)
 
 
-def _recorded(
+def recorded_run(
     file: ContractFile, before: list[str], after: list[str], answer: Path | None
 ) -> Reference:
+    """The trial that the captures of a recorded run make; nothing is known of when it happened."""
     from statediff.cli.inputs import answer_from, capture_pair, refinements
     from statediff.evaluate import TrialFacts
     from statediff.meta.reference import Reference

@@ -12,6 +12,14 @@ from statediff.cli.output import JsonFlag
 DOCTOR: Final = "statediff/doctor/1"
 FREE_BYTES: Final = 200 * 1024 * 1024
 SQLITE: Final = (3, 37, 0)
+EXTRAS: Final = (
+    ("agents", "tools by MCP and the loop around a model"),
+    ("age", "raw captures encrypted to an auditor"),
+    ("cluster", "trials over several machines"),
+    ("docker", "real servers in containers"),
+    ("otel", "spans in protobuf"),
+)
+"""Extra → what it is for; those for tests and development are not asked about."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class Check:
     found: str
     todo: str = ""
     is_optional: bool = False
-    """Only real servers in containers need it."""
+    """Not everybody needs it: an extra, or real servers in containers."""
 
     @property
     def ok(self) -> bool:
@@ -77,21 +85,39 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    import re
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    # As installed: what an extra adds says `extra ==`.
-    needed = [line for line in requires("statediff") or () if "extra ==" not in line]
-    found, missing = [], []
-    for name in (re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
+    """What is declared, for the core and for each extra that a user may want."""
+    found, missing = _installed(None)
     if missing:
         yield Check("packages", f"without {', '.join(missing)}", "pip install statediff")
     else:
         yield Check("packages", f"all {len(found)}")
+    for extra, what in EXTRAS:
+        found, missing = _installed(extra)
+        if missing:
+            todo = f"for {what}: pip install statediff[{extra}]"
+            told = f"without {', '.join(missing)}"
+            yield Check(f"extra {extra}", told, todo, is_optional=True)
+        else:
+            yield Check(f"extra {extra}", ", ".join(found))
+
+
+def _installed(extra: str | None) -> tuple[list[str], list[str]]:
+    """The packages that the extra adds, None for the core: those here with versions, and others."""
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    found, missing = [], []
+    for line in requires("statediff") or ():
+        name, _, marker = line.partition(";")
+        asked = re.search(r"extra == ['\"]([\w.-]+)", marker)
+        if (asked and asked[1]) != extra:
+            continue
+        name = re.split(r"[^\w.-]", name, maxsplit=1)[0]
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    return found, missing
 
 
 def _sqlite() -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""`export`: judged trials as JUnit XML, SARIF, Markdown or lines, for the tools that take those."""
+"""`export`: judged trials in the forms of other tools: JUnit, SARIF, Markdown, OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Form(StrEnum):
     SARIF = "sarif"
     MARKDOWN = "markdown"
     TURNS = "turns"
+    GITHUB = "github"
+    OTLP = "otlp"
 
 
 def export(
@@ -51,6 +53,8 @@ def export(
         raise UsageError("--json tells of the file that was written; name it with --out")
     if form is Form.TURNS:
         text, count, not_run = _turns(target)
+    elif form is Form.OTLP:
+        text, count, not_run = _spans(target)
     else:
         trials, not_run = _trials(target)
         text, count = _written(form, trials, not_run), len(trials)
@@ -115,10 +119,38 @@ def _turns(target: Path) -> tuple[str, int, int]:
     return "".join(lines), len(found), missing
 
 
+def _spans(target: Path) -> tuple[str, int, int]:
+    """Every trial as a line of OTLP; how many there are, and how many were never run."""
+    from statediff.cli.bundles import load_bundle
+    from statediff.cli.runfolders import is_run, run_facts, scheduled, trials
+    from statediff.reports.otlp import fault_span, trial_spans
+    from statediff.reports.plain import dumps
+
+    if not is_run(target):
+        bundle, folder = load_bundle(target)
+        document = trial_spans(bundle, str(bundle.manifest["trial"]), str(folder))
+        return dumps(document) + "\n", 1, 0
+    run = target.absolute().name
+    lines = [
+        fault_span(run, trial.name, trial.why)
+        if trial.bundle is None
+        else trial_spans(trial.bundle, trial.name, str(trial.folder))
+        for trial in trials(target)
+    ]
+    left = scheduled(run_facts(target), len(lines)) - len(lines)
+    lines += [
+        fault_span(run, f"not run {number}", "it was scheduled and not run")
+        for number in range(left)
+    ]
+    return "".join(dumps(line) + "\n" for line in lines), len(lines) - left, left
+
+
 def _written(form: Form, trials: list[Exported], not_run: int) -> str:
-    from statediff.reports.exports import junit, markdown, sarif
+    from statediff.reports.exports import junit, markdown, sarif, workflow
 
     match form:
+        case Form.GITHUB:
+            return workflow(trials, not_run)
         case Form.JUNIT:
             return junit(trials, not_run)
         case Form.SARIF:

@@ -24,15 +24,29 @@ SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
 
 
+class Run(NamedTuple):
+    """A recorded run, as `judge` is given it."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    answer: Path | None
+    folder: Path | None = None
+    """That of a run or a trial, in place of the three."""
+
+
 class Wanted(NamedTuple):
     """What to try of each contract."""
 
     seed: int
     sample: int
     live: bool
+    is_stored: bool = False
+    """The paths are files of a corpus, not contracts."""
+    run: Run | None = None
+    """The recorded run to seed into, in place of the references' trials."""
 
 
-def metatest(
+def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     contracts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -57,6 +71,38 @@ def metatest(
         bool,
         typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
     ] = False,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            metavar="FOLDER",
+            help="Judge a stored corpus of seeded cases again, instead of running anything.",
+        ),
+    ] = None,
+    captures: Annotated[
+        Path | None,
+        typer.Option(
+            "--captures",
+            metavar="FOLDER",
+            help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
+        ),
+    ] = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before",
+            metavar="CAPTURE",
+            help="Seed into a recorded run, not into reference agents: what `judge` takes.",
+        ),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="CAPTURE", help="The recorded run's state after."),
+    ] = None,
+    answer: Annotated[
+        Path | None,
+        typer.Option("--answer", metavar="FILE", help="What the recorded run answered, as JSON."),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
@@ -65,23 +111,42 @@ def metatest(
 ) -> int:
     """Seed faults and harmless twins into right runs; 1 if the evaluator gets one of them wrong.
 
-    Each reference agent runs once in its sandbox. Faults of the world must get DIVERGE, faults of
-    observation INCONCLUSIVE, twins MATCH, and what is wrong must be named.
+    Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
+    must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
+    named.
     """
     import secrets
 
     from statediff.cli.contracts import contract_paths
     from statediff.cli.output import emit, progress
+    from statediff.errors import UsageError
+    from statediff.meta.corpus import corpus_files
     from statediff.meta.tally import tally
     from statediff.packs import contract_folders
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    paths = contract_paths(contracts or [folder.name for folder in contract_folders()])
+    is_one = contracts is not None and len(contracts) == 1
+    is_told = bool(before) or bool(after) or answer is not None
+    is_whole = (captures is not None) != bool(before and after and is_one) and is_one
+    if (is_told or captures is not None) and (not is_whole or live or corpus is not None):
+        raise UsageError(
+            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
+            "--answer; no --live and no --corpus"
+        )
+    if corpus is not None and (contracts or live):
+        raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
+    if corpus is not None:
+        paths = tuple(corpus_files(corpus))
+    else:
+        named = contracts or [folder.name for folder in contract_folders()]
+        paths = tuple(contract_paths(named))
     if not as_json:
-        progress().print(f"seed {drawn}, {len(paths)} contracts")
-    found = tally(
-        case for cases in _tried(paths, Wanted(drawn, sample, live), jobs) for case in cases
-    )
+        kept = "files of the corpus" if corpus else "contracts"
+        progress().print(f"seed {drawn}, {len(paths)} {kept}")
+    run = Run(tuple(before or ()), tuple(after or ()), answer, captures)
+    kept_run = run if is_told or captures is not None else None
+    wanted = Wanted(drawn, sample, live, corpus is not None, kept_run)
+    found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
     if as_json:
         emit(_document(found, drawn))
     else:
@@ -109,15 +174,27 @@ def _tried(
 
 
 def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
+    from statediff.cli.agreeing import recorded_run
     from statediff.cli.mutating import live_references
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
+    from statediff.meta.corpus import replayed
     from statediff.meta.live import lived
     from statediff.meta.metatest import tried
+    from statediff.meta.recorded import recorded
 
+    if wanted.is_stored:
+        return tuple(replayed(path, wanted.sample, wanted.seed))
     file = load_contract(path)
     cases = read_cases(path.parent)
     running: dict[str, EmbeddedSandbox] = {}
+    if wanted.run is not None:
+        before, after, answer, folder = wanted.run
+        if folder is not None:
+            runs = recorded(folder, file)
+        else:
+            runs = (recorded_run(file, list(before), list(after), answer),)
+        return tried(runs, wanted.seed, cases.argued, wanted.sample)
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))
         found = tried(references, wanted.seed, cases.argued, wanted.sample)

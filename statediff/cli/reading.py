@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,6 +12,8 @@ import typer
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
+    from statediff.reads.questions import Question
+    from statediff.reads.scores import Case
     from statediff.reads.verdict import Card
     from statediff.reads.world import Pack
 
@@ -19,6 +21,7 @@ CHECKED = "statediff/reads-check/1"
 JUDGED = "statediff/reads-judged/1"
 SUMMARY = "statediff/reads-summary/1"
 QUESTION = "statediff/reads-question/1"
+ARTIFACT = "statediff/reads-artifact/1"
 _CONFIG, _EVENTS, _ARTIFACTS = "config.yaml", "events.jsonl", "artifacts.jsonl"
 
 FolderArgument = Annotated[
@@ -142,10 +145,38 @@ def questions(
     return 0
 
 
+def window(
+    pack: FolderArgument,
+    question: Annotated[str, typer.Argument(help="The question's id, e.g. q003.")],
+) -> int:
+    """Print what context mode puts before an agent: all that the question's actor may read."""
+    from statediff.cli.output import emit
+    from statediff.errors import UsageError
+    from statediff.reads.gate import whole
+    from statediff.reads.gate import window as offered
+    from statediff.reads.generate import generate
+
+    found = _pack(pack)
+    asked = {q.asked.id: q.asked for q in generate(found.corpus, found.config.content).questions}
+    if question not in asked:
+        raise UsageError(f"there is no question {question[:60]!r}; `reads questions` names them")
+    for artifact in offered(found.corpus, found.config.content, asked[question]):
+        emit({"form": ARTIFACT, **whole(artifact)})
+    return 0
+
+
 def judge(
     pack: FolderArgument,
     runs: Annotated[Path, typer.Argument(help="Recorded runs, JSON lines; see docs/reads.md.")],
     mode: Annotated[str, typer.Option("--mode", help="tool, context or zero-shot.")] = "tool",
+    floor: Annotated[
+        Path | None,
+        typer.Option(
+            "--floor",
+            metavar="FILE",
+            help="Zero-shot runs of the same questions; the gap to them is told.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Judge recorded runs: whether each answer is right, and was validly reachable."""
@@ -166,7 +197,15 @@ def judge(
     found = _pack(pack)
     made = generate(found.corpus, found.config.content).questions
     scorer = Scorer(found.corpus, found.config.content, made)
-    cards = judged(scorer, tuple(load_runs(runs, made, found.config.zone)), Mode(mode))
+    cases = tuple(load_runs(runs, made, found.config.zone))
+    if Mode(mode) is Mode.CONTEXT:
+        cases = tuple(_by_citations(found, made, case) for case in cases)
+    cards = judged(scorer, cases, Mode(mode))
+    floors: dict[Any, float | None] = {}
+    if floor is not None:
+        below = tuple(load_runs(floor, made, found.config.zone))
+        lowest = summary(judged(scorer, below, Mode.ZERO_SHOT))
+        floors = {each.track: each.answer for each in lowest}
     console = results()
     for card in cards:
         if as_json:
@@ -183,7 +222,8 @@ def judge(
         {"track": s.track.value, "runs": s.runs, "answer": s.answer, "trajectory": s.trajectory,
          "combined": s.combined, "adjusted": s.adjusted, "valid": s.valid, "lucky": s.lucky,
          "state_invalid_correct": s.state_invalid_correct,
-         **{verdict.value: count for verdict, count in s.verdicts.items()}}
+         **{verdict.value: count for verdict, count in s.verdicts.items()},
+         **_gap(s.answer, floors.get(s.track))}
         for s in summary(cards)
     ]  # fmt: skip
     if as_json:
@@ -195,6 +235,26 @@ def judge(
     if verdicts[Verdict.DIVERGE]:
         return 1
     return 3 if verdicts[Verdict.INCONCLUSIVE] or not cards else 0
+
+
+def _by_citations(pack: Pack, questions: Sequence[Question], case: Case) -> Case:
+    """The run as context mode sees it: each citation read from the window, or from nowhere."""
+    from dataclasses import replace
+
+    from statediff.reads.answers import texts
+    from statediff.reads.gate import citing
+    from statediff.reads.gate import window as offered
+
+    held = offered(pack.corpus, pack.config.content, questions[case.question].asked)
+    cited = texts(case.answer, "evidence") if case.answer else ()
+    return replace(case, trace=citing(frozenset(artifact.id for artifact in held), cited))
+
+
+def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
+    """How much better than without any evidence; nothing where there is no floor."""
+    if answer is None or floor is None:
+        return {}
+    return {"floor": floor, "gap": round(answer - floor, 6)}
 
 
 def _card(card: Card) -> Any:
@@ -236,5 +296,6 @@ def _pack(name: str) -> Pack:
 
 
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("check", check), ("world", world), ("questions", questions), ("judge", judge),
+    ("check", check), ("world", world), ("questions", questions), ("window", window),
+    ("judge", judge),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`report` and `open`: the HTML pages of trials and runs, and where they are kept.
+"""`report`: the HTML pages of trials and runs, and where they are kept.
 
 A page is made from bundles and can be made again from them at any time, so a page that cannot be
 written is told on standard error and never changes what a command says of its trials.
@@ -61,10 +61,8 @@ def report(
     return FAULT if made.unreadable else 0
 
 
-def open_report(
-    target: Target, trust: TrustOption = None, tier: TierOption = None, as_json: JsonFlag = False
-) -> int:
-    """Write the HTML report of a bundle or a run, and open it in the browser."""
+def open_report(target: Path, trust: Path | None, tier: Tier | None, as_json: bool) -> int:
+    """The HTML report of a bundle is written, and open in the browser."""
     import webbrowser
 
     from statediff.cli.output import emit, results, shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,20 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statediff.cli.adjudicating import TargetArgument
-from statediff.cli.agentoptions import KeyEnv
+from statediff.cli.agentoptions import KeyEnv, MaxCost, PriceIn, PriceOut
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from statediff.agents.chat import Endpoint
+    from statediff.agents.rescoring import Reply
+    from statediff.agents.spending import Budget, Usage
     from statediff.cli.drawing import Drawn
     from statediff.contract.rubric import Rubric
     from statediff.suite.rubric import Opinion
     from statediff.suite.terms import Label
 
 RUBRIC = "statediff/rubric-report/1"
+_UNDONE = "trials scored until then keep their opinions, this one has none"
 
 
-def rubric(
+def rubric(  # noqa: PLR0913, PLR0917 - each argument is an option
     target: TargetArgument,
     base_url: Annotated[
         str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible endpoint.")
@@ -35,6 +41,9 @@ def rubric(
         int, typer.Option("--seed", min=0, max=2**31, help="Of the first scoring; then the next.")
     ] = 0,
     key_env: KeyEnv = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    max_cost: MaxCost = None,
     trust: Annotated[
         Path | None,
         typer.Option("--trust", metavar="FILE", help="Whose adjudications count for precision."),
@@ -46,18 +55,19 @@ def rubric(
     Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
     already is not asked again. Ends with 0 whatever the model says.
     """
-    from statediff.cli.agentoptions import endpoint_of
+    from statediff.cli.agentoptions import budget_of, endpoint_of
     from statediff.cli.drawing import drawn
     from statediff.cli.output import emit
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import kept, settled
 
-    endpoint = endpoint_of(base_url, model, key_env)
+    budget = budget_of(price_in, price_out, max_cost, _UNDONE)
+    asking = _Asking(endpoint_of(base_url, model, key_env), times, seed, budget)
     keys = None if trust is None else load_trust(trust)
     found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
     lines: list[dict[str, Any]] = []
     for trial in sorted(drawn([target], None, 0), key=lambda each: each.folder.name):
-        line, asked, opinion = _asked(trial, endpoint, times, seed)
+        line, asked, opinion = _asked(trial, asking)
         lines.append(line)
         if asked is not None and opinion is not None:
             judge = (line["contract"], line["version"], str(asked.floor))
@@ -67,14 +77,42 @@ def rubric(
                 labels.append((opinion.passes, label))
     precision = [_precision(judge, labels) for judge, labels in sorted(found.items())]
     if as_json:
-        emit({"schema": RUBRIC, "model": model, "trials": lines, "precision": precision})
+        used = asking.spent().as_json()
+        emit(
+            {"schema": RUBRIC, "model": model, "trials": lines, "precision": precision,
+             "usage": used}
+        )  # fmt: skip
     else:
-        _told(lines, precision)
+        _told(lines, precision, asking.spent())
 
 
-def _asked(
-    trial: Drawn, endpoint: Endpoint, times: int, seed: int
-) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+@dataclass
+class _Asking:
+    """Who is asked how often, and what that has taken so far."""
+
+    endpoint: Endpoint
+    times: int
+    seed: int
+    budget: Budget
+    used: Usage | None = None
+
+    def replies(self, talk: list[dict[str, str]]) -> Iterator[Reply]:
+        """The replies, counted."""
+        from statediff.agents.rescoring import replies
+
+        for reply in replies(self.endpoint, talk, self.times, self.seed, self.budget):
+            self.used = reply.usage if self.used is None else self.used + reply.usage
+            yield reply
+
+    def spent(self) -> Usage:
+        """What was asked by this command, and its cost where that is known."""
+        from statediff.agents.spending import Usage
+
+        used = self.used or Usage()
+        return replace(used, cost=self.budget.prices.cost(used))
+
+
+def _asked(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
     from statediff.reports.rubric import opinion_line, run_shown
@@ -97,7 +135,7 @@ def _asked(
     if len(shown) > MAX_SHOWN:
         why = f"its record has {len(shown)} characters, more than {MAX_SHOWN}"
         return {**line, "not_asked": why}, asked, None
-    opinion = _opinion(trial, asked, shown, endpoint, times, seed)
+    opinion = _opinion(trial, asked, shown, asking)
     return {**line, "opinion": opinion_line(opinion)}, asked, opinion
 
 
@@ -107,11 +145,8 @@ def _rubric_of(contract: bytes) -> Rubric | None:
     return parse_document(contract, "contract.yaml")[1].rubric
 
 
-def _opinion(
-    trial: Drawn, asked: Rubric, shown: str, endpoint: Endpoint, times: int, seed: int
-) -> Opinion:
+def _opinion(trial: Drawn, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
-    from statediff.agents.rescoring import replies
     from statediff.cli import output
     from statediff.cli.folders import write_file
     from statediff.errors import UsageError
@@ -133,8 +168,8 @@ def _opinion(
     if there is not None:
         seeds = [each.seed for each in there.scorings]
         is_same = (there.bundle, there.model, there.prompt_digest, there.criteria) == (
-            trial.digest, endpoint.model, digest, asked.criteria,
-        ) and seeds == list(range(seed, seed + times))  # fmt: skip
+            trial.digest, asking.endpoint.model, digest, asked.criteria,
+        ) and seeds == list(range(asking.seed, asking.seed + asking.times))  # fmt: skip
         if is_same:
             return there
         raise UsageError(
@@ -146,9 +181,9 @@ def _opinion(
         refused(reply.seed, reply.refusal)
         if reply.said is None
         else scored(reply.seed, reply.said, asked.criteria)
-        for reply in replies(endpoint, talk, times, seed)
+        for reply in asking.replies(talk)
     )
-    opinion = Opinion(trial.digest, endpoint.model, digest, asked.criteria, scorings)
+    opinion = Opinion(trial.digest, asking.endpoint.model, digest, asked.criteria, scorings)
     write_file(path, write(opinion.document()) + b"\n")
     return opinion
 
@@ -169,7 +204,7 @@ def _precision(
     }  # fmt: skip
 
 
-def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]]) -> None:
+def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]], used: Usage) -> None:
     from statediff.cli.output import results
     from statediff.reports.record import said
 
@@ -195,4 +230,15 @@ def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]]) -> None:
             f"{found['low']} to {found['high']}, floor {found['floor']}: "
             + ("used" if found["used"] else "shown, not used")
         )
+    if used.requests:
+        told.append(_paid(used))
     results().print("\n".join(told).replace(" None", " undefined"), soft_wrap=True)
+
+
+def _paid(used: Usage) -> str:
+    """What was asked, and what it cost."""
+    counts = "tokens not counted by the server"
+    if used.tokens_in is not None and used.tokens_out is not None:
+        counts = f"{used.tokens_in} tokens in, {used.tokens_out} out"
+    cost = f"cost {used.cost:f}" if used.cost is not None else "cost not known"
+    return f"asked {used.requests} time{'s' * (used.requests != 1)}: {counts}, {cost}"

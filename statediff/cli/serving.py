@@ -45,6 +45,14 @@ def mcp(
     variant: Annotated[
         str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
     ] = "embedded",
+    contract: Annotated[
+        Path | None,
+        typer.Option(
+            "--contract",
+            metavar="FILE",
+            help="Its `access:` says what may be read, through `search` and `fetch` alone.",
+        ),
+    ] = None,
     http: Http = None,
     trace: TraceFile = None,
     as_json: JsonFlag = False,
@@ -54,10 +62,15 @@ def mcp(
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools.of import tool_table
-    from statediff.cli.trials import embedded
+    from statediff.cli.trials import base_state, embedded
+    from statediff.evaluate import library_of, load_contract
 
+    file = None if contract is None else load_contract(contract)
+    if file is not None and file.content.access is None:
+        raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
     with embedded(name, variant) as sandbox, _recorder(trace, name) as recorder:
-        table = tool_table(sandbox.access().urls, recorder)
+        library = None if file is None else library_of(file, base_state(sandbox))
+        table = tool_table(sandbox.access().urls, recorder, library)
         try:
             _serve(mcp_server(f"statediff {name}", table), http, as_json=as_json)
         finally:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as default
 from typing import Final
 
+from statediff.contract.bindaccess import AccessBinder
 from statediff.contract.bindrun import RunBinder
 from statediff.contract.bound import (
     Alternatives,
@@ -48,7 +49,7 @@ __all__ = ["Policy", "bind", "plain_value"]
 
 NO_POLICY: Final = Policy()
 
-RESERVED: Final = ("frame", "answer", "any_of", "disputed", "transition")
+RESERVED: Final = ("frame", "answer", "any_of", "disputed", "transition", "access")
 """Names of clauses that a contract has without giving them an id."""
 
 
@@ -111,6 +112,7 @@ class _Binder(PatternBinder):
         actions = run.actions(document.actions)
         turns = run.turns(document.turns)
         transition = bound_transition(self, document.transition)
+        access = AccessBinder(self, self.name, document.answer.schema_).bound(document.access)
         self.check_evidence()
         self.check_distinct()
         if self.problems:
@@ -134,6 +136,7 @@ class _Binder(PatternBinder):
             actions,
             turns,
             transition,
+            access,
         )
 
     def name(self, path: Path, given: str | None, within: str = "") -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from statediff.contract.assertions import ActionRule, Asserted, Gate, Step
+from statediff.contract.boundaccess import BoundAccess
 from statediff.contract.document import ContractDocument
 from statediff.contract.syntax import Compare, Node, Read
 from statediff.model.delta import Label, Op
@@ -218,6 +219,7 @@ class Contract:
     actions: tuple[ActionRule, ...] = ()
     turns: tuple[Gate, ...] = ()
     transition: BoundTransition | None = None
+    access: BoundAccess | None = None
 
     @property
     def assertions(self) -> tuple[Asserted, ...]:

@@ -44,8 +44,13 @@ NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and (0-based) indices from the top of a document to a node."""
 
 EXPRESSION_KEYS: Final = frozenset(
-    ("where", "that", "authorized_by", "always", "after_every_call", "calls")
-)
+    (
+        "where", "that", "authorized_by", "always", "after_every_call", "calls",
+        "when", "participation",
+    )
+)  # fmt: skip
+_OF_ACCESS: Final = frozenset(("when", "participation"))
+"""Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys."""
 _NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
 """Below these, keys are names of inputs and fields, and their values never expressions."""
 
@@ -406,4 +411,5 @@ def _holds_an_expression(path: NodePath) -> bool:
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
     is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
-    return path[-1] in EXPRESSION_KEYS or is_listed
+    is_other = path[-1] in _OF_ACCESS and path[0] != "access"
+    return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed

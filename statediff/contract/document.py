@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from statediff.contract.access import Access
 from statediff.contract.conduct import Actions, Step, Turn
 from statediff.contract.parts import (
     Count,
@@ -416,11 +417,12 @@ class ContractDocument(Part):
         Field(description="a list of the user's messages and what must hold after each"),
     ] = ()
     answer: Answer = Answer()
+    access: Access | None = None
     rubric: Rubric | None = None
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
-        conduct = self.steps or self.actions is not None or self.turns
+        conduct = self.steps or self.actions is not None or self.turns or self.access is not None
         stated = (self.forbid, self.require, self.answer.claims, self.any_of, self.disputed)
         if not any((*stated, self.transition)) and not conduct:
             raise ValueError(

@@ -28,6 +28,7 @@ _HEADINGS: Final = {
     "steps": "What must hold on the way",
     "turns": "What must hold after each message",
     "actions": "Which actions are permitted",
+    "access": "What may be read, and what must have been",
     "claims": "What the answer must say",
 }
 """In the order of judgement; a section of another name comes before the answer."""

@@ -23,16 +23,19 @@ from statediff.errors import ContractError, Problem
 WIDTH: Final = 100
 _TOP: Final = tuple(f.alias or name for name, f in ContractDocument.model_fields.items())
 _CLAUSE: Final = (
-    "id", "user", "then", "what", "type", "use", "on", "always", "after_every_call", "calls",
+    "id", "actor", "as_of", "actors", "roles", "broadcast", "subsystems", "absence", "when", "in",
+    "user", "then", "what", "type", "use", "on", "always", "after_every_call", "calls",
     "effect", "before", "field", "is", *OPERATIONS, "by", "where", "from", "set", "fields", "count",
     "that", "during", "distinct", "reversibility", "authorized_by", "compensation", "retry_safe",
     "match_on", "version", "resolution", "scale", "round", "min", "max", "schema", "claims",
     "reversible", "conditional", "irreversible", "max_age", "authority",
-    "acknowledgement", "history",
+    "acknowledgement", "history", "at", "recorded_at", "timeless", "participation", "space", "cite",
 )  # fmt: skip
 _LAST: Final = ("because",)
 _AUTHORS_ORDER: Final = frozenset({"inputs", "set", "from", "schema", "match_on", "evidence"})
 """Below these, keys are the author's names, and so is their order."""
+
+_AUTHORS_PLACES: Final = tuple(("access", key) for key in ("actors", "roles", "subsystems"))
 
 _OLD_BOOLEANS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
 """Text in YAML 1.2 and truth in 1.1: quoted, so that no reader wonders."""
@@ -305,7 +308,7 @@ def _indent(line: str) -> int:
 
 def _ordered(value: dict[str, Any], path: NodePath) -> list[str]:
     """The keys in the order of the language; names of the author in the author's."""
-    if path and path[-1] in _AUTHORS_ORDER:
+    if path and (path[-1] in _AUTHORS_ORDER or path in _AUTHORS_PLACES):
         return list(value)
     order = _TOP if not path else (*_CLAUSE, *_TOP)
     rank = {key: number for number, key in enumerate(dict.fromkeys(order))}

@@ -25,12 +25,7 @@ from statediff.errors import ContractError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LATER: Final = frozenset(
-    (
-        "access",
-        "retention",
-    )
-)
+LATER: Final = frozenset(("retention",))
 """Keys that are part of the language (DESIGN.md §4) and not of this version of it."""
 
 _MAX_ERRORS: Final = 200

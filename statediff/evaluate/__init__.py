@@ -22,8 +22,16 @@ from statediff.evaluate.contracts import (
     parse_contract,
     schema_of,
 )
+from statediff.evaluate.libraries import library_of
 from statediff.evaluate.replaying import replay
-from statediff.evaluate.trial import KERNEL, Evaluated, TrialFacts, check_null_run, evaluate
+from statediff.evaluate.trial import (
+    KERNEL,
+    Evaluated,
+    TrialFacts,
+    check_null_run,
+    evaluate,
+    judgement_of,
+)
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 __all__ = [
@@ -37,6 +45,8 @@ __all__ = [
     "evaluate",
     "exit_code",
     "failed",
+    "judgement_of",
+    "library_of",
     "load_contract",
     "parse_contract",
     "replay",

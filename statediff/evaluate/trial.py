@@ -91,6 +91,46 @@ def evaluate(
     `ContractError` if the contract does not fit, or would match a run in which nothing happened
     without saying `noop: true`.
     """
+    tried = _tried(file, before, after, trace, answer, timeline, facts)
+    compiled, resolution = tried.compiled, tried.resolution
+    scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
+    heard = Heard(before, after, triples(tried.refusals), trace, answer, timeline)
+    content = documents(
+        tried.decided, resolution, heard, tried.judgement, facts.as_json(), scoped.leaves
+    )
+    manifest = facts_of(file, compiled, tried.judgement, facts.id)
+    manifest["statediff"] = __version__
+    bundle = make(content, file.data, manifest, file.recorded)
+    return Evaluated(tried.judgement, bundle, compiled.contract)
+
+
+def judgement_of(
+    file: ContractFile,
+    before: Capture,
+    after: Capture,
+    *,
+    trace: Trace = NO_TRACE,
+    answer: Value | NoAnswer = NO_ANSWER,
+    timeline: Timeline | None = None,
+    facts: TrialFacts = NO_FACTS,
+) -> Judgement:
+    """The judgement alone, as `evaluate` makes it: nothing is packed. Raises as that does."""
+    return _tried(file, before, after, trace, answer, timeline, facts).judgement
+
+
+@dataclass(frozen=True)
+class _Tried:
+    compiled: Compiled
+    refusals: tuple[Refusal, ...]
+    resolution: Resolution
+    decided: list[Decided]
+    judgement: Judgement
+
+
+def _tried(
+    file: ContractFile, before: Capture, after: Capture, trace: Trace, answer: Value | NoAnswer,
+    timeline: Timeline | None, facts: TrialFacts,
+) -> _Tried:  # fmt: skip
     compiled = compile_contract(file, schema_of(before, after))
     contract = compiled.contract
     refusals = admit(before.readings, after.readings, timeline, contract.evidence, facts.sources)
@@ -103,7 +143,6 @@ def evaluate(
         [r.source for r in contract.evidence] or None,
     )
     _require_action(file, compiled, resolution, refusals)
-    heard = Heard(before, after, triples(refusals), trace, answer, timeline)
     rest = Rest(refusals, doc.answer_map(answer), trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
@@ -114,12 +153,7 @@ def evaluate(
         resolution.ambiguous,
         resolution.differ_only_in_opaque_ids,
     )
-    scoped = Scoped(compiled.book, compiled.boundary, contract.schema)
-    content = documents(decided, resolution, heard, judgement, facts.as_json(), scoped.leaves)
-    manifest = facts_of(file, compiled, judgement, facts.id)
-    manifest["statediff"] = __version__
-    bundle = make(content, file.data, manifest, file.recorded)
-    return Evaluated(judgement, bundle, contract)
+    return _Tried(compiled, refusals, resolution, decided, judgement)
 
 
 @dataclass(frozen=True)

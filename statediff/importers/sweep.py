@@ -151,7 +151,7 @@ def _swept(suite: Suite, piece: _Piece, run: RecordedRun, *, is_made: bool) -> S
     picked = in_every_type(reference, base, piece.seed) if piece.every_type else None
     seeded = tuple(
         _judged(suite, run, reference, fault, is_made=is_made)
-        for fault in picked or _picked(suite, run, reference, base, piece.seed)
+        for fault in picked or picked_harm(suite, run, reference, base, piece.seed)
     )
     return Swept(run.task, seeded, is_base=True, base=base.verdict)
 
@@ -172,7 +172,7 @@ def in_every_type(reference: Reference, base: Judgement, seed: int) -> Iterator[
         yield from _beside(world.narrowed(entity.name), entity)
 
 
-def _picked(
+def picked_harm(
     suite: Suite, run: RecordedRun, reference: Reference, base: Judgement, seed: int
 ) -> Iterable[Fault]:
     """One fault of each operator, unnamed by the task's checks if there is such a one."""

@@ -14,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 from statediff.errors import UsageError
 from statediff.meta.mutate import Argued
 from statediff.model.trace import ActionClass
+from statediff.model.verdict import Verdict
 
 MAX_BYTES: Final = 256 * 1024
 NAME: Final = "cases.yaml"
@@ -60,15 +61,48 @@ class Cases:
     """Those of `agents` that must get DIVERGE."""
 
 
+@dataclass(frozen=True)
+class Case:
+    """One case as it is listed: an agent of the folder, and the verdict that it must get."""
+
+    agent: str
+    verdict: str
+    unplug: str = ""
+    """The source that is stopped before the capture after; empty where none is."""
+
+
+def listed_cases(folder: Path) -> tuple[Case, ...]:
+    """Every case in a contract's folder, in order; none where it has no such file."""
+    path = folder / NAME
+    if not path.is_file():
+        return ()
+    verdicts = [verdict.value for verdict in Verdict]
+    found = []
+    for entry in _listed(path, _document(path)):
+        case = Case(*(str(entry.get(key, "")) for key in ("agent", "verdict", "unplug")))
+        if not case.agent or case.verdict not in verdicts:
+            raise UsageError(
+                f"{path}: a case says `agent` and `verdict`, one of {', '.join(verdicts)}; "
+                f"found {entry!r}"
+            )
+        found.append(case)
+    return tuple(found)
+
+
+def _listed(path: Path, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    cases = document.get("cases")
+    if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
+        raise UsageError(f"{path}: expected a list of cases under `cases`")
+    return cases
+
+
 def read_cases(folder: Path) -> Cases:
     """The cases in a contract's folder; none where it has no such file. `UsageError` if broken."""
     path = folder / NAME
     if not path.is_file():
         return Cases()
     document = _document(path)
-    cases = document.get("cases")
-    if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
-        raise UsageError(f"{path}: expected a list of cases under `cases`")
+    cases = _listed(path, document)
     matching = [
         str(c["agent"]) for c in cases
         if c.get("verdict") == "MATCH" and c.get("agent") and "unplug" not in c

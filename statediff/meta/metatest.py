@@ -1,12 +1,14 @@
 """The evaluator on trial: every seeded fault must be caught and named, every twin must match.
 
 1. Each reference of a contract must MATCH; `mutate`'s operators seed faults and twins into it.
-2. A fault of the world must get DIVERGE, a fault of observation INCONCLUSIVE, a twin MATCH; nothing
+2. Beside each distinct fault stands its harmless twin: the same place, told in another way.
+3. A fault of the world must get DIVERGE, a fault of observation INCONCLUSIVE, a twin MATCH; nothing
    else counts as caught.
-3. A fault is named if a finding that does not hold points at the entity that was altered, or at the
+4. A fault is named if a finding that does not hold points at the entity that was altered, or at the
    source that was not seen. What was altered is read from the rows, not from the evaluator's diff.
-4. Cases are distinct by contract, class, entity type, clause and stage only; those that agree in
-   all of these count once, and as caught only if every one of them was.
+5. Cases are distinct by contract, class, entity type, clause and stage only; those that agree in
+   all of these count once, and as caught only if every one of them was. A twin beside a fault is as
+   distinct as the fault.
 
 A fault that the contract's owner lets pass, with reasons in `cases.yaml`, is no fault there.
 """
@@ -14,14 +16,15 @@ A fault that the contract's owner lets pass, with reasons in `cases.yaml`, is no
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from statediff.errors import UsageError
-from statediff.meta import stagecases
+from statediff.meta import reads, stagecases
+from statediff.meta.beside import twin_of
 from statediff.meta.mutate import (
     FAULTS,
     TWINS,
@@ -32,17 +35,23 @@ from statediff.meta.mutate import (
     seeded,
     survivor_of,
 )
-from statediff.meta.naming import EVIDENCE, kind_of, means_the_same, names, target_type, wrong
-from statediff.meta.reference import MAX_ROWS, Reference, rebuilt, with_state
+from statediff.meta.naming import (
+    EVIDENCE,
+    kind_of,
+    means_the_same,
+    names,
+    names_ambiguous,
+    target_type,
+    wrong,
+)
+from statediff.meta.reference import Reference
+from statediff.meta.unkeyed import unkeyed
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.readings import SourceCapture
-from statediff.model.state import State
-from statediff.model.values import Key
-from statediff.model.verdict import Stage, Truth, Verdict
+from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 
 SKEW: Final = timedelta(hours=2)
-FINE: Final = 50
-"""Rows that get a chunk of their own, where rows are delivered one by one."""
+ANY: Final[frozenset[str]] = frozenset()
 T = TypeVar("T")
 
 
@@ -73,6 +82,10 @@ class Case:
     stage: str
     is_named: bool
     error: str = ""
+    beside: tuple[str, ...] = ()
+    """Of a twin beside a fault: that fault's class, type, clause and stage."""
+    codes: tuple[str, ...] = ()
+    """The codes of all findings that do not hold, sorted."""
 
     @property
     def is_right(self) -> bool:
@@ -82,7 +95,9 @@ class Case:
     @property
     def identity(self) -> tuple[str, ...]:
         """What makes it a case of its own."""
-        return (self.part, self.contract, self.kind, self.entity, self.clause, self.stage)
+        return (
+            self.part, self.contract, self.kind, self.entity, self.clause, self.stage, *self.beside
+        )  # fmt: skip
 
 
 def skewed(world: World) -> Iterator[Fault]:
@@ -101,36 +116,7 @@ def skewed(world: World) -> Iterator[Fault]:
         yield Fault("clock-skew", part.reading.source, sentence, mutant)
 
 
-def recut(world: World) -> Iterator[Fault]:
-    """Twins: the same rows of a type came in other chunks, before or after, or one by one."""
-    reference = world.reference
-    # A history is told from its own base: a source that has one is cut anew at its end only.
-    told = {reading.source for reading in reference.after.history.readings}
-    for entity in world.types:
-        for name, side, cut in (
-            ("other-chunks", reference.after, _halved),
-            ("row-chunks", reference.after, _one_by_one),
-            ("other-chunks-before", reference.before, _halved),
-            ("row-chunks-before", reference.before, _one_by_one),
-        ):
-            parts = tuple(
-                part
-                if side is reference.before and part.reading.source in told
-                else _recut(part, entity.name, cut)
-                for part in side.parts
-            )
-            if all(new is old for new, old in zip(parts, side.parts, strict=True)):
-                continue
-            if side is reference.after:
-                mutant = reference.with_parts(parts)
-            else:
-                mutant = replace(reference, before=replace(reference.before, parts=parts))
-            sentence = f"{entity.name} is delivered in other chunks"
-            yield Fault(name, entity.name, sentence, mutant, is_twin=True)
-
-
-SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed)
-HARMLESS: Final[tuple[Operator, ...]] = (*TWINS, recut)
+SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed, unkeyed)
 
 
 def tried(
@@ -143,6 +129,7 @@ def tried(
     if not references:
         raise UsageError("a meta-test needs at least one reference trial that gets MATCH")
     found: list[Case] = []
+    seen: set[tuple[str, ...]] = set()
     for reference in references:
         judgement = reference.judged()
         if judgement.verdict is not Verdict.MATCH:
@@ -152,9 +139,16 @@ def tried(
             )
         world = World(reference, judgement, seed)
         for fault in _some(seeded(world, SEEDED), sample, world.rng):
-            case = _fault(fault, world, argued)
-            found += () if case is None else (case,)
-        found += (_twin(t, world) for t in _some(seeded(world, HARMLESS), sample, world.rng))
+            case = fault_case(fault, world, argued)
+            if case is None:
+                continue
+            found.append(case)
+            if case.identity not in seen:
+                found.append(beside_case(twin_of(fault, world), case, world))
+            seen.add(case.identity)
+        found += (_twin(t, world) for t in _some(seeded(world, TWINS), sample, world.rng))
+        found += (_read(fault, world) for fault in _some(reads.faults(world), sample, world.rng))
+        found += (_twin(t, world) for t in _some(reads.twins(world), sample, world.rng))
         found += _some(_staged(world), sample, world.rng)
     return tuple(found)
 
@@ -168,7 +162,7 @@ def _some(listed: Iterable[T], sample: int, rng: random.Random) -> Iterable[T]:
     return [known[at] for at in sorted(picked)]
 
 
-def _fault(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | None:
+def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | None:
     """The case; None where the seed changed nothing, or the owner lets it pass."""
     kind = kind_of(fault)
     outcome, judgement = judged(fault, world.reference.name)
@@ -187,48 +181,69 @@ def _fault(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | N
     return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)
 
 
+def _read(fault: Fault, world: World) -> Case:
+    """The case of a fault of what was read."""
+    outcome, judgement = judged(fault, world.reference.name)
+    is_named = judgement is not None and reads.is_named(fault, judgement)
+    return _case(
+        Part.FAULT, fault.operator, world, fault, reads.expected(fault), outcome, is_named
+    )  # fmt: skip
+
+
 def _twin(fault: Fault, world: World) -> Case:
     outcome, _ = judged(fault, world.reference.name)
     return _case(Part.TWIN, fault.operator, world, fault, Verdict.MATCH, outcome, is_named=True)
 
 
+def beside_case(twin: Fault, case: Case, world: World) -> Case:
+    """The case of the harmless twin that stands beside a fault, at the same place."""
+    made = _twin(twin, world)
+    return replace(made, kind=case.kind, beside=(case.kind, case.entity, case.clause, case.stage))
+
+
+def staged(world: World) -> Iterator[tuple[str, Fault, frozenset[str]]]:
+    """Stage, what is seeded for it, and which clauses may say so, where only some may."""
+    yield from (("capture", fault, ANY) for fault in stagecases.omitted(world))
+    yield from (("resolve", fault, ANY) for fault in stagecases.ambiguous(world))
+    yield from (("canonicalize", fault, ANY) for fault in stagecases.unapproved(world))
+    yield from (("policy", fault, clauses) for fault, clauses in stagecases.forbidden(world))
+
+
+def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) -> Case:
+    """The case of something seeded for one stage."""
+    outcome, judgement = judged(fault, world.reference.name)
+    is_named = judgement is not None and _names_stage(stage, fault, clauses, world, judgement)
+    is_seen = stage in ("capture", "resolve")
+    expected = Verdict.INCONCLUSIVE if is_seen else Verdict.DIVERGE
+    return _case(Part.STAGE, stage, world, fault, expected, outcome, is_named)
+
+
+def _names_stage(
+    stage: str, fault: Fault, clauses: frozenset[str], world: World, judgement: Judgement
+) -> bool:
+    match stage:
+        case "capture":
+            return any(
+                finding.component == "capture" and fault.target in finding.sentence
+                for finding in wrong(judgement, Truth.UNKNOWN)
+            )
+        case "resolve":
+            return names_ambiguous(fault.target, judgement)
+        case "canonicalize":
+            return names(fault, "", world, judgement)
+        case _:
+            return any(
+                finding.stage is Stage.FORBID and finding.clause in clauses
+                for finding in wrong(judgement, Truth.FAILS)
+            )
+
+
 def _staged(world: World) -> Iterator[Case]:
-    for fault in stagecases.omitted(world):
-        outcome, judgement = judged(fault, world.reference.name)
-        is_named = judgement is not None and any(
-            finding.component == "capture" and fault.target in finding.sentence
-            for finding in wrong(judgement, Truth.UNKNOWN)
-        )
-        yield _case(
-            Part.STAGE, "capture", world, fault, Verdict.INCONCLUSIVE, outcome, is_named
-        )  # fmt: skip
-    for fault in stagecases.ambiguous(world):
-        outcome, judgement = judged(fault, world.reference.name)
-        is_named = judgement is not None and any(
-            finding.code == "identity-ambiguous" and fault.target in finding.sentence
-            for finding in wrong(judgement, Truth.UNKNOWN)
-        )
-        yield _case(
-            Part.STAGE, "resolve", world, fault, Verdict.INCONCLUSIVE, outcome, is_named
-        )  # fmt: skip
-    for fault in stagecases.unapproved(world):
-        outcome, judgement = judged(fault, world.reference.name)
-        is_named = judgement is not None and names(fault, "", world, judgement)
-        yield _case(
-            Part.STAGE, "canonicalize", world, fault, Verdict.DIVERGE, outcome, is_named
-        )  # fmt: skip
-    for fault, clauses in stagecases.forbidden(world):
-        outcome, judgement = judged(fault, world.reference.name)
-        is_named = judgement is not None and any(
-            finding.stage is Stage.FORBID and finding.clause in clauses
-            for finding in wrong(judgement, Truth.FAILS)
-        )
-        yield _case(Part.STAGE, "policy", world, fault, Verdict.DIVERGE, outcome, is_named)
-    for removal in stagecases.removals(world):
-        yield _removed(removal, world)
+    yield from (stage_case(stage, fault, clauses, world) for stage, fault, clauses in staged(world))
+    yield from (removed_case(removal, world) for removal in stagecases.removals(world))
 
 
-def _removed(removal: stagecases.Removal, world: World) -> Case:
+def removed_case(removal: stagecases.Removal, world: World) -> Case:
     """The case of a bundle that lacks an item: it must be refused, or be no pass."""
     content = world.reference.contract.content
     return Case(
@@ -247,28 +262,5 @@ def _case(
     return Case(
         part, kind, content.sandbox or "", content.contract, world.reference.name,
         target_type(fault, world), fault.sentence, expected, outcome.verdict, outcome.clause,
-        outcome.stage, is_named, outcome.error,
+        outcome.stage, is_named, outcome.error, codes=outcome.codes,
     )  # fmt: skip
-
-
-def _recut(
-    part: SourceCapture, type_name: str, cut: Callable[[list[Key]], tuple[Key, ...]]
-) -> SourceCapture:
-    """The source with the type's rows in chunks that begin at the cuts; itself if they do."""
-    table = part.state.tables.get(type_name)
-    if table is None or not table.enumeration.is_complete or not 1 < table.row_count <= MAX_ROWS:
-        return part
-    rows = dict(table.rows())
-    cuts = cut(list(rows))
-    if table.type.is_keyless or cuts == table.partition:
-        return part
-    made = rebuilt(replace(table, partition=cuts), rows.values())
-    return with_state(part, State(part.state.schema, {**part.state.tables, type_name: made}))
-
-
-def _halved(keys: list[Key]) -> tuple[Key, ...]:
-    return (keys[len(keys) // 2],)
-
-
-def _one_by_one(keys: list[Key]) -> tuple[Key, ...]:
-    return tuple(keys[1:FINE])

@@ -58,6 +58,8 @@ class Outcome:
     """The first clause that does not hold; empty where all do."""
     stage: str
     error: str = ""
+    codes: tuple[str, ...] = ()
+    """The codes of all findings that do not hold, sorted."""
 
     @property
     def is_as_it_should(self) -> bool:
@@ -194,7 +196,9 @@ def judged(fault: Fault, reference: str) -> tuple[Outcome, Judgement | None]:
         return Outcome(fault, reference, None, "", "", str(error)), None
     wrong = next((c for c in judgement.clauses if c.truth is not Truth.HOLDS), None)
     first = ("", "") if wrong is None else (wrong.clause, wrong.stage.value)
-    return Outcome(fault, reference, judgement.verdict, *first), judgement
+    codes = {finding.code for finding in judgement.findings if finding.truth is not Truth.HOLDS}
+    told = tuple(sorted(codes))
+    return Outcome(fault, reference, judgement.verdict, *first, codes=told), judgement
 
 
 def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:

@@ -12,6 +12,7 @@ from statediff.model.state import Row
 from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
+AMBIGUOUS: Final = "ambiguous-identity"
 CLASSES: Final[Mapping[str, str]] = {
     "drop-required": "missing-change", "partial": "missing-change",
     "wrong-value": "wrong-field", "off-by-one": "wrong-field", "wrong-sign": "wrong-field",
@@ -26,11 +27,12 @@ CLASSES: Final[Mapping[str, str]] = {
     "false-claim": "false-claim", "unsettled": "unsettled-source", "stale": "stale-read",
     "missing": "missing-evidence", "truncated": "truncated-listing",
     "contradiction": "contradictory-sources", "clock-skew": "clock-skew",
+    "one-natural-key": AMBIGUOUS,
 }  # fmt: skip
 """Operator → fault class; transient operators are `transient-effect`."""
 EVIDENCE: Final = frozenset({
     "unsettled-source", "stale-read", "missing-evidence", "truncated-listing",
-    "contradictory-sources", "clock-skew",
+    "contradictory-sources", "clock-skew", AMBIGUOUS,
 })  # fmt: skip
 """Classes in which nothing was done wrong, and too little was seen to say so."""
 
@@ -58,11 +60,13 @@ def wrong(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
 
 def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
     """Whether a finding that does not hold points at what was altered or not seen."""
+    if kind == AMBIGUOUS:
+        return names_ambiguous(fault.target, judgement)
     if kind in EVIDENCE:
         return _names_unseen(fault, world, judgement)
     found = wrong(judgement, Truth.FAILS)
     if kind == "false-claim":
-        return any(finding.stage is Stage.ANSWER for finding in found)
+        return any(finding.stage in (Stage.ANSWER, Stage.ACCESS) for finding in found)
     if kind == "transient-effect":
         wanted = target_type(fault, world)
         pointed = {e for f in found for e in _entities(f, judgement.during)}
@@ -80,6 +84,14 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
         for clause in explained.get(delta.id, ())
     }
     return any(finding.clause in asked for finding in found)
+
+
+def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
+    """Whether the resolve stage says that entities of the type cannot be told apart."""
+    return any(
+        finding.code == "identity-ambiguous" and type_name in finding.sentence
+        for finding in wrong(judgement, Truth.UNKNOWN)
+    )
 
 
 def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from statediff.evaluate import ContractFile, TrialFacts, evaluate
+from statediff.evaluate import ContractFile, TrialFacts, judgement_of
 from statediff.model.readings import (
     Capture,
     History,
@@ -48,10 +48,10 @@ class Reference:
 
     def judged(self) -> Judgement:
         """The judgement; `ContractError` where the contract does not fit what was captured."""
-        return evaluate(
+        return judgement_of(
             self.contract, self.before, self.after, trace=self.trace, answer=self.answer,
             timeline=self.timeline, facts=self.facts,
-        ).judgement  # fmt: skip
+        )  # fmt: skip
 
     @cached_property
     def types(self) -> Mapping[str, EntityType]:

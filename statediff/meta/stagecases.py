@@ -3,7 +3,8 @@
 One omission a stage: a snapshot that the contract calls authoritative is not there (capture), a
 value is spelled in a way that no rule of ν approves (canonicalize), a write that a clause forbids
 (policy), an item that the decision rests on is taken out of the bundle (evidence). Many entities
-of one natural key (resolve) need a contract that identifies a type by one.
+share one natural key (resolve): of a type that the contract identifies by one, else of a listing
+without keys.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from statediff.evidence.cuts import pieces
 from statediff.evidence.package import Bundle
 from statediff.meta import observation, operators
 from statediff.meta.reference import Change, Reference, Rows
+from statediff.meta.unkeyed import ALIKE, unkeyed
 from statediff.meta.values import near
 from statediff.meta.world import Fault, World, put
 from statediff.model.delta import Op, key_name
@@ -30,8 +32,6 @@ from statediff.model.verdict import Verdict
 
 FRAGMENTS: Final = 4
 """Fragments taken out of the bundle of each reference, one at a time."""
-ALIKE: Final = 6
-"""Entities of one natural key on each side: more ways to pair them than are tried."""
 _OPERATIONS: Final = {
     "create": frozenset({Op.CREATE, Op.LINK}),
     "delete": frozenset({Op.DELETE, Op.UNLINK}),
@@ -80,6 +80,7 @@ def unapproved(world: World) -> Iterator[Fault]:
 def ambiguous(world: World) -> Iterator[Fault]:
     """Resolve: so many entities share a natural key that none can be told from another."""
     reference = world.reference
+    yield from unkeyed(world)
     for rule in world.compiled.identities:
         entity = reference.types.get(rule.type)
         found = None if entity is None else world.pick(world.untouched(entity))
@@ -135,10 +136,15 @@ def removals(world: World) -> Iterator[Removal]:
     ]
     rows = [p for p in places if p.startswith("fragments.json#") and "/rows/" in p]
     for place in (*readings, *sorted(world.rng.sample(rows, min(FRAGMENTS, len(rows))))):
-        try:
-            yield Removal(place, replay(without(whole, place)).verdict, "")
-        except BundleError as error:
-            yield Removal(place, None, str(error))
+        yield removed(whole, place)
+
+
+def removed(whole: Bundle, place: str) -> Removal:
+    """What the replay says of the bundle without that item."""
+    try:
+        return Removal(place, replay(without(whole, place)).verdict, "")
+    except BundleError as error:
+        return Removal(place, None, str(error))
 
 
 def _added(key: Key, made: list[Row]) -> Change:

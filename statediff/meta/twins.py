@@ -25,16 +25,10 @@ APART = 100
 def other_ids(world: World) -> Iterator[Fault]:
     """A created entity got another number, and all that refers to it says so."""
     for one in world.touched:
-        entity = world.reference.types[one.type]
-        if one.before is not None or one.after is None or not _is_numbered(entity):
-            continue
-        if _mentions(world.reference.answer, one.key[0]):
-            continue
-        taken = world.reference.rows(entity.name)
-        new = fresh_key(entity, taken, (_top(taken) + APART,))
-        changes = _renumbered(world, entity, one, new)
-        sentence = f"{one.name} is numbered {new[0]!r}"
-        yield replace(world.faulty("other-id", entity.name, sentence, changes), is_twin=True)
+        if is_renumberable(world, one):
+            changes, new = renumbered(world, one)
+            sentence = f"{one.name} is numbered {new[0]!r}"
+            yield replace(world.faulty("other-id", one.type, sentence, changes), is_twin=True)
 
 
 def other_spelling(world: World) -> Iterator[Fault]:
@@ -44,16 +38,13 @@ def other_spelling(world: World) -> Iterator[Fault]:
         for one in (t for t in world.touched if t.type == use.type and t.after is not None):
             row = one.after or {}
             for name in use.fields:
-                value = row.get(name)
-                kept = book.value(use.type, name, value)
-                for spelled in _spellings(value):
-                    if is_value(kept) and same(book.value(use.type, name, spelled), kept):
-                        change = put(one.key, {**row, name: spelled})
-                        target = f"{use.type}.{name}"
-                        sentence = f"{one.name}: {name} in another spelling"
-                        made = world.faulty("other-spelling", target, sentence, {one.type: change})
-                        yield replace(made, is_twin=True)
-                        break
+                new = spelled(world, use.type, name, row.get(name))
+                if new is not None:
+                    change = put(one.key, {**row, name: new})
+                    target = f"{use.type}.{name}"
+                    sentence = f"{one.name}: {name} in another spelling"
+                    made = world.faulty("other-spelling", target, sentence, {one.type: change})
+                    yield replace(made, is_twin=True)
 
 
 def outside(world: World) -> Iterator[Fault]:
@@ -88,6 +79,32 @@ def other_day(world: World) -> Iterator[Fault]:
 
 
 OPERATORS = (other_ids, other_spelling, outside, other_day)
+
+
+def is_renumberable(world: World, one: Touched) -> bool:
+    """Whether the run created it under a number that its answer does not tell."""
+    entity = world.reference.types[one.type]
+    if one.before is not None or one.after is None or not _is_numbered(entity):
+        return False
+    return not _mentions(world.reference.answer, one.key[0])
+
+
+def renumbered(world: World, one: Touched) -> tuple[dict[str, Change], Key]:
+    """The changes that give it another number, wherever it is referred to, and its new key."""
+    entity = world.reference.types[one.type]
+    taken = world.reference.rows(entity.name)
+    new = fresh_key(entity, taken, (_top(taken) + APART,))
+    return _renumbered(world, entity, one, new), new
+
+
+def spelled(world: World, type_name: str, field: str, value: Observed) -> Value | None:
+    """Another spelling that ν declares to be the same; None if there is none."""
+    book = world.compiled.book
+    kept = book.value(type_name, field, value)
+    for new in _spellings(value) if is_value(kept) else ():
+        if same(book.value(type_name, field, new), kept):
+            return new
+    return None
 
 
 def _is_numbered(entity: EntityType) -> bool:

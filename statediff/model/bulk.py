@@ -1,9 +1,10 @@
 """Tables built from whole columns: what a capture reads in bulk, cut and stored chunk by chunk.
 
 A source that delivers its rows in key order hands them over in blocks of some thousand. Here they
-are cut into exactly the chunks that `build_table` would have made of the same rows one by one, and
-each chunk is encoded by itself, so that a column's form depends on the rows of its chunk alone.
-At most one chunk and one block are held at a time.
+are cut into the chunks that `build_table` would have made of the same rows one by one (where values
+are so wide that bytes end a chunk, the place is estimated by block), and each chunk is encoded by
+itself, so that a column's form depends on the rows of its chunk alone. At most one chunk and one
+block are held at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 import pyarrow as pa
 
 from statediff.model.schema import EntityType
-from statediff.model.state import CHUNK_KEYS, ChunkRef, ChunkStore, Table, encode_rows
+from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkRef, ChunkStore, Table, encode_rows
 from statediff.model.values import Key, key_order
 
 
@@ -26,6 +27,11 @@ class Block(Protocol):
     """Some rows of one table, in columns, as they were read."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its values take, more or less."""
+        ...
 
     def key(self, at: int) -> Key:
         """The key of one row."""
@@ -50,7 +56,7 @@ def build_from_blocks(
     store: ChunkStore,
     like: Table | None = None,
 ) -> Table:
-    """The table of the rows of all blocks, cut like `like`, or else every `CHUNK_KEYS` keys.
+    """The table of the rows of all blocks, cut like `like`, else by `CHUNK_KEYS` and `CHUNK_BYTES`.
 
     `encode` gives the batch in normal form of the rows of one chunk. Raises `NotInBulk` where the
     keys do not ascend.
@@ -61,13 +67,14 @@ def build_from_blocks(
     partition: list[Key] = []
     pending: list[B] = []
     held = 0
+    room = float(CHUNK_BYTES)
     last: tuple[Any, ...] | None = None
 
     def flush() -> None:
-        nonlocal held
+        nonlocal held, room
         chunks.append(store.put(_own(encode(pending) if held else encode_rows(entity_type, ()))))
         pending.clear()
-        held = 0
+        held, room = 0, CHUNK_BYTES
 
     for block in blocks:
         size = len(block)
@@ -78,12 +85,15 @@ def build_from_blocks(
             raise NotInBulk(f"a key of {entity_type.name} comes twice or out of order")
         last = key_order(block.key(size - 1))
         at = 0
+        width = block.nbytes / size
         while at < size:
             if orders is None:
-                if held == CHUNK_KEYS:
+                if held == CHUNK_KEYS or (held and room <= 0):
                     partition.append(block.key(at))
                     flush()
-                end = min(size, at + CHUNK_KEYS - held)
+                # As many rows as end the chunk, by keys or by bytes.
+                end = min(size, at + CHUNK_KEYS - held, at + int(room / max(width, 1)) + 1)
+                room -= width * (end - at)
             else:
                 end = size if len(chunks) == len(orders) else _below(block, at, orders[len(chunks)])
             if end > at:

@@ -34,6 +34,9 @@ from statediff.model.values import ABSENT, Key, Observed, decode, encode, key_or
 CHUNK_KEYS: Final = 4096
 """Keys per chunk when a partition is first chosen."""
 
+CHUNK_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of text and binary after which a chunk ends all the same: wide values make short chunks."""
+
 CHUNKS_KEPT: Final = 32
 """Chunks of a table whose keys stay decoded between look-ups of single entities."""
 
@@ -251,7 +254,7 @@ def build_table(
     enumeration: Enumeration = COMPLETE,
     is_sorted: bool = False,
 ) -> Table:
-    """The rows as a table, cut like `like` when given, else every `CHUNK_KEYS` keys.
+    """The rows as a table, cut like `like`, else every `CHUNK_KEYS` keys or `CHUNK_BYTES` bytes.
 
     Rows of a keyless type get the key (digest of the row, occurrence), so that equal rows are
     counted. Unless `is_sorted`, all rows are held in memory once, to be sorted by key; sorted rows
@@ -270,10 +273,13 @@ def build_table(
     partition: list[Key] = []
     pending: list[tuple[Key, Mapping[str, Observed]]] = []
     previous: tuple[Any, ...] | None = None
+    size = 0
 
     def flush() -> None:
+        nonlocal size
         chunks.append(store.put(encode_rows(entity_type, pending)))
         pending.clear()
+        size = 0
 
     for key, row in keyed:
         order = key_order(key)
@@ -282,9 +288,10 @@ def build_table(
             raise ValueError(f"{reason} {key!r} in {entity_type.name}")
         previous = order
         if cuts is None:
-            if len(pending) == CHUNK_KEYS:
+            if len(pending) == CHUNK_KEYS or size >= CHUNK_BYTES:
                 partition.append(key)
                 flush()
+            size += sum(len(v) for v in row.values() if isinstance(v, str | bytes))
         else:
             while len(chunks) < len(cuts) and order >= cuts[len(chunks)]:
                 flush()

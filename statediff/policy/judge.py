@@ -22,6 +22,7 @@ from statediff.model.verdict import (
     Verdict,
 )
 from statediff.model.view import View
+from statediff.policy.access import judge_access
 from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
 from statediff.policy.attribution import MARKED_READS, READS, Attribution, attribution, is_marked
@@ -109,16 +110,8 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     for finding, sentence in bench.required(contract.require, by_id):
         add([finding], sentence)
     add_run(contract, run, evidence, add)
-    schema = contract.document.answer.schema_
-    if schema:
-        add(
-            [answer_shape(schema, evidence.answer)],
-            "The answer states " + ", ".join(n.replace("_", " ") for n in schema) + ".",
-        )
-    for claim in contract.claims:
-        evidence.begin(claim.id)
-        evidence.hear(claim.reads)
-        add([condition(claim, room, evidence.moments)], claim.sentence)
+    add_answer(contract, room, evidence, add)
+    add_access(contract, run, evidence, add, tuple(findings))
     evidence.begin("")
     alternatives = contract.alternatives
     parts: list[Finding] = []
@@ -224,6 +217,34 @@ def add_run(
     for rule in contract.actions:
         begin(rule)
         add(actions(rule, run), rule.sentence)
+
+
+def add_answer(contract: Contract, room: Judge, evidence: Evidence, add: Add) -> None:
+    """Adds the findings of the answer's form and of each claim."""
+    schema = contract.document.answer.schema_
+    if schema:
+        add(
+            [answer_shape(schema, evidence.answer)],
+            "The answer states " + ", ".join(n.replace("_", " ") for n in schema) + ".",
+        )
+    for claim in contract.claims:
+        evidence.begin(claim.id)
+        evidence.hear(claim.reads)
+        add([condition(claim, room, evidence.moments)], claim.sentence)
+
+
+def add_access(
+    contract: Contract, run: Run, evidence: Evidence, add: Add, others: tuple[Finding, ...]
+) -> None:
+    """Adds the findings about reads; the others say whether what was asked for is right."""
+
+    def begin(clause: str, reads: frozenset[Read]) -> None:
+        evidence.begin(clause)
+        evidence.hear(reads)
+
+    if contract.access is not None:
+        for finding, sentence in judge_access(contract.access, run, begin, others):
+            add([finding], sentence)
 
 
 def _retry_sentence(rule: Effect) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import networkx as nx
-
 from statediff.contract.bound import Pattern
 from statediff.contract.evaluation import outcomes
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, TooCostly
@@ -217,6 +215,8 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
         return None
     others = [by_id[name] for name in pattern.distinct]
     group = [pattern, *(other for other in others if other.id != pattern.id)]
+    import networkx as nx  # noqa: PLC0415 - a tenth of a second, for the few clauses that need it
+
     graph: nx.Graph[object] = nx.Graph()
     slots: list[object] = [(member.id, slot) for member in group for slot in range(member.low)]
     graph.add_nodes_from(slots)

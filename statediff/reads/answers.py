@@ -50,14 +50,20 @@ def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
     )
 
 
-def answer_share(question: Question, answer: Mapping[str, Any] | None) -> tuple[int, int]:
-    """How right the answer is, exactly, as numerator and denominator; 0 where there is none."""
+def answer_share(
+    question: Question, answer: Mapping[str, Any] | None, listed: tuple[str, ...] | None = None
+) -> tuple[int, int]:
+    """How right the answer is, exactly, as numerator and denominator; 0 where there is none.
+
+    `listed` is what it cites, where that is known already.
+    """
     if answer is None:
         return 0, 1
     truth = question.truth
     if isinstance(truth, SilenceTruth):
         return int(answer.get("exists") is truth.exists), 1
-    cited, all_cited = _recall(texts(answer, "evidence"), truth.evidence)
+    listed = texts(answer, "evidence") if listed is None else listed
+    cited, all_cited = _recall(listed, truth.evidence)
     if isinstance(truth, PerspectiveTruth):
         if answer.get("could_actor_have_known") is not truth.known:
             return 0, 1

@@ -181,8 +181,11 @@ class Scorer:
         traces = [case.trace for case in cases]
         questions = [self.questions[case.question] for case in cases]
         lengths = [len(trace.kinds) for trace in traces]
-        answers = [answer_share(q, c.answer) for q, c in zip(questions, cases, strict=True)]
         cited = [texts(case.answer, "evidence") if case.answer else () for case in cases]
+        answers = [
+            answer_share(question, case.answer, listed)
+            for question, case, listed in zip(questions, cases, cited, strict=True)
+        ]
         subsystems: dict[str | None, int] = {None: strange + 1}
         subsystems.update(self._subsystems.items())
         return Prepared(

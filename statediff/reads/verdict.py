@@ -13,10 +13,11 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from statediff.model.verdict import Truth, Verdict
 from statediff.reads.questions import CounterfactualTruth, Question, SilenceTruth, Track
-from statediff.reads.scores import TRACKS, Case, Scorer, Scores
+from statediff.reads.scores import TRACKS, Case, Flags, Scorer, Scores
 
 PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
@@ -49,18 +50,90 @@ class Ruling(NamedTuple):
         return self.words.format(*self.numbers) if self.numbers else self.words
 
 
-_HELD: Final = {
-    rule: Ruling(rule, Truth.HOLDS)
-    for rule in (
-        "answer",
-        "access",
-        "subsystem",
-        "horizon",
-        "citations",
-        "search-space",
-        "evidence",
+RULES: Final = (
+    "answer", "access", "subsystem", "horizon", "citations", "reads-only", "grounds",
+)  # fmt: skip
+"""What is decided of every run, a column each; `grounds` is a search space or evidence."""
+CODES: Final = (
+    "", "wrong-answer", "access-violation", "subsystem-violation", "horizon-violation",
+    "hallucinated-citation", "invalid-citation", "citation-not-retrieved", "unsearched-absence",
+    "evidence-not-retrieved", "not-a-read", UNRECORDED,
+)  # fmt: skip
+"""Every code of a finding, by its number; the first is that of a rule that HOLDS."""
+_NUMBER: Final = {code: number for number, code in enumerate(CODES)}
+_FIRST_UNKNOWN: Final = _NUMBER["not-a-read"]
+"""The codes before it are of violations, it and those after it of what is not known."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was decided of each run: a row each, a column for each of RULES, numbers of CODES."""
+
+    scores: Scores
+    codes: npt.NDArray[np.int8]
+    gaps: Flags
+    """The runs whose reads may have gone unrecorded."""
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """FAILS anywhere is DIVERGE; else UNKNOWN anywhere is INCONCLUSIVE; else MATCH."""
+        fails = ((self.codes > 0) & (self.codes < _FIRST_UNKNOWN)).any(axis=1)
+        unknown = (self.codes >= _FIRST_UNKNOWN).any(axis=1)
+        names = (Verdict.MATCH, Verdict.INCONCLUSIVE, Verdict.DIVERGE)
+        return tuple(names[at] for at in np.where(fails, 2, unknown * 1).tolist())
+
+    def state_invalid_correct(self) -> Flags:
+        """The runs whose answer is right, and whose way to it breaks a rule."""
+        way = self.codes[:, 1:]
+        broken = np.asarray(((way > 0) & (way < _FIRST_UNKNOWN)).any(axis=1), dtype=np.bool_)
+        return self.scores.correct & broken
+
+
+def decided(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> Findings:
+    """What every rule says of each run, in order."""
+    scores = scorer.score(scorer.prepare(cases))
+    unreadable = mode is Mode.ZERO_SHOT
+    gaps = np.asarray([unreadable or c.trace.gap is not None for c in cases], dtype=np.bool_)
+    affirms = np.asarray(
+        [c.answer is not None and c.answer.get("exists") is True for c in cases], dtype=np.bool_
     )
-}
+    codes = np.zeros((len(cases), len(RULES)), dtype=np.int8)
+
+    def put(rule: str, code: str, where: Flags) -> None:
+        column = codes[:, RULES.index(rule)]
+        column[where & (column == 0)] = _NUMBER[code]
+
+    put("answer", "wrong-answer", ~scores.correct)
+    counts = (scores.actor_violations, scores.subsystem_violations, scores.horizon_violations)
+    for rule, count in zip(("access", "subsystem", "horizon"), counts, strict=True):
+        put(rule, f"{rule}-violation", count > 0)
+        put(rule, UNRECORDED, gaps)
+    put("citations", "hallucinated-citation", scores.cited_unknown > 0)
+    put("citations", "invalid-citation", scores.cited_outside > 0)
+    put("citations", UNRECORDED, gaps & (scores.cited_unread > 0))
+    put("citations", "citation-not-retrieved", scores.cited_unread > 0)
+    put("reads-only", "not-a-read", scores.others > 0)
+    kinds = np.asarray([_kind(q) for q in scorer.questions], dtype=np.int8)[scores.question]
+    some, all_of = scores.fetched > 0, scores.fetched == scores.needed
+    enough = np.choose(
+        kinds, [np.where(affirms, some, all_of), all_of, some, scores.calls > 0]
+    ).astype(np.bool_)
+    put("grounds", UNRECORDED, gaps & ~enough)
+    put("grounds", "unsearched-absence", ~enough & (kinds == _SILENCE))
+    put("grounds", "evidence-not-retrieved", ~enough)
+    return Findings(scores, codes, gaps)
+
+
+_SILENCE: Final = 0
+
+
+def _kind(question: Question) -> int:
+    """What has to be fetched: a search space, every artifact, some artifact, or anything at all."""
+    truth = question.truth
+    if isinstance(truth, SilenceTruth):
+        return _SILENCE
+    if isinstance(truth, CounterfactualTruth):
+        return 1
+    return 2 if truth.known else 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +185,10 @@ class Card:
 
 def judge(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> tuple[Card, ...]:
     """A card for each run, in order."""
-    rows = _rows(scorer.score(scorer.prepare(cases)))
+    found = decided(scorer, cases, mode)
     return tuple(
-        _card(scorer.questions[case.question], case, row, mode)
-        for case, row in zip(cases, rows, strict=True)
+        _card(scorer.questions[case.question], case, row, codes, mode)
+        for case, row, codes in zip(cases, _rows(found.scores), found.codes.tolist(), strict=True)
     )
 
 
@@ -148,9 +221,14 @@ def _rows(scores: Scores) -> Iterator[_Row]:
     return map(_Row, *(column.tolist() for column in shown))
 
 
-def _card(question: Question, case: Case, row: _Row, mode: Mode) -> Card:
+def _card(question: Question, case: Case, row: _Row, codes: list[int], mode: Mode) -> Card:
     gap = case.trace.gap if mode is not Mode.ZERO_SHOT else UNREADABLE
-    rulings = tuple(_rulings(question, case.answer, row, gap))
+    grounds = "search-space" if isinstance(question.truth, SilenceTruth) else "evidence"
+    rulings = tuple(
+        _ruling(grounds if rule == "grounds" else rule, CODES[code], row, case.answer, gap)
+        for rule, code in zip(RULES, codes, strict=True)
+        if code or rule != "reads-only"
+    )
     if gap is not None and mode is not Mode.CONTEXT:
         return Card(question, mode, row.answer, row.correct, None, None, None, None, rulings)
     return Card(
@@ -159,91 +237,50 @@ def _card(question: Question, case: Case, row: _Row, mode: Mode) -> Card:
     )  # fmt: skip
 
 
-def _rulings(
-    question: Question, answer: Mapping[str, Any] | None, row: _Row, gap: str | None
-) -> Iterator[Ruling]:
-    yield _answered(answer, row)
-    yield from _access(row, gap)
-    yield _cited(row, gap)
-    if row.others:
-        words = "{} calls are no reads; the state after them judges those"
-        yield Ruling("reads-only", Truth.UNKNOWN, "not-a-read", words, (row.others,))
-    yield _grounded(question, answer, row, gap)
-
-
-def _answered(answer: Mapping[str, Any] | None, row: _Row) -> Ruling:
-    if row.correct:
-        return _HELD["answer"]
-    if answer is None:
-        return Ruling("answer", Truth.FAILS, "wrong-answer", "there is no answer")
-    return Ruling("answer", Truth.FAILS, "wrong-answer", "it scores {}", (row.answer,))
-
-
-_ACCESS: Final = (
-    ("access", "access-violation", "{} of {} calls outside what the actor may read, {} leaks"),
-    ("subsystem", "subsystem-violation", "{} of {} calls in a subsystem not granted, {} leaks"),
-    ("horizon", "horizon-violation", "{} of {} calls of what came later, {} leaks"),
-)
-
-
-def _access(row: _Row, gap: str | None) -> Iterator[Ruling]:
-    counts = (row.actor_violations, row.subsystem_violations, row.horizon_violations)
-    for (rule, code, words), count in zip(_ACCESS, counts, strict=True):
-        if count:
-            numbers = (count, row.calls, row.leaked)
-            yield Ruling(rule, Truth.FAILS, code, words, numbers)
-        elif gap is not None:
-            yield Ruling(rule, Truth.UNKNOWN, UNRECORDED, gap)
-        else:
-            yield _HELD[rule]
-
-
-def _cited(row: _Row, gap: str | None) -> Ruling:
-    for count, code, words in (
-        (row.cited_unknown, "hallucinated-citation", "{} of {} citations are of nothing there is"),
-        (row.cited_outside, "invalid-citation", "{} of {} citations lie outside the cone"),
-    ):
-        if count:
-            return Ruling("citations", Truth.FAILS, code, words, (count, row.cited))
-    if not row.cited_unread:
-        return _HELD["citations"]
-    if gap is not None:
-        return Ruling("citations", Truth.UNKNOWN, UNRECORDED, gap)
-    words, numbers = "{} of {} citations were never fetched", (row.cited_unread, row.cited)
-    return Ruling("citations", Truth.FAILS, "citation-not-retrieved", words, numbers)
-
-
-def _grounded(
-    question: Question, answer: Mapping[str, Any] | None, row: _Row, gap: str | None
+def _ruling(
+    rule: str, code: str, row: _Row, answer: Mapping[str, Any] | None, gap: str | None
 ) -> Ruling:
-    """Whether what the answer rests on was looked at; a gap cannot undo what was fetched."""
-    truth, fetched, needed = question.truth, row.fetched, row.needed
-    rule, code, words = _EVIDENCE
-    if isinstance(truth, SilenceTruth):
-        rule, code, words = _SPACE
-        denies = answer is None or answer.get("exists") is not True
-        enough = fetched == needed if denies else fetched > 0
-    elif isinstance(truth, CounterfactualTruth):
-        enough = fetched == needed
-    else:
-        enough = fetched > 0 if truth.known else row.calls > 0
-    if enough:
-        return _HELD[rule]
-    if gap is not None:
-        return Ruling(rule, Truth.UNKNOWN, UNRECORDED, gap)
-    return Ruling(rule, Truth.FAILS, code, words, (fetched, needed))
+    """One cell of the findings, with its words and numbers."""
+    if not code:
+        return Ruling(rule, Truth.HOLDS)
+    if code == UNRECORDED:
+        return Ruling(rule, Truth.UNKNOWN, code, gap or "")
+    if code == "wrong-answer" and answer is None:
+        return Ruling(rule, Truth.FAILS, code, "there is no answer")
+    words, *names = _WORDS[code]
+    truth = Truth.UNKNOWN if code == "not-a-read" else Truth.FAILS
+    return Ruling(rule, truth, code, words, tuple(getattr(row, name) for name in names))
 
 
-_SPACE: Final = (
-    "search-space",
-    "unsearched-absence",
-    "{} of {} artifacts of the search space were fetched",
-)
-_EVIDENCE: Final = (
-    "evidence",
-    "evidence-not-retrieved",
-    "{} of {} artifacts that tell of it were fetched",
-)
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "wrong-answer": ("it scores {}", "answer"),
+    "access-violation": (
+        "{} of {} calls outside what the actor may read, {} leaks",
+        "actor_violations", "calls", "leaked",
+    ),
+    "subsystem-violation": (
+        "{} of {} calls in a subsystem not granted, {} leaks",
+        "subsystem_violations", "calls", "leaked",
+    ),
+    "horizon-violation": (
+        "{} of {} calls of what came later, {} leaks", "horizon_violations", "calls", "leaked",
+    ),
+    "hallucinated-citation": (
+        "{} of {} citations are of nothing there is", "cited_unknown", "cited",
+    ),
+    "invalid-citation": ("{} of {} citations lie outside the cone", "cited_outside", "cited"),
+    "citation-not-retrieved": (
+        "{} of {} citations were never fetched", "cited_unread", "cited",
+    ),
+    "not-a-read": ("{} calls are no reads; the state after them judges those", "others"),
+    "unsearched-absence": (
+        "{} of {} artifacts of the search space were fetched", "fetched", "needed",
+    ),
+    "evidence-not-retrieved": (
+        "{} of {} artifacts that tell of it were fetched", "fetched", "needed",
+    ),
+}  # fmt: skip
+"""Code → words, and the numbers of a row that stand in them."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Judged trials in the forms that other tools read: JUnit XML, SARIF 2.1.0, Markdown.
+"""Judged trials in the forms that other tools read: JUnit XML, SARIF, Markdown, annotations.
 
 A trial is one JUnit test case: MATCH passes, DIVERGE is a `failure`, INCONCLUSIVE and a trial
 without a verdict are an `error`, so that no reader takes "not decided" for "passed". In SARIF a
@@ -188,6 +188,35 @@ def markdown(trials: Sequence[Exported], not_run: int = 0) -> str:
         if len(each.loose) > MAX_SHOWN:
             lines.append(f"- and {len(each.loose) - MAX_SHOWN} more")
     return "\n".join(lines) + "\n"
+
+
+def workflow(trials: Sequence[Exported], not_run: int = 0) -> str:
+    """What does not hold as commands of a GitHub workflow, each at its line of the contract.
+
+    A violation and a trial without a verdict are errors; what cannot be decided is a warning, and
+    the exit code of `run` says that it is no pass.
+    """
+    lines = []
+    for each in trials:
+        place = f"file={_property(_address(each.contract))}/contract.yaml"
+        for entry in each.loose[:MAX_SHOWN]:
+            level = "error" if entry.truth == "FAILS" else "warning"
+            title = _property(f"{each.verdict} {each.trial}: {entry.clause}")
+            lines.append(f"::{level} {place},line={entry.line},title={title}::{_data(entry.text)}")
+        if not each.verdict:
+            title = _property(f"no verdict: {each.trial}")
+            lines.append(f"::error title={title}::{_data(each.why)}")
+    if not_run:
+        lines.append(f"::error title=not run::{not_run} scheduled trials were not run")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _counted(trials: Sequence[Exported], not_run: int = 0) -> str:

@@ -12,6 +12,7 @@ from statediff.reports.record import delta_name, said
 
 Json = Any
 MAX_NAMED: Final = 6
+MAX_FIRST: Final = 3
 UNATTRIBUTED: Final = "unattributed"
 _VERBS: Final = {"create": "created", "link": "linked", "delete": "deleted", "unlink": "unlinked"}
 
@@ -56,6 +57,19 @@ class Makers:
     def at(self, finding: Json) -> tuple[str, ...]:
         """The calls that a finding is about, or none where nobody did what it misses."""
         return tuple(map(self.title, self._about(finding)))
+
+    def first(self) -> str:
+        """Who did what the verdict fails on first, in one line; nothing where nobody is known to.
+
+        A clause that nobody met names nobody: then it is the next one that somebody broke.
+        """
+        failed = [f for f in self._judgement["findings"] if f["truth"] == "FAILS"]
+        for finding in failed:
+            if who := self.at(finding):
+                is_first = finding["clause"] == failed[0]["clause"]
+                where = "" if is_first else f", which broke {said(finding['clause'], 100)}"
+                return f"{listing(who, MAX_FIRST)}{where}"
+        return ""
 
     def _about(self, finding: Json) -> tuple[str, ...]:
         """Who left its changes, calls it names, and whoever left what its witnesses show."""

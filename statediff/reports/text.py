@@ -92,13 +92,15 @@ def _report(record: Record) -> Iterator[RenderableType]:
     head.append(f"  agent {said(trial['agent'], 80)}, trial {said(trial['id'], 80)}")
     yield head
     yield Text(verdict_sentence(record))
+    makers = Makers(judged, record.trace, record.history)
+    if who := makers.first():
+        yield Text(f"Done by: {who}.")
     yield Text()
     yield _results(judged["results"])
     if told := disagreement(judged["clauses"]):
         yield Text(told)
     yield from _section("Clauses", [_clauses(judged["clauses"])])
     problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
-    makers = Makers(judged, record.trace, record.history)
     deltas = [*judged["deltas"], *judged["during"]]
     yield from _section("Findings", _findings(problems, deltas, makers))
     yield from _section("Changes", _changes(record, makers))

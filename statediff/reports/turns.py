@@ -3,7 +3,8 @@
 For those who work on the agent: each line holds the turn's calls with their results, the changes
 that are known to be theirs, the truth of the turn's gate, and how often a tool was right the first
 time and how often after a repair [TV §3.6, §3.8]. A call is repaired by one of the same tool that
-succeeds, in the same turn. A log without turns is one turn.
+succeeds, in the same turn, and within as many attempts as the contract grants, if it grants any
+number (`actions.attempts`). A log without turns is one turn.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
         trace, judged = record.trace, record.judgement
         makers = Makers(judged, trace, record.history)
         truths = {clause["clause"]: clause["truth"] for clause in judged["clauses"]}
-        gates = _gates(bundle)
+        contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
+        gates = _gates(contract)
+        window = (contract.get("actions") or {}).get("attempts")
         turns = trace["turns"] or [{"message": None, "calls_before": 0, "reply": None}]
         ends = [turn["calls_before"] for turn in turns[1:]] + [len(trace["actions"])]
         for number, (turn, end) in enumerate(zip(turns, ends, strict=True), start=1):
@@ -47,30 +50,35 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
                 "changes": [d["id"] for d in judged["deltas"] if d["action"] in own],
                 "attributed": makers.is_told,
                 "gate": truths.get(gates.get(number, "")) if trace["turns"] else None,
-                "repair": repair(calls),
+                "repair": repair(calls, window),
                 "judge": None,
             }
 
 
-def repair(calls: list[Json]) -> Json:
-    """How many tools were right the first time, and how many in the end; of how many."""
-    first: dict[str, bool] = {}
-    ever: dict[str, bool] = {}
+def repair(calls: list[Json], window: int | None = None) -> Json:
+    """How many tools were right the first time, and how many in the end; of how many.
+
+    Right in the end is a tool of which one of the first `window` calls succeeds: what the contract
+    takes for a repair (`actions.attempts`); None: any of its calls.
+    """
+    tries: dict[str, int] = {}
+    right_at: dict[str, int] = {}
     for call in calls:
-        tool, is_right = call["tool"], call["error"] is None
-        first.setdefault(tool, is_right)
-        ever[tool] = ever.get(tool, False) or is_right
+        tool = call["tool"]
+        tries[tool] = tries.get(tool, 0) + 1
+        if call["error"] is None:
+            right_at.setdefault(tool, tries[tool])
     return {
-        "tools": len(first),
-        "first_attempt": sum(first.values()),
-        "after_repair": sum(ever.values()),
+        "tools": len(tries),
+        "first_attempt": sum(at == 1 for at in right_at.values()),
+        "after_repair": sum(window is None or at <= window for at in right_at.values()),
         "failed_calls": sum(call["error"] is not None for call in calls),
+        "window": window,
     }
 
 
-def _gates(bundle: Bundle) -> dict[int, str]:
+def _gates(contract: Json) -> dict[int, str]:
     """The number of a turn → the clause that is its gate."""
-    contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
     return {
         number: str(turn.get("id") or f"turns-{number}")
         for number, turn in enumerate(contract.get("turns") or (), start=1)

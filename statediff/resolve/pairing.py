@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Final, TypeAlias
 
-from confusable_homoglyphs import confusables
-
 from statediff.model.stages import IdentityPair, Matching
 from statediff.model.state import (
     CHUNK_KEYS,
@@ -190,6 +188,8 @@ def skeleton(text: str) -> str:
     """The text as a reader sees it: no invisible characters, every look-alike a Latin letter."""
     if text.isascii():
         return text.casefold()
+    from confusable_homoglyphs import confusables  # noqa: PLC0415 - it reads its tables
+
     letters = []
     for letter in unicodedata.normalize("NFKC", text):
         if unicodedata.category(letter) in ("Cf", "Mn"):

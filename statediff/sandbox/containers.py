@@ -13,7 +13,6 @@ after `kill -9`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
@@ -27,15 +26,17 @@ from pathlib import Path
 from typing import Final
 
 import docker
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import DockerException, ImageNotFound
 from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
 from statediff.sandbox import watchdog
+from statediff.sandbox.engine_errors import gone
+from statediff.sandbox.engine_errors import said as told
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
-from statediff.sandbox.processes import group_of, names_in
+from statediff.sandbox.processes import Life
 
 LABEL: Final = "statediff.owner"
 SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
@@ -108,7 +109,7 @@ class Container:
         self._sockets = sockets
         self._volumes: list[str] = []
         self._forwards: dict[str, Forward] = {}
-        self._group: Path | None = None
+        self._life: Life | None = None
 
     def socket(self, name: str) -> Path:
         """Where this machine finds the socket that the server made as `SOCKETS`/name."""
@@ -130,26 +131,26 @@ class Container:
             forward.cut()
 
     def has_ended(self) -> bool:
-        """Whether it is certain that nothing runs in it any more."""
-        try:
-            return not self._engine.api.inspect_container(self.id)["State"]["Running"]
-        except NotFound:
-            return True
-        except DockerException:
-            return False
+        """Whether it is certain that what was started in it runs no more."""
+        return self._life is not None and self._life.has_ended(self._engine.api)
+
+    def ended_by_others(self) -> str | None:
+        """How it ended, where it did and nothing says that it ended itself; None else."""
+        return None if self._life is None else self._life.ended_by_others(self._engine.api)
+
+    def is_starved(self) -> bool:
+        """Whether something in it has ever been killed because its memory was used up."""
+        return self._life is not None and self._life.is_starved()
 
     def processes(self) -> list[str] | None:
         """The programs that run in it, by name; None where it does not run."""
-        api = self._engine.api
         try:
-            if self._group is None:
-                self._group = group_of(api.inspect_container(self.id)["State"]["Pid"], self.id)
-            if listed := names_in(self._group):
+            if self._life is not None and (listed := self._life.names()):
                 return listed
-        except (OSError, ValueError, DockerException):
+        except (OSError, ValueError):
             pass  # one of them ended meanwhile, or this is not ours to see: the engine knows
         try:
-            rows = api.top(self.id, ps_args="-eo pid,comm")["Processes"]
+            rows = self._engine.api.top(self.id, ps_args="-eo pid,comm")["Processes"]
         except DockerException:
             return None
         return [str(row[-1]) for row in rows or ()]
@@ -193,13 +194,13 @@ class Container:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def log(self) -> str:
-        """The end of what its server printed."""
+    def log(self, lines: int = 0) -> str:
+        """The last lines of what its server printed; by default a few, cut to be shown."""
         try:
-            said = self._engine.api.logs(self.id, tail=12).decode(errors="replace").strip()
+            said = self._engine.api.logs(self.id, tail=lines or 12).decode(errors="replace")
         except DockerException as error:
-            return f"(no log: {_said(error)})"
-        return said[-1200:] or "(it printed nothing)"
+            return f"(no log: {told(error)})"
+        return said if lines else said.strip()[-1200:] or "(it printed nothing)"
 
     def remove(self) -> None:
         """Nothing of it is left: no process, no volume, no folder, no port; may be called again."""
@@ -209,9 +210,9 @@ class Container:
         api = self._engine.api
         try:
             if self.id:
-                _gone(lambda: api.remove_container(self.id, force=True, v=True))
+                gone(lambda: api.remove_container(self.id, force=True, v=True))
             for volume in self._volumes:
-                _gone(lambda: api.remove_volume(volume, force=True))  # noqa: B023 - called at once
+                gone(lambda: api.remove_volume(volume, force=True))  # noqa: B023 - called at once
         except DockerException as error:
             raise self._failure("it cannot be removed", error) from error
         remove(self._sockets)
@@ -238,9 +239,10 @@ class Container:
             working_dir=spec.folder or None,
         )["Id"]  # fmt: skip
         api.start(self.id)
+        self._life = Life.of(api, self.id)
 
     def _failure(self, what: str, error: Exception) -> SandboxError:
-        return SandboxError(f"{self.spec.name}: {what}: {_said(error)}")
+        return SandboxError(f"{self.spec.name}: {what}: {told(error)}")
 
 
 class Engine:
@@ -286,7 +288,7 @@ class Engine:
                 ) from error
             if isinstance(error, DockerException):
                 raise SandboxError(
-                    f"{spec.name}: the container cannot be started: {_said(error)}"
+                    f"{spec.name}: the container cannot be started: {told(error)}"
                 ) from error
             raise
         return container
@@ -298,18 +300,18 @@ class Engine:
         """
         api, wanted = self.api, {"label": f"{LABEL}={label}"}
         for found in api.containers(all=True, filters=wanted):
-            _gone(lambda: api.remove_container(found["Id"], force=True, v=True))  # noqa: B023 - called at once
+            gone(lambda: api.remove_container(found["Id"], force=True, v=True))  # noqa: B023 - called at once
         for found in api.volumes(filters=wanted)["Volumes"] or ():
-            _gone(lambda: api.remove_volume(found["Name"], force=True))  # noqa: B023 - called at once
+            gone(lambda: api.remove_volume(found["Name"], force=True))  # noqa: B023 - called at once
         for found in api.networks(filters=wanted):
-            _gone(lambda: api.remove_network(found["Id"]))  # noqa: B023 - called at once
+            gone(lambda: api.remove_network(found["Id"]))  # noqa: B023 - called at once
         if _folder(label).exists():
             remove(_folder(label))
 
     def reap(self) -> tuple[str, ...]:
         """Nothing of a dead owner is left; the labels of those whose things were removed."""
-        labels = {entry.name.removeprefix(_PREFIX) for entry in _root().glob(f"{_PREFIX}*-*-*-*")}
         api, wanted = self.api, {"label": LABEL}
+        labels = {entry.name.removeprefix(_PREFIX) for entry in _root().glob(f"{_PREFIX}*-*-*-*")}
         made = [
             *api.containers(all=True, filters=wanted),
             *(api.volumes(filters=wanted)["Volumes"] or ()),
@@ -356,7 +358,7 @@ def _connected(_pid: int) -> Engine:
         engine.api.ping()
         engine.reap()
     except DockerException as error:
-        raise SandboxError(f"no Docker engine answers: {_said(error)}; {NEXT_STEP}") from error
+        raise SandboxError(f"no Docker engine answers: {told(error)}; {NEXT_STEP}") from error
     return engine
 
 
@@ -384,17 +386,3 @@ def _root() -> Path:
 
 def _folder(label: str) -> Path:
     return _root() / f"{_PREFIX}{label}"
-
-
-def _gone(removal: Callable[[], object]) -> None:
-    with contextlib.suppress(NotFound):
-        try:
-            removal()
-        except APIError as error:
-            if error.status_code != 409:  # somebody else is removing it
-                raise
-
-
-def _said(error: Exception) -> str:
-    said = getattr(error, "explanation", None) or str(error)
-    return str(said).strip().rstrip(".")[:600]

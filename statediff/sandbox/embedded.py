@@ -107,11 +107,6 @@ class EmbeddedSandbox:
     def settle(self, clock: Clock, wait_seconds: float = 2.0) -> Settled:
         deadline = time.monotonic() + wait_seconds
         unsettled: list[tuple[str, str]] = []
-        failed = [
-            (name, failure)
-            for name, system in self._systems().items()
-            if isinstance(system, Watched) and (failure := system.failure()) is not None
-        ]
         # Servers first: while we wait for them, transactions on files end by themselves.
         for name, system in sorted(
             self._systems().items(), key=lambda entry: (entry[1].url.startswith("sqlite:"), entry)
@@ -120,6 +115,12 @@ class EmbeddedSandbox:
             if cause is not None:
                 looks = (look.name for look in self.pack.sources if look.of == name)
                 unsettled += [(each, cause) for each in (name, *looks)]
+        # Last: who was killed leaves traces that others clear away only once they have ended.
+        failed = [
+            (name, failure)
+            for name, system in self._systems().items()
+            if isinstance(system, Watched) and (failure := system.failure()) is not None
+        ]
         return Settled(clock(), tuple(sorted(unsettled)), tuple(sorted(failed)))
 
     def unplug(self, source: str) -> None:

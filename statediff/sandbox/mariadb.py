@@ -154,8 +154,8 @@ class MariaDbSystem:
             return cause_of(error)
 
     def failure(self) -> str | None:
-        """Why an agent may have found no server; one that ended is not begun again."""
-        return "its server ended" if self._running().container.has_ended() else None
+        """How others ended its server, which is one process; None where it served or crashed."""
+        return self._running().container.ended_by_others()
 
     def _running(self) -> _Server:
         if self._server is None:

@@ -54,12 +54,12 @@ class Owner:
             return True
         if self.namespace != _namespace():
             return False
-        return _started(self.pid) != self.started
+        return started_at(self.pid) != self.started
 
 
 @cache
 def _of(pid: int) -> Owner:
-    return Owner(pid, _started(pid) or 0, _namespace(), _boot())
+    return Owner(pid, started_at(pid) or 0, _namespace(), _boot())
 
 
 @cache
@@ -72,8 +72,8 @@ def _namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def _started(pid: int) -> int | None:
-    """When the process started; None if there is no such process or it is only a zombie."""
+def started_at(pid: int) -> int | None:
+    """When the process started, in ticks of this machine; None if it is gone or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

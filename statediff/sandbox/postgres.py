@@ -30,11 +30,7 @@ from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.sandbox.folders import make_folder
-from statediff.sandbox.postgres_proof import (
-    begun_at,
-    digest_of,
-    shown,
-)
+from statediff.sandbox.postgres_proof import digest_of, shown
 from statediff.sandbox.postgres_server import READER, Server
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.postgres import PostgresSource
@@ -144,16 +140,8 @@ class PostgresSystem:
             return cause_of(error)
 
     def failure(self) -> str | None:
-        """Why an agent may have found no server: it ended, or ended all who were connected."""
-        server = self._running()
-        if server.container.has_ended():
-            return "its server ended"
-        try:
-            with server.admin() as admin:
-                is_same = server.begun == begun_at(admin)
-        except psycopg.Error as error:
-            return cause_of(error)
-        return None if is_same else "its server began again, after one of its processes had died"
+        """How others ended its server, or a process of it; None where it served or crashed."""
+        return self._running().failure()
 
     def _running(self) -> Server:
         if self._server is None:

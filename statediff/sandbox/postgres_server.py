@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import signal
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -37,6 +39,17 @@ READER: Final = "statediff_reader"
 AGENT_CONNECTIONS: Final = 40
 """At once; the server takes sixty, so that whoever reads always gets in."""
 BUILD_SECONDS: Final = 600.0
+KILLED: Final = int(signal.SIGKILL)
+NOTED_SECONDS: Final = 1.0
+"""The server's notes come by way of the engine."""
+NOTED_LINES: Final = 10_000
+_POLL_SECONDS: Final = 0.02
+_DEATH: Final = re.compile(
+    r"^\S+ \S+ UTC \[1\] LOG:  .*\(PID \d+\)"
+    r" (?:was terminated by signal (\d+)|exited with exit code)",
+    re.MULTILINE,
+)
+"""What process 1 notes; what an agent says follows a tab, and its errors are not noted at all."""
 
 _ROLES: Final = """
 CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
@@ -69,6 +82,7 @@ class Server:
         self.own = self.spares.own
         self._used: Spare | None = None
         self._server_wide: dict[str, str] = {}
+        self._begun = ""
         self.expected: dict[str, str] = {}
         self._admin: Connection | None = None
         self.container: Container = connect().run(
@@ -195,12 +209,14 @@ class Server:
             with self.admin() as admin:
                 verifier = self._renew_password(admin)
                 if self._server_wide:
+                    if begun_at(admin) != self._begun or self.container.is_starved():
+                        return False
                     admin.execute(_END)
                     now = cluster(admin, self.own)
                     if _without_agent(now) != _without_agent(self._server_wide):
                         return False
                 self._swap(admin)
-                self.begun = begun_at(admin)
+                self._begun = begun_at(admin)
                 if not self._server_wide:
                     self._server_wide = cluster(admin, self.own)
                 self._server_wide[SECRET + AGENT] = verifier
@@ -240,6 +256,37 @@ class Server:
             return label
         held = self._names.get(number[1], "a file that is not in the base")
         return f"{held} ({label.removeprefix('file base/')})"
+
+    def failure(self) -> str | None:
+        """How others ended it, or a process of it, since the last exchange; None if nobody did.
+
+        Where one of its processes dies, all begin again. One that was killed was killed by others;
+        one that crashed, or was killed for its memory, may have been made to by what it was told.
+        """
+        if self.container.is_starved():
+            return None
+        cause = self.container.ended_by_others()
+        if not self.container.has_ended():
+            try:
+                with self.admin() as admin:
+                    if self._begun == begun_at(admin):
+                        return None
+                cause = "its server began again"
+            except psycopg.Error as error:
+                cause = cause_of(error)
+        deaths = self._deaths()
+        if KILLED in deaths:
+            return "a process of its server was killed"
+        return None if deaths else cause
+
+    def _deaths(self) -> set[int]:
+        """By which signals processes of it died, as it has noted; 0 for an end of their own."""
+        deadline = time.monotonic() + NOTED_SECONDS
+        while True:
+            found = {int(number or 0) for number in _DEATH.findall(self.container.log(NOTED_LINES))}
+            if found or time.monotonic() >= deadline:
+                return found
+            time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
         """Nothing of it is running."""

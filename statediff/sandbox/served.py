@@ -8,6 +8,7 @@ started anew for each trial; it is where it died, hangs or no longer sees the fo
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -22,6 +23,12 @@ from statediff.sandbox.containers import Container, Shared, Spec, connect
 SERVICE_USER: Final = 65532
 """Who the server is where the evaluator is root; elsewhere it is the evaluator's user."""
 SOCKET: Final = "http.sock"
+LOG: Final = "errors.log"
+"""Where lighttpd notes, beside its socket, what became of the programs that it began."""
+_KILLED: Final = re.compile(
+    rb"^[-\d]+ [:\d]+: \(mod_cgi[.\w]+\) CGI pid \d+ died with signal 9$", re.MULTILINE
+)
+_LOG_BYTES: Final = 1024 * 1024
 READY_SECONDS: Final = 120.0
 """A Redmine starts in 3 s, on a machine that does nothing else."""
 _ANSWER_SECONDS: Final = 10.0
@@ -88,8 +95,10 @@ class FolderServer:
             self._container = None
 
     def sees(self, *folders: Path) -> bool:
-        """Whether it runs, and what it was given at its start is what stands there now."""
+        """Whether it runs whole, and what it was given at its start is what stands there now."""
         if self._container is None or not self._container.processes():
+            return False
+        if self._container.is_starved() or self._lost_a_handler():
             return False
         try:
             return all(folder.stat().st_ino == self._inodes.get(folder) for folder in folders)
@@ -97,8 +106,12 @@ class FolderServer:
             return False
 
     def failure(self) -> str | None:
-        """Why it serves no more, though nobody here stopped it."""
-        return "its server ended" if self.has_ended else None
+        """How others ended it, or a process of it; None where it served, or ended itself."""
+        if self._container is None or self._container.is_starved():
+            return None
+        if (cause := self._container.ended_by_others()) is not None:
+            return cause
+        return "a process of its server was killed" if self._lost_a_handler() else None
 
     @property
     def has_ended(self) -> bool:
@@ -147,6 +160,19 @@ class FolderServer:
                     return response.status, response.read(_ANSWER_BYTES)
             except (OSError, HTTPException):
                 return None
+
+    def _lost_a_handler(self) -> bool:
+        """Whether a program that worked on a request was killed, as its server has noted."""
+        if self._container is None:
+            return False
+        try:
+            noted = os.open(
+                self._container.socket(LOG), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            )
+        except OSError:
+            return False  # this server notes nothing
+        with os.fdopen(noted, "rb") as file:
+            return _KILLED.search(file.read(_LOG_BYTES)) is not None
 
     def _answers(self) -> bool:
         answer = self.ask(SOCKET, *self._ready)

@@ -41,7 +41,8 @@ from statediff.sandbox.tracker_drift import (
 from statediff.sandbox.tracker_process import TrackerProcess
 from statediff.sources.roundup import RoundupSource
 from statediff.sources.roundup_api import ApiAccount, RoundupApiSource, api_types
-from statediff.sources.sqlite import strange_side_file
+from statediff.sources.roundup_feed import RoundupFeed
+from statediff.sources.sqlite import SIDE_FILES, strange_side_file
 
 AGENT: Final = "robin"
 EVALUATOR: Final = "auditor"
@@ -91,7 +92,9 @@ class EmbeddedTracker:
         return self._sources
 
     def feeds(self) -> tuple[Feed, ...]:
-        return ()
+        """What sees every commit of the tracker's database."""
+        read = self._sources[0]
+        return (RoundupFeed(read, self.home),) if isinstance(read, RoundupSource) else ()
 
     def unplug(self, source: str) -> None:
         """The server is killed for its interface, the database removed for itself."""
@@ -208,6 +211,8 @@ class EmbeddedTracker:
             self._image = image_of(self.home)
             self._digest = digest_of(self._image)
             self._sources = self._read()
+            for suffix in SIDE_FILES:  # one that can only read leaves them behind
+                remove(self.home / f"{DATABASE}{suffix}")
         except BaseException:
             self.process.kill()
             raise

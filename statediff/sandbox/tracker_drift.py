@@ -8,14 +8,17 @@ import hashlib
 import os
 import sqlite3
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.values import printable
+from statediff.sources.sqlite_copy import with_log, without_log
 
 DATABASE: Final = "db/db"
+_LOG: Final = f"{DATABASE}-wal"
 CONFIG: Final = "config.ini"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 _NOTHING: Final = "no such file"
@@ -76,9 +79,10 @@ def with_password(image: Image, login: str, stored: str) -> dict[str, HomeFile]:
     """The image with another stored password for the user."""
     database = image[DATABASE]
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.deserialize(database.content)
+        # A database in memory keeps no log, and says so in what it leaves.
+        connection.deserialize(without_log(database.content))
         connection.execute("UPDATE _user SET _password = ? WHERE _username = ?", (stored, login))
-        content = bytes(connection.serialize())
+        content = with_log(bytes(connection.serialize()))
     return {**image, DATABASE: HomeFile(database.kind, database.mode, content)}
 
 
@@ -86,15 +90,32 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
     """What differs, each thing named for what it is in the tracker where that can be told."""
     for path in sorted(expected.keys() | found.keys()):
         before, after = expected.get(path), found.get(path)
-        if before == after:
+        if before == after and not (path == DATABASE and _LOG in found):
             continue
         told: list[Difference] = []
         if before is not None and after is not None and before.mode == after.mode:
             if path == DATABASE:
-                told = _in_database(before.content, after.content)
+                told = _in_database(before.content, _with_its_log(found))
             elif path == CONFIG:
                 told = _in_settings(before.content, after.content)
-        yield from told or [(_named(path), _shown(before), _shown(after))]
+        yield from told or [(_named(path), _shown(before), _shown(after))] * (before != after)
+
+
+def _with_its_log(found: Image) -> bytes:
+    """The database with what is committed in the log beside it."""
+    log = found.get(_LOG)
+    if log is None or not log.content:
+        return found[DATABASE].content
+    with tempfile.TemporaryDirectory(prefix="statediff-drift-") as folder:
+        file = Path(folder, "db")
+        file.write_bytes(found[DATABASE].content)
+        file.with_name("db-wal").write_bytes(log.content)
+        with (
+            contextlib.suppress(sqlite3.Error),  # then the files are named, and no rows
+            contextlib.closing(sqlite3.connect(file)) as connection,
+        ):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return file.read_bytes()
 
 
 def _shown(file: HomeFile | None) -> str:
@@ -187,7 +208,7 @@ def _tables(image: bytes) -> dict[str, dict[Any, Any]]:
     """Table → its rows: by `id` as columns where it has one, else all of them by position."""
     found: dict[str, dict[Any, Any]] = {}
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.deserialize(image)
+        connection.deserialize(without_log(image))
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.text_factory = bytes
         for name, sql in connection.execute(

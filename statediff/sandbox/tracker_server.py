@@ -133,9 +133,10 @@ def complete(home: Path, order: dict[str, Any], port: int) -> None:
     finally:
         db.close()
     with contextlib.closing(sqlite3.connect(home / "db" / "db", isolation_level=None)) as own:
-        # One file, without a log beside it: a reader then leaves nothing in the folder.
+        # One file, and whoever opens it begins a log: what a feed follows.
         own.execute("PRAGMA journal_mode = DELETE")
         own.execute("VACUUM")
+        own.execute("PRAGMA journal_mode = WAL")
 
 
 def main() -> None:

@@ -5,6 +5,8 @@ the refs were before and after each (`sandboxes/images/git/serve.sh`). Objects s
 lead to them, for nothing collects garbage; so the state after a push is what its refs lead to, read
 with the code that scans.
 
+A push is known by the moves of its refs, which whoever pushed knows too.
+
 What it cannot see: who pushed; in which order one push moved several refs; pushes that were
 refused, which leave nothing. Refs that moved otherwise than by a push, and a push that was cut off,
 are gaps. A repository that the agent holds as a folder has no such feed: its reflogs are the
@@ -21,10 +23,12 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.sources.git import GitSource
-from statediff.sources.git_refs import Refs, read_refs
+from statediff.sources.git_refs import Refs, moves, read_refs
 from statediff.sources.tree import Folder, NotRead
 
 MAX_PUSHES: Final = 1_000
+MAX_NAMES: Final = 200
+"""Refs of one push by whose move it is known."""
 _LOCK: Final = "lock"
 _MOVED: Final = "its refs moved otherwise than by a push"
 
@@ -55,18 +59,19 @@ class GitServerFeed:
         earlier = self._start
         pushes = self._pushes()
         for number in range((len(pushes) + 1) // 2):
-            names = [f"{number:06d}.{moment}" for moment in ("before", "after")]
-            if not set(names) <= pushes:
+            halves = [f"{number:06d}.{moment}" for moment in ("before", "after")]
+            if not set(halves) <= pushes:
                 return Seen(tuple(told), "a push was cut off, or is still going on")
             if number == MAX_PUSHES:
                 return Seen(tuple(told), f"there are more than {MAX_PUSHES} pushes")
-            start, end = (_refs(self._course / name) for name in names)
+            start, end = (_refs(self._course / name) for name in halves)
             if start != earlier:
                 return Seen(tuple(told), _MOVED)
             if end != earlier:
                 name = f"{self.source}/{len(told) + 1}"
                 state = self._read.at(end, store, before)
-                told.append(Transaction(name, self.source, f"push {number + 1}", None, state))
+                position, names = f"push {number + 1}", moves(earlier, end)[:MAX_NAMES]
+                told.append(Transaction(name, self.source, position, None, state, names))
             earlier = end
         return Seen(tuple(told), None if _refs(self._place) == earlier else _MOVED)
 

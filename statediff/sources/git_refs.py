@@ -13,6 +13,8 @@ from typing import Final
 from statediff.sources.tree import Entry, EntryKind, Folder, Limits, NotRead, shown
 
 MAX_REF_BYTES: Final = 4096
+NO_OBJECT: Final = "0" * 40
+"""In place of the id of a ref that is not there."""
 MAX_PACKED_BYTES: Final = 32 * 1024 * 1024
 MAX_REFS: Final = 100_000
 MAX_STEPS: Final = 5
@@ -96,6 +98,28 @@ def read_refs(git: Folder) -> Refs:
             by_name[name] = Ref(name, cause=f"{shown(name)} is packed, and may be overridden")
     ordered = {name: by_name[name] for name in sorted(by_name)}
     return Refs(_head(git), ordered, tuple(strays), tuple(dict.fromkeys(causes)))
+
+
+def move(name: bytes, old: str, new: str) -> str | None:
+    """What one ref's move is called, by feeds and by calls alike; None where it is no text.
+
+    The id of no object is `NO_OBJECT`.
+    """
+    try:
+        return f"{name.decode()} {old}..{new}"
+    except UnicodeDecodeError:
+        return None
+
+
+def moves(before: Refs, after: Refs) -> tuple[str, ...]:
+    """The names of all moves between two readings of plain refs, sorted."""
+    found: list[str] = []
+    for name in sorted({*before.by_name, *after.by_name}):
+        old, new = (refs.by_name.get(name, Ref(name, NO_OBJECT)).oid for refs in (before, after))
+        named = move(name, old, new) if old and new and old != new else None
+        if named is not None:
+            found.append(named)
+    return tuple(found)
 
 
 def is_ref_name(name: bytes) -> bool:

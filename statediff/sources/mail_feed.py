@@ -2,11 +2,13 @@
 
 The sink keeps what it accepted, in order, and gives nothing up but all at once, when the evaluator
 empties it; so the messages it holds are the history. What cannot be seen is what it did not accept:
-mail that was begun and given up, or refused.
+mail that was begun and given up, or refused. A message is known by its Message-ID too, as whoever
+sent it knows it; two messages with one id are neither known by it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +19,7 @@ from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, Row, State
 from statediff.sources.mail import MailSource, OutboxControl, accepted_at
 
+_ID: Final = re.compile(r"<[!-;=?-~]{1,300}>")
 MAX_ROWS_TOLD: Final = 500_000
 """Deliveries in all states together: about a thousand messages, a few seconds' work."""
 
@@ -70,8 +73,16 @@ class MailFeed:
             state = mail.state(rows, store, before)
             name = f"{self._source}/{number}"
             at = accepted_at(message)
-            told.append(Transaction(name, self._source, str(len(rows)), at, state))
+            ids = _ids(new)
+            told.append(Transaction(name, self._source, str(len(rows)), at, state, ids))
         return Seen(tuple(told))
 
     def detach(self) -> None:
         self._start = None
+
+
+def _ids(rows: list[Row]) -> tuple[str, ...]:
+    """The Message-ID of one message, unless it looks like another kind of name, or is too long."""
+    found = rows[0]["message_id"] if rows else None
+    is_id = isinstance(found, str) and _ID.fullmatch(found)
+    return (str(found),) if is_id else ()

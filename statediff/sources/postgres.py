@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 
@@ -38,11 +38,13 @@ from statediff.sources.postgres_catalogue import (
     read_catalogue,
     relations,
 )
+from statediff.sources.postgres_copy import ahead, blocks_copied
 from statediff.sources.postgres_rows import TableQuery, is_key
 from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
 from statediff.sources.relational import Refine, Shelf, continued, with_types
 
 _ATTEMPTS: Final = 3
+T = TypeVar("T")
 
 
 class PostgresSource:
@@ -241,33 +243,35 @@ class Scan:
         if not (query.is_sorted and query.bulk.is_possible):
             return None
         met = _Pass()
-        lines = self._copied(f"{query.text} (FORMAT csv)", query.relation, met)
+        texts = ahead(blocks_copied(self._connection, f"{query.text} (FORMAT csv)"))
         try:
-            with contextlib.closing(lines):
-                table = self.shelf.in_bulk(query.bulk, lines, like)
+            with contextlib.closing(self._copied(texts, query.relation, met)) as copied:
+                table = self.shelf.in_bulk(query.bulk, copied, like)
         except NotInBulk:
             return None
         return table if met.cause is None else None
 
     def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
-        lines = self._copied(query.text, query.relation, met, as_rows=True)
-        with contextlib.closing(lines):
-            for stored in lines:
+        rows = self._one_by_one(query.text)
+        with contextlib.closing(self._copied(rows, query.relation, met)) as copied:
+            for stored in copied:
                 row = query.row(stored)
                 if all(is_key(row[name]) for name in query.key):
                     yield row
                 else:
                     met.skipped_rows += 1
 
-    def _copied(
-        self, text: str, relation: Relation, met: _Pass, *, as_rows: bool = False
-    ) -> Generator[Any]:
-        """What a `COPY` delivers, line by line; `met.cause` says why that is not all of it."""
+    def _one_by_one(self, text: str) -> Generator[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor, cursor.copy(text.encode()) as copy:
+            yield from copy.rows()
+
+    def _copied(self, delivered: Generator[T], relation: Relation, met: _Pass) -> Generator[T]:
+        """What a `COPY` delivers; `met.cause` says why that is not all of it."""
         self._connection.execute("SAVEPOINT rows")
         is_whole = False
         try:
-            with self._connection.cursor() as cursor, cursor.copy(text.encode()) as copy:
-                yield from copy.rows() if as_rows else copy
+            with contextlib.closing(delivered):
+                yield from delivered
             is_whole = True
             met.cause = self._replaced(relation)
         except (psycopg.Error, UnicodeDecodeError) as error:

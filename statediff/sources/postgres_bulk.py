@@ -1,6 +1,6 @@
 """A PostgreSQL table read in whole columns: the server's text, turned into columns without a loop.
 
-The rows arrive as `COPY … (FORMAT csv)`, some thousand at a time. Per chunk, each column of a plain
+The rows arrive as `COPY … (FORMAT csv)`, in blocks of whole rows. Per chunk, each column of a plain
 type is converted in Arrow; a column of another type, or one that holds a value which its type's
 native form cannot hold (`infinity`, NaN among decimals, years before Christ), goes value by value
 through the functions that row-wise reading uses. Either way gives the same chunk, byte for byte.
@@ -23,9 +23,6 @@ from statediff.model.values import ABSENT, Key
 from statediff.sources.postgres_values import MAX_VALUE_BYTES, PgType, kind_of
 from statediff.sources.relational import MAX_KEY_LENGTH
 from statediff.sources.typed import Convert
-
-BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""Text that is parsed at once; a row is never cut."""
 
 _NATIVE: Final[Mapping[Kind, pa.DataType]] = {
     Kind.INT: pa.int64(),
@@ -108,6 +105,10 @@ class TextBlock:
     def __len__(self) -> int:
         return int(self.batch.num_rows)
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
+
     def key(self, at: int) -> Key:
         return tuple(self.batch.column(name)[at].as_py() for name in self.keys)
 
@@ -149,21 +150,11 @@ class BulkReader:
         kinds = {self.type.by_name[k].kind for k in self.type.key}
         return set(self.type.key) <= plain and kinds <= {Kind.INT, Kind.TEXT} and bool(kinds)
 
-    def blocks(self, lines: Iterable[Any]) -> Iterator[TextBlock]:
+    def blocks(self, texts: Iterable[bytes | bytearray]) -> Iterator[TextBlock]:
         """The rows in blocks. Raises `NotInBulk` where the text is not what the types promise."""
-        waiting: list[bytes] = []
-        size = 0
-        for line in lines:
-            waiting.append(bytes(line))
-            size += len(line)
-            if size >= BLOCK_BYTES:
-                yield self._parsed(b"".join(waiting))
-                waiting.clear()
-                size = 0
-        if waiting:
-            yield self._parsed(b"".join(waiting))
+        return map(self._parsed, texts)
 
-    def _parsed(self, text: bytes) -> TextBlock:
+    def _parsed(self, text: bytes | bytearray) -> TextBlock:
         types = [c.read_as for c in self.columns]
         if self.is_guarded:
             types += [pa.int64()] * len(types)

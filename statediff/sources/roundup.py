@@ -37,7 +37,7 @@ from statediff.model.state import (
     build_table,
 )
 from statediff.model.values import ABSENT, Unobserved, is_value, key_order, show
-from statediff.sources.roundup_home import DATABASE, content_of, programs, settings
+from statediff.sources.roundup_home import DATABASE, Home
 from statediff.sources.roundup_literals import Property, declared_classes
 from statediff.sources.roundup_values import (
     ALSO_ON,
@@ -148,7 +148,7 @@ class RoundupSource:
 
     def __init__(self, name: str, home: Path, refine: Refine | None = None) -> None:
         self._name = name
-        self._home = home
+        self._home = Home(home)
         self._refine = refine
         self._database = SqliteSource(name, home / DATABASE / "db")
         self._known: tuple[TrackerClasses, Schema] | None = None
@@ -166,10 +166,30 @@ class RoundupSource:
         as_of = clock()
         # In memory: the run's folder never holds what the tables hold of passwords.
         raw = self._database.read(MemoryChunks(), clock, None).state
+        state = self.told(raw, self._home, store, like)
+        gaps = [
+            f"{t.type.name}: {t.enumeration.cause}"
+            for t in state.tables.values()
+            if not t.enumeration.is_complete
+        ]
+        reading = Reading(
+            self._name,
+            self._name,
+            ReadingKind.SCAN,
+            as_of,
+            "trial",
+            is_complete=not gaps,
+            digest=state.digest(),
+            cause="; ".join(gaps) or None,
+        )
+        return SourceCapture(reading, state)
+
+    def told(self, raw: State, home: Home, store: ChunkStore, like: State | None) -> State:
+        """One raw state of the database in the tracker's own terms, with what its files say."""
         if self._known is None:
             self._learn(raw)
         classes, schema = self._learned()
-        read = _Reader(raw, self._home, classes, schema)
+        read = _Reader(raw, home, classes, schema)
         names = {t.source_table for t in schema.types}
         new = tuple(
             replace(t, name=f"main.{t.name}") if t.name in schema.by_name else t
@@ -184,23 +204,7 @@ class RoundupSource:
             )
             for t in types
         }
-        gaps = [
-            f"{t.type.name}: {t.enumeration.cause}"
-            for t in tables.values()
-            if not t.enumeration.is_complete
-        ]
-        state = State(schema, tables)
-        reading = Reading(
-            self._name,
-            self._name,
-            ReadingKind.SCAN,
-            as_of,
-            "trial",
-            is_complete=not gaps,
-            digest=state.digest(),
-            cause="; ".join(gaps) or None,
-        )
-        return SourceCapture(reading, state)
+        return State(schema, tables)
 
     def _learned(self) -> tuple[TrackerClasses, Schema]:
         if self._known is None:
@@ -242,7 +246,7 @@ class _Reader:
     """One raw state of the database, told in the tracker's own terms."""
 
     def __init__(
-        self, raw: State, home: Path, classes: TrackerClasses, schema: Schema | None = None
+        self, raw: State, home: Home, classes: TrackerClasses, schema: Schema | None = None
     ) -> None:
         types = () if schema is None else schema.types
         self._named = {t.source_table: t for t in types}
@@ -268,9 +272,9 @@ class _Reader:
             case "journal":
                 return self._journal()
             case "setting":
-                return _of_files(settings(self._home))
+                return _of_files(self._home.settings())
             case "program":
-                return _of_files(programs(self._home))
+                return _of_files(self._home.programs())
             case "ids":
                 rows, known = self._of(table)
                 return _Rows([{"name": r.get("name"), "value": r.get("num")} for r in rows], known)
@@ -300,7 +304,7 @@ class _Reader:
                 value = raw.get(f"_{f.name}", ABSENT)
                 item[f.name] = instant(value) if f.kind is Kind.TIMESTAMP else value
             if kind in self._classes.in_files and isinstance(id_, int):
-                item.update(content_cells(content_of(self._home, kind, id_)))
+                item.update(content_cells(self._home.content(kind, id_)))
             for owner, listed in owners.items():
                 item.update(on_which(owner, listed.get(id_, [])))
             found.append(item)

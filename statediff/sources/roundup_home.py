@@ -63,16 +63,34 @@ def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
             os.close(descriptor)
 
 
-def content_of(home: Path, kind: str, number: int) -> bytes | Unobserved | Absent:
-    """The content of one message or file, found where the tracker itself looks for it."""
-    folder = (DATABASE, "files", kind, str(number // 1000))
-    found = read_file(home, *folder, f"{kind}{number}")
-    # A tracker that was cut off between its commit and the renaming takes the temporary file.
-    return read_file(home, *folder, f"{kind}{number}.tmp") if found is ABSENT else found
+class Home:
+    """What the tracker keeps in files, as it is when it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def content(self, kind: str, number: int) -> bytes | Unobserved | Absent:
+        """The content of one message or file, found where the tracker itself looks for it."""
+        parts = content_path(kind, number)
+        found = read_file(self.folder, *parts)
+        # A tracker cut off between its commit and the renaming takes the temporary file.
+        return read_file(self.folder, *parts[:-1], f"{parts[-1]}.tmp") if found is ABSENT else found
+
+    def settings(self) -> list[Row] | str:
+        """Every setting of `config.ini`, or why it cannot be read. Of a secret, the digest."""
+        return _settings(self.folder)
+
+    def programs(self) -> list[Row] | str:
+        """Every file beside the database and the settings: what the tracker runs."""
+        return _programs(self.folder)
 
 
-def settings(home: Path) -> list[Row] | str:
-    """Every setting of `config.ini`, or why it cannot be read. Of a secret, the digest."""
+def content_path(kind: str, number: int) -> tuple[str, ...]:
+    """Where below the home the content of a message or file lies."""
+    return (DATABASE, "files", kind, str(number // 1000), f"{kind}{number}")
+
+
+def _settings(home: Path) -> list[Row] | str:
     content = read_file(home, CONFIG)
     if content is ABSENT:
         return []
@@ -95,8 +113,7 @@ def _shown(name: str, value: str) -> str:
     return digest_of(value.encode()) if is_secret else value
 
 
-def programs(home: Path) -> list[Row] | str:
-    """Every file of the home beside the database and the settings: what the tracker runs."""
+def _programs(home: Path) -> list[Row] | str:
     rows: list[Row] = []
     try:
         with _opened(home) as top:

@@ -22,6 +22,9 @@ from statediff.sources.relational import MAX_KEY_LENGTH
 from statediff.sources.typed import Convert
 
 BLOCK_ROWS: Final = 4096
+WIDE_BLOCK_ROWS: Final = 256
+WIDE_FILE_BYTES: Final = 256 * 1024 * 1024
+"""A file from this size on could hold rows so wide that a whole block of them does not fit."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class ValueBlock:
 
     def __len__(self) -> int:
         return len(self.columns[self.keys[0]])
+
+    @property
+    def nbytes(self) -> int:
+        """Of the columns that begin with a text or a blob; others are seldom wide."""
+        texts = (c for c in self.columns.values() if isinstance(c[0], str | bytes | None))
+        return sum(len(v) for c in texts for v in c if isinstance(v, str | bytes))
 
     def key(self, at: int) -> Key:
         return tuple(self.columns[name][at] for name in self.keys)

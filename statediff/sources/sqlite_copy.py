@@ -10,6 +10,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -17,8 +18,9 @@ from typing import Final, Self
 import blake3
 
 from statediff.capture.source import SourceUnavailable
+from statediff.model.state import ChunkStore, State
 from statediff.sources.sqlite_catalogue import Catalogue
-from statediff.sources.sqlite_scan import begin, cause_of
+from statediff.sources.sqlite_scan import Scanner, begin, cause_of
 from statediff.sources.sqlite_wal import Commit
 
 _BLOCK_BYTES: Final = 1024 * 1024
@@ -106,6 +108,11 @@ class DatabaseCopy:
             )
         except sqlite3.Error as error:
             raise SourceUnavailable(cause_of(error)) from error
+
+    def state(self, scanner: Scanner, store: ChunkStore) -> State:
+        """All that the copy holds, as a scan of the database would show it."""
+        with closing(self.connect()) as connection:
+            return scanner.scan(connection, self.begin(connection), store, None).state
 
     def begin(self, connection: sqlite3.Connection) -> Catalogue:
         """The catalogue, as the database itself would show it (see `sqlite_scan.begin`)."""

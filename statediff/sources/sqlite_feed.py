@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -71,17 +71,30 @@ class SqliteFeed:
             ) from error
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
+        return self.retold(store, before, lambda state: state)
+
+    def retold(
+        self, store: ChunkStore, before: State | None, tell: Callable[[State], State]
+    ) -> Seen:
+        """What was seen, each state as `tell` puts it.
+
+        Without `before`, the state at `attach` is read from the file, and told first. What `tell`
+        raises as `SourceUnavailable` is the gap.
+        """
         if self._held is None:
             raise SourceUnavailable(f"no feed of {self.source} is attached")
         told: list[Transaction] = []
         try:
             for commit, state in _states(self._held, self._scanner, store, before):
+                if commit is None:
+                    tell(state)
+                    continue
                 if len(told) == MAX_TRANSACTIONS:
                     raise SourceUnavailable(f"there are more than {MAX_TRANSACTIONS} transactions")
                 number = len(told) + 1
                 told.append(
                     Transaction(
-                        f"{self.source}/{number}", self.source, str(commit.frame), None, state
+                        f"{self.source}/{number}", self.source, str(commit.frame), None, tell(state)
                     )
                 )
         except SourceUnavailable as error:
@@ -99,9 +112,9 @@ class SqliteFeed:
 
 
 def _states(
-    held: Hold, scanner: Scanner, store: ChunkStore, before: State
-) -> Iterator[tuple[Commit, State]]:
-    """Each transaction since `attach` with the state after it.
+    held: Hold, scanner: Scanner, store: ChunkStore, before: State | None
+) -> Iterator[tuple[Commit | None, State]]:
+    """Each transaction since `attach` with the state after it; the state then, if none is given.
 
     Raises `SourceUnavailable` where there may have been more, or others than these.
     """
@@ -110,6 +123,11 @@ def _states(
     if header is None:
         held.check_unwritten_log()
         held.check_end(index, LogIndex(0, b"", (0, 0)))
+        if before is None:
+            with DatabaseCopy(held.page_size) as copy:
+                if copy.fill(held.file) != held.digest:
+                    raise SourceUnavailable("its file was written past its log")
+                yield None, copy.state(scanner, store)
         return
     if held.header not in (None, header):
         raise SourceUnavailable("its write-ahead log was begun anew")
@@ -119,7 +137,7 @@ def _states(
     with DatabaseCopy(header.page_size) as copy:
         if copy.fill(held.file) != held.digest:
             raise SourceUnavailable("its file was written past its log")
-        replay = Replay(copy, scanner, store, before)
+        replay = None if before is None else Replay(copy, scanner, store, before)
         for commit in read_commits(held.log, header):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
             if commit.frame <= held.end.frames:
@@ -127,7 +145,13 @@ def _states(
                 if commit.frame == held.end.frames and last != held.end:
                     raise SourceUnavailable("its write-ahead log was rewritten")
             else:
+                if replay is None:
+                    start = copy.state(scanner, store)
+                    yield None, start
+                    replay = Replay(copy, scanner, store, start)
                 yield commit, replay.apply(commit)
+        if replay is None:
+            yield None, copy.state(scanner, store)
     if last.frames < held.end.frames:
         raise SourceUnavailable("its write-ahead log was cut off")
     held.check_end(index, last)

@@ -87,6 +87,12 @@ class Hold:
             raise SourceUnavailable("the index of its write-ahead log is damaged")
         return index
 
+    @property
+    def page_size(self) -> int:
+        """Of the database file, as its first page says."""
+        told = int.from_bytes(os.pread(self.file, 2, 16), "big")
+        return 65536 if told == 1 else told
+
     def check_unwritten_log(self) -> None:
         """Raises unless the log is still as empty as it was, and nobody cut it back to that."""
         # Not the time of its inode's change: for root, SQLite sets the owner of a log it opens.

@@ -37,7 +37,7 @@ from statediff.sources.relational import (
     quoted,
     with_types,
 )
-from statediff.sources.sqlite_bulk import BLOCK_ROWS, BulkReader
+from statediff.sources.sqlite_bulk import BLOCK_ROWS, WIDE_BLOCK_ROWS, WIDE_FILE_BYTES, BulkReader
 from statediff.sources.sqlite_catalogue import (
     OBJECT_NAMES,
     SEQUENCES,
@@ -261,7 +261,8 @@ class Scan:
     def _fetched(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         rows, most = self._connection.execute(query.text), self._most_rows()
-        while found := rows.fetchmany(BLOCK_ROWS):
+        at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS
+        while found := rows.fetchmany(at_once):
             yield found
             most -= len(found)
             if most < 0:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from statediff.evidence.package import Bundle
 from statediff.suite.attempts import read
@@ -114,3 +115,11 @@ def _stamp(trial: str, folder: int | None = None) -> str:
 def location(folder: Path) -> str:
     """The folder's address, that of the machine included: a store may be shared."""
     return folder.resolve().as_uri().replace("file://", f"file://{socket.gethostname()}", 1)
+
+
+def folder_of(location: str) -> Path | None:
+    """The folder at a location; None where it is another machine's."""
+    parts = urlsplit(location)
+    if parts.scheme != "file" or parts.netloc not in ("", socket.gethostname()):
+        return None
+    return Path(unquote(parts.path))

@@ -91,6 +91,7 @@ def test_nothing_of_the_evaluators_environment_reaches_the_program(trial, monkey
         "STATEDIFF_ANSWER",
         "STATEDIFF_INPUTS",
         "STATEDIFF_OUTBOX_URL",
+        "STATEDIFF_SEED",
         "STATEDIFF_SHOP_DB_URL",
         "STATEDIFF_TASK",
         "STATEDIFF_TRACE",

@@ -31,12 +31,12 @@ MODEL = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, forked: Path) -> Path:
     """A folder with the files of the page, `statediff` and `python`."""
     for _, name, content in blocks(PAGE):
         if name:
             (tmp_path / name).write_text(content, encoding="utf-8")
-    make_program(tmp_path)
+    make_program(tmp_path, forked)
     python = tmp_path / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)

@@ -234,8 +234,29 @@ def test_a_push_says_which_references_it_moved(setting: Setting, tmp_path: Path)
     pushes = [c for c in setting.calls() if c.action_class is not ActionClass.READ]
     kinds = [c.action_class for c in pushes]
     assert kinds == [ActionClass.CONDITIONAL_UPDATE, ActionClass.IRREVERSIBLE_DELETION]
-    assert pushes[0].transactions == (Mark("tracker", commit),)
+    none = "0" * 40
+    assert pushes[0].transactions == (Mark("tracker", f"refs/heads/new {none}..{commit}"),)
+    assert pushes[1].transactions == (Mark("tracker", f"refs/heads/new {commit}..{none}"),)
     assert f'"{commit}"' in str(pushes[0].arguments).replace("'", '"')
+
+
+def test_a_push_names_only_the_moves_that_the_server_says_it_made(
+    setting: Setting, tmp_path: Path
+) -> None:
+    def git(*words: str) -> int:
+        name = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(name, cwd=tmp_path, check=False, capture_output=True).returncode
+
+    git("init", "-q", "--bare", "backend.git")
+    git("-C", "backend.git", "config", "http.receivepack", "true")
+    git("-C", "backend.git", "config", "receive.denyDeletes", "true")
+    git("clone", "-q", setting.proxy.url + "backend.git", "work")
+    git("-C", "work", "commit", "-q", "--allow-empty", "-m", "x")
+    assert git("-C", "work", "push", "-q", "origin", "HEAD:refs/heads/a", "HEAD:refs/heads/b") == 0
+    assert git("-C", "work", "push", "-q", "origin", ":refs/heads/a", "HEAD:refs/heads/c") != 0
+    pushes = [c for c in setting.calls() if c.action_class is not ActionClass.READ]
+    moved = [[(m.name or "").split()[0] for m in c.transactions or ()] for c in pushes]
+    assert moved == [["refs/heads/a", "refs/heads/b"], ["refs/heads/c"]]
 
 
 def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`capture`, `diff`, `lint`, `schema`, `doctor`, `sandbox`: the smaller doors."""
 
+import importlib.metadata
 import json
 import signal
 import sqlite3
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from statediff.cli.doctor import doctor
 from tests.cli.conftest import BEFORE, CHECKOUT, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 
@@ -127,6 +129,27 @@ def test_doctor_finds_everything_here(statediff: Call) -> None:
     assert said.code == 0, said.out
     assert {c["name"] for c in said.json["checks"]} >= {"python", "sqlite", "loopback", "packs"}
     assert statediff("doctor").out.split()[:2] == ["ok", "python"]
+
+
+def test_doctor_names_each_extra_and_how_to_get_one_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = importlib.metadata.version
+
+    def without_pyrage(name: str) -> str:
+        if name == "pyrage":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", without_pyrage)
+    assert doctor(as_json=True) == 0
+    listed = json.loads(capsys.readouterr().out)["checks"]
+    checks = {check["name"]: check for check in listed}
+    extras = ("agents", "age", "cluster", "docker", "otel")
+    assert [checks[f"extra {extra}"]["ok"] for extra in extras] == [True, False, True, True, True]
+    assert checks["extra age"]["optional"]
+    assert checks["extra age"]["todo"].endswith("pip install statediff[age]")
+    assert "mcp 2" in checks["extra agents"]["found"]
 
 
 def test_doctor_says_what_to_do_where_nothing_may_be_written(statediff: Call) -> None:

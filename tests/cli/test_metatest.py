@@ -25,7 +25,7 @@ def test_metatest_prints_exactly_its_counts_and_the_seed_it_drew(statediff: Call
     said = statediff("metatest", "shop/correct-address", "--sample", "5", "--json")
     [document] = said.lines
     assert list(document) == KEYS
-    assert said.code == 0
+    assert said.code == 0, f"statediff metatest shop/correct-address --seed {document['seed']}"
     assert document["caught"] == document["faults"] > 0
     assert document["twins_diverged"] == 0
     assert document["inconclusive"] == document["evidence_faults"]
@@ -55,3 +55,46 @@ def test_agree_says_on_which_recorded_faults_two_contracts_differ(
     assert statediff("agree", "a.yaml", "a.yaml", *run).code == 0
     wrong = statediff("agree", "a.yaml", "b.yaml", "--before", "before.json")
     assert (wrong.code, wrong.out) == (2, "")
+
+
+def test_metatest_seeds_into_a_recorded_run_and_refuses_half_of_one(
+    statediff: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(CONTRACT)
+    for name, status in (("before", "open"), ("after", "closed")):
+        tickets = [{"id": 7, "status": status}, {"id": 8, "status": "open"}]
+        state = {"ticket": tickets, "user": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bo"}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(state))
+    run = ("--before", "before.json", "--after", "after.json")
+    said = statediff("metatest", "a.yaml", *run, "--seed", "5", "--json")
+    assert said.code == 0
+    found = said.json
+    assert found["caught"] == found["faults"] > 10
+    assert found["twins"] >= found["faults"]
+    assert found["inconclusive"] == found["evidence_faults"] > 0
+    both = (*run, "--captures", ".")
+    for wrong in (run[:2], (*run, "--live"), (*run, "--corpus", "."), both):
+        refused = statediff("metatest", "a.yaml", *wrong)
+        assert (refused.code, refused.out) == (2, "")
+        assert "a recorded run is one CONTRACT" in refused.err
+
+
+def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_path: Path) -> None:
+    name = "shop/correct-address"
+    assert statediff("run", name, "--agent", "careful", "--out", "right").code == 0
+    assert statediff("run", name, "--agent", "wrong_recipient", "--out", "wrong").code == 1
+    [run], [other] = (list((tmp_path / out).iterdir()) for out in ("right", "wrong"))
+    said = statediff(
+        "metatest", name, "--captures", str(run), "--sample", "3", "--seed", "5", "--json"
+    )
+    assert said.code == 0
+    assert said.json["caught"] == said.json["faults"] == 3
+    none = statediff("metatest", name, "--captures", str(other))
+    assert (none.code, none.out) == (2, "")
+    assert "expected a trial of shop/correct-address that gets MATCH" in none.err
+    [trial] = (run / "trials").iterdir()
+    states = trial / "states.json"
+    states.write_text(states.read_text().replace('["complete",""]', '["incomplete",""]', 1))
+    broken = statediff("metatest", name, "--captures", str(trial))
+    assert broken.code == 2
+    assert "has another digest than it says" in broken.err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -87,7 +89,8 @@ def test_what_was_asked_already_is_not_asked_again_and_never_overwritten(
 ) -> None:
     with speaking(says(), says(False, False)) as server:
         first = statediff(*asking(server, "--json")).json
-        assert statediff(*asking(server, "--json")).json == first
+        again = statediff(*asking(server, "--json")).json
+        assert (again["trials"], again["usage"]["requests"]) == (first["trials"], 0)
         assert len(server.requests) == 1
         other = statediff(*asking(server, "-k", "2"))
         assert (other.code, len(server.requests)) == (2, 1)
@@ -97,6 +100,40 @@ def test_what_was_asked_already_is_not_asked_again_and_never_overwritten(
     with speaking(says()) as server:
         assert statediff(*asking(server)).code == 4
         assert not server.requests
+
+
+def test_what_asking_cost_is_told_at_the_prices_given_and_else_unknown(
+    statediff: Call, trial: Path
+) -> None:
+    with speaking(says()) as server:
+        prices = ("--price-in", "2.50", "--price-out", "10")
+        used = statediff(*asking(server, "-k", "2", *prices, "--json")).json["usage"]
+        again = statediff(*asking(server, "-k", "2", *prices, "--json")).json["usage"]
+    assert (used["requests"], again["requests"]) == (2, 0)
+    cost = Decimal("2.50") * used["tokens_in"] + 10 * used["tokens_out"]
+    assert Decimal(used["cost"]) * 1_000_000 == cost > 0
+    (trial / "rubric.json").unlink()
+    with speaking(says()) as server:
+        assert "cost not known" in statediff(*asking(server)).out
+    (trial / "rubric.json").unlink()
+    with speaking(replace(says(), usage=False)) as server:
+        told = statediff(*asking(server, *prices)).out
+        assert "tokens not counted by the server, cost not known" in told
+
+
+def test_a_limit_on_the_cost_ends_the_asking_and_needs_prices(statediff: Call, trial: Path) -> None:
+    with speaking(says()) as server:
+        told = statediff(*asking(server, "--max-cost", "1"))
+        assert (told.code, "--price-in and --price-out" in told.err) == (2, True)
+        assert not server.requests
+        prices = ("--price-in", "1000000", "--price-out", "1000000", "--max-cost", "1")
+        told = statediff(*asking(server, "-k", "5", *prices))
+        assert (told.code, len(server.requests)) == (4, 1)
+        assert "--max-cost is 1; trials scored until then keep their opinions" in told.err
+    assert not (trial / "rubric.json").exists()
+    with speaking(replace(says(), usage=False)) as server:
+        told = statediff(*asking(server, *prices))
+        assert (told.code, "so --max-cost cannot be kept" in told.err) == (4, True)
 
 
 def test_the_model_is_asked_only_where_every_clause_holds(statediff: Call, files: Files) -> None:

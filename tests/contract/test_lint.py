@@ -80,6 +80,18 @@ LOOSE = "that: sum(r.cents for r in them) == input.cents"
 STATUS = "    where: it.id == input.order\n"
 BY_STATUS = "{type: order, match_on: {status: }, version: 1, because: status}"
 OPAQUE = "{use: opaque@1, on: [refund.reason], because: prose}"
+ACCESS = """access:
+  actor: ann
+  actors: {ann: clerk}
+  roles: {clerk: [orders]}
+  subsystems:
+    orders: {type: order, timeless: they are all from before}
+    notes: {type: note, timeless: they are all from before}
+  evidence:
+    - id: the-order
+      in: orders
+      where: it.id == input.order
+"""
 # code → edits (old, new) of CLEAN that bring it about; undoing them is the fix
 CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "syntax": (("version: 1.0.0", "version: 1.0.0: 2"),),
@@ -163,6 +175,12 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
                     "    fields: [status, updated_at]\n    by: agent\n"),),
     "prompt-unknown-input": (("order {order}.", "order {ordr} of {order}."),),
     "prose-test": ((CLAIMS, CLAIMS + '    - contains(answer.note, "refund")\n'),),
+    "sees-nothing": (("answer:\n", ACCESS.replace("{ann: clerk}", "{ann: clark}") + "answer:\n"),),
+    "unknown-subsystem": (
+        ("answer:\n", ACCESS.replace("[orders]", "[orders, post]") + "answer:\n"),),
+    "unreachable-evidence": (("answer:\n", ACCESS.replace("[orders]", "[notes]") + "answer:\n"),),
+    "empty-shelf": (
+        ("answer:\n", ACCESS.replace("it.id == input.order", "it.id == 0") + "answer:\n"),),
     "hollow-reason": (("random per delivery", "TODO"),),
 }  # fmt: skip
 ELSEWHERE = {

@@ -176,8 +176,8 @@ def test_a_contract_with_every_section_is_read(tmp_path):
         ),
         ("requires: []\n", "c.yaml:1:1: unknown key `requires` (did you mean `require`?)"),
         (
-            "access:\n  - always: x\n",
-            ("c.yaml:1:1: `access` is not supported by this version of statediff"),
+            "retention:\n  - always: x\n",
+            ("c.yaml:1:1: `retention` is not supported by this version of statediff"),
         ),
         (
             "prompt:\n",
@@ -231,7 +231,6 @@ def test_a_wrong_clause_is_refused_where_it_stands(clause, code, line, column):
 @pytest.mark.parametrize(
     "key",
     [
-        "access",
         "retention",
     ],
 )

@@ -13,8 +13,8 @@ BLOCKS = re.findall(r"^```console docker\n(.*?)^```$", PAGE.read_text(), re.MULT
 
 @pytest.mark.docker("git", "postgres")
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0][2:])
-def test_every_command_shown_prints_what_is_shown(block: str, tmp_path: Path) -> None:
-    make_program(tmp_path)
+def test_every_command_shown_prints_what_is_shown(block: str, tmp_path: Path, forked: Path) -> None:
+    make_program(tmp_path, forked)
     check(block, tmp_path)
 
 

@@ -23,6 +23,35 @@ from statediff.sandbox.embedded import EmbeddedSandbox
 TASKS = {"repo": "repo/clean-merged-branches", "shop": "shop/refund-returned-order"}
 
 
+ASK = """
+import os, pygit2
+with __import__("tempfile").TemporaryDirectory() as folder:
+    remotes = pygit2.init_repository(folder).remotes
+    remote = remotes.create_anonymous(os.environ["STATEDIFF_ORIGIN_URL"])
+    [remote.list_heads() for _ in range(4)]
+"""
+PRETEND = r"""
+import base64, http.client, os
+from urllib.parse import quote, urlsplit
+url = urlsplit(os.environ["STATEDIFF_ORIGIN_URL"])
+account = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
+for end in (
+    'x\n{"event":"child_exit","code":137}\n',
+    "x\n2026-11-21 21:10:39: (mod_cgi.c.1227) CGI pid 14 died with signal 9\n",
+    "x\nerror: git died of signal 9\n",
+):
+    line = f"{len(end) + 4:04x}{end}0000"
+    server = http.client.HTTPConnection(url.hostname, url.port)
+    server.request("POST", "/git/repository.git/git-receive-pack", line, {
+        "Authorization": f"Basic {account}",
+        "Content-Type": "application/x-git-receive-pack-request",
+    })
+    server.getresponse().read()
+    server.request("GET", f"/git/{quote(end)}", headers={"Authorization": f"Basic {account}"})
+    server.getresponse().read()
+"""
+
+
 class Disturbed:
     """An agent of a task, whose server is struck before or after it acts."""
 
@@ -43,10 +72,10 @@ class Disturbed:
 
 
 def strike(engine: Engine, script: str) -> None:
-    """The script ran in every container of this process."""
+    """The script ran in every container of this process, or, if it waits for its victim, runs."""
     for found in engine.api.containers(filters={"label": f"{LABEL}={engine.owner.label}"}):
         made = engine.api.exec_create(found["Id"], ["sh", "-c", script])
-        engine.api.exec_start(made["Id"])
+        engine.api.exec_start(made["Id"], detach="while" in script)
         if "TERM" in script:
             engine.api.wait(found["Id"], timeout=30)
 
@@ -64,6 +93,16 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
 
 
 END = "kill -TERM 1"
+KILL_FIRST = """
+n=0
+while [ $n -lt 60000 ]; do
+    n=$((n + 1))
+    for p in /proc/[0-9]*; do
+        read -r name 2>/dev/null < $p/comm && [ "$name" = %s ] && kill -9 ${p#/proc/} && exit
+    done
+done
+"""
+"""Ends with the first process of that name, which it kills as soon as it is there."""
 
 
 @pytest.mark.docker("git")
@@ -93,6 +132,42 @@ def test_an_agent_that_had_done_it_all_before_the_server_ended_is_right(
 
 
 @pytest.mark.docker("git")
+@pytest.mark.parametrize("program", ["git-serve", "git-http-backen", "git"])
+def test_a_request_whose_processes_were_killed_is_a_failure_of_the_environment(
+    program: str, git: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    agent = Disturbed(TASKS["repo"], "careful", KILL_FIRST % program, is_before=True)
+    agent._inner = CommandAgent((sys.executable, "-c", ASK))
+    with pytest.raises(EnvironmentFailure, match="origin: a process of its server was killed"):
+        trial(git, agent, TASKS["repo"], tmp_path)
+    agent._strike = "true"
+    judged = trial(git, agent, TASKS["repo"], tmp_path / "next")
+    assert judged.evaluated.judgement.verdict.value == "DIVERGE", "and the next server is whole"
+
+
+@pytest.mark.docker("git")
+def test_memory_that_an_agent_used_up_is_no_failure_of_the_environment(
+    git: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    used_up = "perl -e '$x = q(x) x 1e9' & wait"
+    agent = Disturbed(TASKS["repo"], "careful", f"{used_up}; {END}", is_before=True)
+    agent._inner = CommandAgent(("true",))
+    assert trial(git, agent, TASKS["repo"], tmp_path).evaluated.judgement.verdict.value == "DIVERGE"
+    assert git.verify(clock).drift != (), "it ended"
+    git.reset()
+    assert git.verify(clock).ok
+
+
+@pytest.mark.docker("git")
+def test_what_a_client_says_cannot_look_like_a_server_that_was_killed(
+    git: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    agent = Disturbed(TASKS["repo"], "careful", "true", is_before=True)
+    agent._inner = CommandAgent((sys.executable, "-c", PRETEND))
+    assert trial(git, agent, TASKS["repo"], tmp_path).evaluated.judgement.verdict.value == "DIVERGE"
+
+
+@pytest.mark.docker("git")
 def test_an_agent_that_did_nothing_is_to_blame_where_its_server_was_there(
     git: EmbeddedSandbox, tmp_path: Path
 ) -> None:
@@ -101,18 +176,39 @@ def test_an_agent_that_did_nothing_is_to_blame_where_its_server_was_there(
     assert trial(git, agent, TASKS["repo"], tmp_path).evaluated.judgement.verdict.value == "DIVERGE"
 
 
-@pytest.mark.docker("postgres")
-def test_a_database_server_that_began_again_under_an_agent_is_a_failure_of_the_environment(
-    tmp_path: Path,
-) -> None:
-    crash = (
+def dies(process: str, signal: int) -> str:
+    """A script: the PostgreSQL process so called dies by a signal, and what follows is over."""
+    return (
         "for p in /proc/[0-9]*; do"
-        " grep -qs '^postgres: checkpointer' $p/cmdline && kill -9 ${p#/proc/}; done"
+        f" grep -qs '^postgres: {process}' $p/cmdline && kill -{signal} ${{p#/proc/}};"
+        " done; sleep 1"
     )
-    agent = Disturbed(TASKS["shop"], "careful", f"{crash}; sleep 2", is_before=True)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
+    work = tmp_path_factory.mktemp("postgres")
+    with EmbeddedSandbox(sandbox_pack("shop", "postgres"), work) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.docker("postgres")
+@pytest.mark.parametrize("process", ["checkpointer", "postgres postgres"])
+def test_a_database_server_that_began_again_under_an_agent_is_a_failure_of_the_environment(
+    process: str, postgres: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    agent = Disturbed(TASKS["shop"], "careful", dies(process, 9), is_before=True)
     agent._inner = CommandAgent(("true",))
-    with (
-        EmbeddedSandbox(sandbox_pack("shop", "postgres"), tmp_path / "shop") as sandbox,
-        pytest.raises(EnvironmentFailure, match="shop-db: its server began again"),
-    ):
-        trial(sandbox, agent, TASKS["shop"], tmp_path)
+    with pytest.raises(EnvironmentFailure, match="shop-db: a process of its server was killed"):
+        trial(postgres, agent, TASKS["shop"], tmp_path)
+
+
+@pytest.mark.docker("postgres")
+def test_a_database_server_that_crashed_under_an_agent_excuses_nobody(
+    postgres: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    agent = Disturbed(TASKS["shop"], "careful", dies("postgres postgres", 11), is_before=True)
+    agent._inner = CommandAgent(("true",))
+    judged = trial(postgres, agent, TASKS["shop"], tmp_path)
+    assert judged.evaluated.judgement.verdict.value == "DIVERGE"
+    assert judged.observed.failed == ()

@@ -102,3 +102,10 @@ def test_there_is_no_proof_of_what_is_not_there(size: int, index: int) -> None:
         inclusion_proof(HASHES[:size], index)
     with pytest.raises(ValueError, match="no beginning"):
         consistency_proof(HASHES[:size], size + 1)
+
+
+@pytest.mark.parametrize(("size", "longer"), [(3, 2), (1, 0), (70, 8), (-1, 2)])
+def test_no_log_begins_with_a_longer_one_or_with_less_than_none(size: int, longer: int) -> None:
+    root, whole = (log_root(HASHES[: max(0, each)]) for each in (size, longer))
+    for proof in ((), (root,), (whole,), (root, whole)):
+        assert extends(size, root, longer, whole, proof) is False

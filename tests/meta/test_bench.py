@@ -36,7 +36,10 @@ def test_the_changes_that_are_made_are_those_that_are_wanted(rows: int, changes:
 
 
 def test_every_measure_without_a_server_gives_right_rows(tmp_path: Path) -> None:
-    names = ["diff-memory", "diff-peers", "capture-sqlite", "delta-sqlite", "reset", "verify"]
+    names = [
+        "diff-memory", "diff-peers", "capture-sqlite", "delta-sqlite", "reset", "verify",
+        "read-findings", "read-indexing", "read-search",
+    ]  # fmt: skip
     said: list[str] = []
     rows = list(run(small(tmp_path), names, said.append))
     assert sorted(said) == sorted(names)

@@ -49,6 +49,8 @@ def test_readings_in_their_windows_are_admissible() -> None:
     for moment in (at(0), at(11)):
         assert judge_with(before={"as_of": moment}).verdict is MATCH
     assert judge_with(after={"as_of": at(30)}).verdict is MATCH
+    at_once = replace(TIMELINE, agent_finished_at=TIMELINE.settled_at)
+    assert judge_with(timeline=at_once).verdict is MATCH
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,7 @@ def test_readings_in_their_windows_are_admissible() -> None:
         ({"after": {"as_of": at(29.999)}}, "evidence-stale"),
         ({"evidence": "{max_age: 4s}"}, "evidence-stale"),
         ({"evidence": "{max_age: 5s}", "after": {"as_of": at(35.001)}}, "evidence-stale"),
+        ({"evidence": "{max_age: 5s}", "after": {"as_of": at(35.000001)}}, "evidence-stale"),
         ({"evidence": "{max_age: 5s}", "timeline": None}, "evidence-stale"),
         ({"before": {"clock": "database"}}, "evidence-stale"),
         ({"timeline": replace(TIMELINE, unsettled=(("db", "queue not empty"),))},

@@ -85,6 +85,37 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "unsearched-absence" in printed
 
 
+def test_context_mode_holds_citations_against_the_window_and_zero_shot_is_the_floor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lines() -> list[Any]:
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert run(["reads", "questions", "starter", "--truth"]) == 0
+    asked = next(q for q in lines() if q["bucket"] == "present")
+    assert run(["reads", "window", "starter", asked["id"]]) == 0
+    offered = {artifact["id"] for artifact in lines()}
+    told = set(asked["truth"]["evidence"]) & offered
+    assert told
+    answers = [
+        {"exists": True, "evidence": sorted(told)},
+        {"exists": True, "evidence": ["made-up"]},
+    ]
+    runs, floor = tmp_path / "runs.jsonl", tmp_path / "floor.jsonl"
+    rows = [{"question": asked["id"], "answer": answer, "calls": []} for answer in answers]
+    runs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    floor.write_text(json.dumps({"question": asked["id"], "answer": {"exists": False}}) + "\n")
+    command = ["reads", "judge", "starter", str(runs), "--mode", "context", "--floor", str(floor)]
+    assert run([*command, "--json"]) == 1
+    good, bad, total = lines()
+    assert (good["verdict"], bad["verdict"]) == ("INCONCLUSIVE", "DIVERGE")
+    assert "hallucinated-citation" in [f["code"] for f in bad["findings"]]
+    [silence] = total["tracks"]
+    assert (silence["answer"], silence["floor"], silence["gap"]) == ("1", "0", "1")
+    assert run(["reads", "window", "starter", "q999"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_mistakes_are_told_without_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from statediff.reports.exports import (
     markdown,
     sarif,
     without_verdict,
+    workflow,
 )
 from tests.judging import CUT, item, run, state, user
 
@@ -137,3 +138,23 @@ def test_any_text_makes_well_formed_xml(text: str) -> None:
         text, text, text, text, "INCONCLUSIVE", (Told(text, text, "UNKNOWN", text, 1),)
     )
     ET.fromstring(junit([nasty]).encode("utf-8"))
+
+
+def test_annotations_are_errors_and_warnings_and_stay_on_their_line() -> None:
+    lines = workflow([*TRIALS, LOST], not_run=2).splitlines()
+    levels = [line.partition(" ")[0] for line in lines]
+    assert levels.count("::error") >= 3
+    assert "::warning" in levels
+    assert lines[-2:] == [
+        "::error title=no verdict%3A lost::the disk was full",
+        "::error title=not run::2 scheduled trials were not run",
+    ]
+    hostile = Exported(
+        "t", "a/b", "1", "x", "DIVERGE",
+        (Told("c,line=9::", "code", "FAILS", "a\n::error::b\r%0A", 3),),
+    )  # fmt: skip
+    [line] = workflow([hostile]).splitlines()
+    assert line == (
+        "::error file=a/b/contract.yaml,line=3,title=DIVERGE t%3A c%2Cline=9%3A%3A::"
+        "a%0A::error::b%0D%250A"
+    )

@@ -51,7 +51,7 @@ def test_each_turn_has_its_calls_changes_gate_and_repair() -> None:
     assert (second["gate"], second["reply"]) == ("HOLDS", None)
     assert second["changes"] == ["item[1].n"]
     assert second["repair"] == {
-        "tools": 2, "first_attempt": 1, "after_repair": 2, "failed_calls": 1,
+        "tools": 2, "first_attempt": 1, "after_repair": 2, "failed_calls": 1, "window": None,
     }  # fmt: skip
     assert all(json.loads(dumps(line)) for line in (first, second))
 
@@ -61,3 +61,15 @@ def test_a_log_without_turns_is_one_turn_without_a_gate() -> None:
     (only,) = turn_lines(judged(body).bundle)
     assert (only["turn"], only["message"], only["gate"]) == (1, None, None)
     assert len(only["calls"]) == 4
+
+
+def test_a_repair_counts_within_the_attempts_that_the_contract_grants() -> None:
+    tried = [call("a", error="no"), call("a", error="no"), call("a"), call("b", error="no")]
+    body = "forbid: [{delete: item}]\nallow: [{update: item}]\nactions: {attempts: %d}\n"
+    found = {}
+    for window in (1, 2, 3):
+        told = course(body % window, rows(0), [], rows(0), trace=log(*tried))
+        (line,) = turn_lines(told.bundle)
+        assert line["repair"]["window"] == window
+        found[window] = (line["repair"]["first_attempt"], line["repair"]["after_repair"])
+    assert found == {1: (0, 0), 2: (0, 0), 3: (0, 1)}

@@ -392,3 +392,44 @@ def test_a_watchdog_that_was_killed_is_replaced(engine: Engine) -> None:
     engine.run(echo()).remove()
     assert engine._watchdog not in (None, first)
     assert Path(f"/proc/{engine._watchdog}/cmdline").read_bytes().count(b"watchdog") == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "strike", "told"),
+    [
+        ("sleep 600", "kill", "its server ended"),
+        ("sleep 600", "restart", "its server ended and was started again"),
+        ("sleep 600", "remove", "its container was removed"),
+        ("$SIG{TERM} = sub { exit 0 }; sleep 600", "term", "its server ended"),
+        ('unpack("p", pack("J", 8))', "", None),  # a fault of memory
+        ("exit 3", "", None),
+        ('$n = 1e9; $x = "x" x $n', "", None),  # more memory than there is
+    ],
+)
+def test_who_ended_a_server_is_told_from_a_server_that_ended_itself(
+    engine: Engine, program: str, strike: str, told: str | None
+) -> None:
+    up = f'open my $up, ">", "{SOCKETS}/up"; close $up; {program};'
+    container = engine.run(
+        Spec(image_tag("git"), "server", ("perl", "-e", up), memory_bytes=32 * MEBIBYTE)
+    )
+    try:
+        container.await_ready(container.socket("up").exists)
+        if strike:
+            assert container.ended_by_others() is None
+        match strike:
+            case "kill":
+                engine.api.kill(container.id)
+            case "term":
+                container.exec("sh", "-c", "kill -TERM 1")
+            case "restart":
+                engine.api.restart(container.id, timeout=0)
+            case "remove":
+                engine.api.remove_container(container.id, force=True)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not container.has_ended():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert container.ended_by_others() == told
+    finally:
+        container.remove()

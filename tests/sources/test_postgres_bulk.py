@@ -14,7 +14,6 @@ from statediff.model.bulk import NotInBulk, build_from_blocks
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks, Table, build_table
 from statediff.model.values import ABSENT
-from statediff.sources import postgres_bulk
 from statediff.sources.postgres_bulk import BulkReader, Column
 from statediff.sources.postgres_rows import _reader
 from statediff.sources.postgres_values import PgType
@@ -98,7 +97,8 @@ def by_rows(rows: list[dict[str, str | None]], like: Table | None, store: Memory
 
 def in_bulk(rows: list[dict[str, str | None]], like: Table | None, store: MemoryChunks) -> Table:
     own = reader()
-    return build_from_blocks(THING, own.blocks(lines(rows)), own.encode, store, like)
+    texts = (b"".join(part) for part in (lines(rows)[at : at + 4] for at in range(0, len(rows), 4)))
+    return build_from_blocks(THING, own.blocks(texts), own.encode, store, like)
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and chunks of a few rows, none of which end where the others do."""
     monkeypatch.setattr("statediff.model.state.CHUNK_KEYS", 3)
     monkeypatch.setattr(bulk, "CHUNK_KEYS", 3)
-    monkeypatch.setattr(postgres_bulk, "BLOCK_BYTES", 150)
 
 
 def test_columns_and_rows_give_the_same_chunks() -> None:

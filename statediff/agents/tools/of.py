@@ -12,24 +12,34 @@ from statediff.agents.recorder import Recorder
 from statediff.agents.tools.database import database_tools
 from statediff.agents.tools.files import file_tools
 from statediff.agents.tools.mail import mail_tools
+from statediff.agents.tools.reading import reading_tools
 from statediff.agents.tools.repository import repository_tools
 from statediff.agents.tools.table import ToolTable
 from statediff.agents.tools.tool import Tool
 from statediff.agents.tools.tracker import tracker_tools
 from statediff.errors import UsageError
+from statediff.reads.library import Library
 
 _ADMINISTRATION: Final = frozenset({".git"})
 """What of a checkout is no file of its work tree."""
 
 
-def tool_table(urls: Mapping[str, str], recorder: Recorder) -> ToolTable:
-    """The tools for all systems at these URLs; `UsageError` for one that nobody knows to use."""
+def tool_table(
+    urls: Mapping[str, str], recorder: Recorder, library: Library | None = None
+) -> ToolTable:
+    """The tools for all systems at these URLs; `UsageError` for one that nobody knows to use.
+
+    A library takes the place of the reading tools of the systems whose content it holds.
+    """
+    gated = frozenset[str]() if library is None else library.sources
     tools = [
         replace(tool, principal=_account(urls[source]))
         for source in sorted(urls)
         for tool in _tools(source, urls[source])
+        if not (tool.is_harmless and source in gated)
     ]
-    return ToolTable(tools, recorder)
+    read = () if library is None else reading_tools(library)
+    return ToolTable((*tools, *read), recorder)
 
 
 def _account(url: str) -> str | None:

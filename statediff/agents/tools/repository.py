@@ -17,6 +17,7 @@ from pydantic import Field
 
 from statediff.agents.tools.tool import MAX_TEXT, Arguments, Done, Tool, ToolError, tool_name
 from statediff.model.trace import ActionClass, Mark
+from statediff.sources.git_refs import NO_OBJECT, move
 
 MAX_FILE_BYTES: Final = 40 * 1024
 MAX_ENTRIES: Final = 1000
@@ -212,13 +213,16 @@ class Repository:
             name = f"refs/heads/{asked.branch}"
             mirror.references.create(name, made, force=True)
             _push(mirror, f"{name}:{name}")
-        return Done({"commit": str(made), "branch": asked.branch}, self._marks(str(made)))
+        told = {"commit": str(made), "branch": asked.branch}
+        return Done(told, self._moved(name, str(parent.id), str(made)))
 
     def create_branch(self, asked: NewRef) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
             at = _commit(mirror, asked.at).id
-            _create(mirror, f"refs/heads/{asked.name}", at)
-        return Done({"branch": asked.name, "commit": str(at)}, self._marks())
+            name = f"refs/heads/{asked.name}"
+            _create(mirror, name, at)
+        told = {"branch": asked.name, "commit": str(at)}
+        return Done(told, self._moved(name, NO_OBJECT, str(at)))
 
     def create_tag(self, asked: NewTag) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
@@ -235,7 +239,8 @@ class Repository:
                     raise ToolError(f"{asked.name} exists already")
                 mirror.create_tag(asked.name, at, kind, who, asked.message)
                 _push(mirror, f"{name}:{name}")
-        return Done({"tag": asked.name, "commit": str(at)}, self._marks())
+            made = str(mirror.references[name].target)
+        return Done({"tag": asked.name, "commit": str(at)}, self._moved(name, NO_OBJECT, made))
 
     def delete_branch(self, asked: OldRef) -> Done:
         return self._delete("branch", asked.name)
@@ -248,11 +253,12 @@ class Repository:
             full = f"{_KINDS[kind]}{name}"
             if full not in mirror.references:
                 raise ToolError(f"there is no {kind} {name!r}")
+            gone = str(mirror.references[full].target)
             _push(mirror, f":{full}")
-        return Done({"deleted": name}, self._marks())
+        return Done({"deleted": name}, self._moved(full, gone, NO_OBJECT))
 
-    def _marks(self, name: str | None = None) -> tuple[Mark, ...]:
-        return (Mark(self._source, name),)
+    def _moved(self, name: str, old: str, new: str) -> tuple[Mark, ...]:
+        return (Mark(self._source, move(name.encode(), old, new)),)
 
 
 class _Mirror:

@@ -5,6 +5,7 @@
 3. `width`: what is explained, allowed and left unauthorized.
 4. `guards`: what can be undefined.
 5. `observing`: what no source delivers, or ν leaves nothing of.
+6. `reading`: who sees nothing, and what nobody could have looked at.
 
 Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whoever reads
 or binds it; lint never decides a verdict.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from statediff.contract.lint.access import reading
 from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
 from statediff.contract.lint.guards import guards
 from statediff.contract.lint.observing import observing
@@ -31,7 +33,7 @@ __all__ = [
 def linted(subject: Subject) -> tuple[Problem, ...]:
     """Every remark about a bound contract, in file order, each once."""
     found: list[Problem] = list(wording(subject.source))
-    for check in (truth, width, guards, observing):
+    for check in (truth, width, guards, observing, reading):
         found += check(subject)
     return ordered(found)
 

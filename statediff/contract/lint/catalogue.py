@@ -37,6 +37,7 @@ _WIDTH: Final = "what is let through"
 _UNDEFINED: Final = "undefined"
 _EVIDENCE: Final = "evidence"
 _WORDS: Final = "words"
+_READS: Final = "what is read"
 
 _ALL: Final = (
     *_codes(
@@ -166,6 +167,20 @@ _ALL: Final = (
          "list it under `evidence`"),
         ("no-history", "a clause needs what happened during the run; no source delivers it",
          "judge the end points, or use a source with a change feed"),
+    ),
+    *_codes(
+        _READS, ERROR,
+        ("sees-nothing", "whom the agent acts for may read nothing at all",
+         "give it a role that may read something"),
+        ("unknown-subsystem", "a role may read a subsystem that there is not",
+         "use the name that is meant"),
+        ("unreachable-evidence", "what must be looked at lies where the actor may not look",
+         "grant the subsystem, or do not ask for it"),
+    ),
+    *_codes(
+        _READS, WARNING,
+        ("empty-shelf", "there is nothing of what must be looked at",
+         "correct the condition; of an empty search space only a search can be asked"),
     ),
     *_codes(
         _WORDS, ERROR,

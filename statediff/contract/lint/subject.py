@@ -19,11 +19,11 @@ from statediff.model.schema import Schema
 from statediff.model.verdict import Truth
 from statediff.model.view import View
 
-PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "readings"})
+PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "readings", "access"})
 """Sections whose clauses must hold; in the others, undefined decides nothing."""
 
 _BRANCHED: Final = ("any_of", "disputed")
-_ABOUT_THE_RUN: Final = ("steps", "actions", "turns")
+_ABOUT_THE_RUN: Final = ("steps", "actions", "turns", "access")
 _KEYS: Final = {
     "node": "that", "sets": "set", "froms": "from", "after": "is", "before": "is",
     "conditions": "then",
@@ -153,6 +153,10 @@ def clause_paths(source: Document) -> dict[str, NodePath]:
     def visit(value: Any, path: NodePath) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
+                if path == () and key == "access":
+                    found.setdefault(key, (key,))
+                if path == ("access",) and key == "citations":
+                    found.setdefault(key, (*path, key))
                 if path == ("actions",):
                     found.setdefault(f"actions-{key}", (*path, key))
                 visit(item, (*path, key))

@@ -48,8 +48,10 @@ INSERT INTO orders SELECT 2 * i, h % 50000, h % 9 + 1, (h % 1000) / 8.0,
   'customer' || (h % 50000) || '@example.org', h % 3 = 0,
   to_timestamp(1767225600 + h / 1000.0)
 FROM (SELECT i, (i * 2654435761) % 4294967296 AS h
-  FROM generate_series(0, {last}::bigint) AS i) AS m;
+  FROM generate_series({first}, {last}::bigint) AS i) AS m;
 """
+_AT_ONCE: Final = 500_000
+"""Rows of one statement: no statement of a seed may take too long."""
 _COPY: Final = "INSERT INTO orders_base SELECT * FROM orders;"
 
 
@@ -102,7 +104,10 @@ def postgres(plan: Plan, rows: int, *, with_base: bool = False) -> Iterator[Orde
     folder.mkdir(exist_ok=True)
     ddl, seed = folder / "ddl.sql", folder / "seed.sql"
     ddl.write_text("".join(_DDL.format(name=n) for n in ("orders", "orders_base")[: 1 + with_base]))
-    seed.write_text(_SEED.format(last=rows - 1) + (_COPY if with_base else ""))
+    parts = (
+        _SEED.format(first=at, last=min(at + _AT_ONCE, rows) - 1) for at in range(0, rows, _AT_ONCE)
+    )
+    seed.write_text("".join(parts) + (_COPY if with_base else ""))
     files = {"ddl": ddl, "seed": seed}
     system = OrdersServer(PackSource("bench", "postgres", None, files), (), folder / "own")
     try:

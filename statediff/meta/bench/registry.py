@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from statediff.errors import HarnessError, UsageError
 
 PEERS: Final = ("datacompy", "deepdiff", "jsonpatch", "polars", "reladiff")
-KINDS: Final = ("capture", "delta", "diff", "reset", "verify")
+KINDS: Final = ("capture", "delta", "diff", "reads", "reset", "verify")
 T = TypeVar("T")
 
 

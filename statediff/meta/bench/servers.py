@@ -5,6 +5,7 @@ from __future__ import annotations
 from statediff.meta.bench.databases import only_orders
 from statediff.sandbox.postgres import PostgresSystem
 from statediff.sources.postgres import PostgresSource
+from statediff.sources.postgres_feed import PostgresFeed
 
 
 class OrdersServer(PostgresSystem):
@@ -18,3 +19,9 @@ class OrdersServer(PostgresSystem):
     def orders(self) -> PostgresSource:
         """The orders, and nothing else of the database."""
         return PostgresSource("bench", self.reader_url, only_orders)
+
+    def observed(self) -> tuple[PostgresSource, PostgresFeed]:
+        """The whole database as a trial reads it, and what watches it."""
+        server = self._running()
+        source = PostgresSource("bench", self.reader_url, None, server.own)
+        return source, PostgresFeed(source, lambda seconds: server.apart(seconds=seconds))

@@ -21,10 +21,11 @@ from statediff.reports.html.trial import trial_view
 if TYPE_CHECKING:
     from statediff.importers.agreement import Report
     from statediff.importers.still import Still
+    from statediff.meta.study.measures import Study
 
 __all__ = [
     "MARK", "Outcome", "agreement_html", "copy_html", "fault", "outcome", "run_html", "sealed_html",
-    "trial_html",
+    "study_html", "trial_html",
 ]  # fmt: skip
 
 
@@ -58,3 +59,10 @@ def agreement_html(report: Report, stills: Sequence[Still]) -> str:
     from statediff.reports.html.agreement import agreement_view  # noqa: PLC0415 - nothing else needs it
 
     return render("agreement.html", agreement_view(report, stills))
+
+
+def study_html(found: Study) -> str:
+    """The page of a study: evaluators compared, domain by domain, with plots."""
+    from statediff.reports.html.study import study_view  # noqa: PLC0415 - nothing else needs it
+
+    return render("study.html", study_view(found))

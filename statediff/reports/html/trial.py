@@ -106,6 +106,7 @@ class Trial:
     lead: str
     reason: str
     asked: str
+    done_by: str
     results: tuple[tuple[str, Sign, str], ...]
     facts: tuple[tuple[str, str], ...]
     intent: str
@@ -179,6 +180,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         lead=why.lead,
         reason=cut(why.found),
         asked=cut(why.asked),
+        done_by=cut(makers.first()),
         results=tuple(
             (title, words.result(judged["results"][key]), meaning)
             for key, title, meaning in words.RESULTS

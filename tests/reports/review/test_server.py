@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from statediff.reports.loopback import MAX_CONNECTIONS
 from statediff.reports.review.desk import Desk
-from statediff.reports.review.server import MAX_BODY, MAX_CONNECTIONS, DeskServer
+from statediff.reports.review.server import MAX_BODY, DeskServer
 from tests.reports.review.conftest import MakeDesk
 
 Serve = Callable[[Desk], DeskServer]

@@ -1,0 +1,345 @@
+"""The Python API: a dozen names, imported from `statediff`.
+
+>>> import statediff
+>>> before = {"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}
+>>> after = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "open"}]}
+>>> contract = statediff.load_contract('''
+... contract: notes/close-ticket
+... version: 1.0.0
+... owner: support
+... intent: Close ticket 7 and change nothing else.
+... require:
+...   - id: closed
+...     update: ticket
+...     where: it.id == 7
+...     set: {status: closed}
+... ''')
+>>> judged = statediff.judge(contract, before, after)
+>>> judged.verdict
+<Verdict.MATCH: 'MATCH'>
+
+What a caller can mend, and what fails around a trial, is a `StatediffError`. Whatever is odd about
+the run is a finding of its judgement.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from statediff.agents.function import FunctionAgent, as_answer
+from statediff.agents.trial import Agent, Trial
+from statediff.capture.take import take
+from statediff.cli import inputs
+from statediff.cli.bundles import load_bundle
+from statediff.cli.contracts import contract_path
+from statediff.cli.folders import keep_bundle
+from statediff.cli.linting import States, check
+from statediff.cli.trials import agent_of, clock, embedded
+from statediff.errors import InputError, StatediffError, UsageError
+from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contract
+from statediff.evaluate import load_contract as read_contract
+from statediff.evaluate import replay as decide_again
+from statediff.evidence.package import Bundle
+from statediff.harness import NO_HOOKS, Hooks, TrialPlan, run_trial
+from statediff.model.readings import Capture
+from statediff.model.state import MemoryChunks
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Value
+from statediff.model.verdict import Verdict
+from statediff.reports.line import trial_line
+from statediff.reports.plain import plain_judgement
+from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sources.tables import TablesSource
+
+__all__ = [
+    "Judged",
+    "StatediffError",
+    "Trial",
+    "Verdict",
+    "changes",
+    "judge",
+    "lint",
+    "load",
+    "load_contract",
+    "open_sandbox",
+    "replay",
+    "run",
+]
+
+Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""A state as plain JSON: `{type: [record, …]}`."""
+State: TypeAlias = Tables | str | Path | Sequence[str | Path]
+"""Tables, or what the command line calls a state: `PATH` or `NAME=PATH`, one or one a source."""
+AnAgent: TypeAlias = Agent | Callable[[Trial], Any] | str | Sequence[str]
+WIDTH: Final = 100
+_NOT_GIVEN: Final = object()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judged trial: its bundle, and what the bundle says.
+
+    It is neither true nor false: a verdict has three values. Compare `verdict`.
+    """
+
+    bundle: Bundle
+
+    @property
+    def verdict(self) -> Verdict:
+        """MATCH, DIVERGE or INCONCLUSIVE."""
+        return Verdict(self.bundle.manifest["verdict"])
+
+    @property
+    def contract(self) -> str:
+        """Its name."""
+        return str(self.bundle.manifest["contract"])
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The judgement as plain JSON: `statediff show --json`."""
+        found: Mapping[str, Any] = plain_judgement(self.bundle, "")
+        return found
+
+    @property
+    def results(self) -> Mapping[str, str | None]:
+        """What tool, task and outcome came to by themselves; None where no clause is about it."""
+        found = self.bundle.document("judgement.json")["results"]
+        return {name: found[name] for name in ("tool", "task", "outcome")}
+
+    @property
+    def findings(self) -> tuple[Mapping[str, Any], ...]:
+        """What does not hold, violations first, each with its code, clause and witness."""
+        return tuple(f for f in self.document["findings"] if f["truth"] != "HOLDS")
+
+    @property
+    def line(self) -> str:
+        """The one thing worth knowing first."""
+        return trial_line(self.bundle)
+
+    def text(self, width: int = WIDTH) -> str:
+        """The report of `statediff show`, without colours."""
+        from rich.console import Console  # noqa: PLC0415 - takes a while, and few print
+
+        from statediff.reports.text import trial_report  # noqa: PLC0415 - as above
+
+        written = io.StringIO()
+        console = Console(
+            file=written, width=width, color_system=None, highlight=False, markup=False,
+            emoji=False,
+        )  # fmt: skip
+        console.print(trial_report(self.bundle))
+        return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+
+    def html(self) -> str:
+        """The report as one page that needs nothing else."""
+        from statediff.reports.html import trial_html  # noqa: PLC0415 - takes a while
+
+        return trial_html(self.bundle)
+
+    def save(self, folder: str | Path) -> Path:
+        """The bundle lies in the folder, whole. Nothing there is overwritten: `UsageError`."""
+        keep_bundle(self.bundle, Path(folder))
+        return Path(folder)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a judged trial is neither true nor false: INCONCLUSIVE is no pass and no failure; "
+            "compare `.verdict` with Verdict.MATCH, DIVERGE or INCONCLUSIVE"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.verdict.value} {self.contract}: {self.line}>"
+
+
+def load_contract(named: str | Path) -> ContractFile:
+    """The contract in a file, in a text of several lines, or of a pack, by its name.
+
+    `ContractError` names every problem with its line.
+    """
+    if isinstance(named, str) and "\n" in named:
+        return parse_contract(named.encode("utf-8"), "contract.yaml")
+    return read_contract(contract_path(str(named)))
+
+
+def judge(
+    contract: ContractFile | str | Path,
+    before: State,
+    after: State,
+    *,
+    answer: Any = _NOT_GIVEN,
+    trace: str | Path | None = None,
+    schema: str | Path | None = None,
+) -> Judged:
+    """Two states judged under a contract, offline: the same inputs give the same bundle.
+
+    `answer` is what the agent said, as JSON would hold it, or a `Path` to the file that holds it;
+    `trace` the file of its calls.
+    """
+    file = _file(contract)
+    captured = _captures(before, after, schema, file.content.sandbox)
+    said: Value | NoAnswer = NoAnswer("none was given")
+    if answer is not _NOT_GIVEN:
+        said = inputs.answer_from(answer) if isinstance(answer, Path) else as_answer(answer)
+        if isinstance(said, NoAnswer):
+            raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
+    done = evaluate(
+        file, *captured, trace=inputs.trace_from(None if trace is None else Path(trace)),
+        answer=said, facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+    )  # fmt: skip
+    return Judged(done.bundle)
+
+
+def changes(
+    before: State, after: State, *, schema: str | Path | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """What changed between two states, without a contract: every delta as plain JSON.
+
+    >>> [delta] = changes({"user": [{"id": 1, "name": "Ada"}]}, {"user": []})
+    >>> delta["op"], delta["type"], delta["key"]
+    ('delete', 'user', 1)
+    """
+    from statediff.diff import diff  # noqa: PLC0415 - a stage; few who import the API need it
+    from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
+    from statediff.resolve import resolve  # noqa: PLC0415 - as above
+
+    resolution = resolve(*_captures(before, after, schema, None))
+    matching = resolution.matchings[0]
+    found = diff(
+        matching.before, matching.after, doubts=resolution.doubts,
+        evidence={name: (b, a) for name, b, a in resolution.readings_of},
+    )  # fmt: skip
+    if found.doubts:
+        doubt = found.doubts[0]
+        raise InputError(
+            f"{doubt.type}: {doubt.cause}; what changed there is not known. Give whole states, or "
+            "use `judge`, which says what is not known"
+        )
+    return tuple(plain_diff(found)["deltas"])
+
+
+def lint(contract: str | Path) -> tuple[Any, ...]:
+    """The problems of a contract, by line, checked against its sandbox; none if it is sound."""
+    return check(contract_path(str(contract)), States(None, [])).problems
+
+
+def open_sandbox(name: str, variant: str = "embedded") -> AbstractContextManager[EmbeddedSandbox]:
+    """The sandbox of a pack, running until the block ends; trials put it back by themselves."""
+    return embedded(name, variant)
+
+
+def run(
+    contract: ContractFile | str | Path,
+    agent: AnAgent,
+    *,
+    trials: int = 1,
+    sandbox: EmbeddedSandbox | None = None,
+    variant: str = "embedded",
+    timeout_seconds: float | None = None,
+    out: str | Path | None = None,
+    hooks: Hooks = NO_HOOKS,
+) -> tuple[Judged, ...]:
+    """An agent's trials under a contract, each in a sandbox whose reset was proven.
+
+    An agent is a function from a `Trial` to its answer, a program as a list of arguments, or, by
+    name, `module:function` or one of the contract's folder. `out` keeps the trials' folders.
+    Raises `HarnessError` where a trial could not be made: it has no verdict then.
+    """
+    file = _file(contract)
+    made = _agent(contract, agent, timeout_seconds)
+    if sandbox is None and file.content.sandbox is None:
+        raise UsageError(
+            f"{file.content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
+            "that you captured yourself with `judge`"
+        )
+    with ExitStack() as stack:
+        running = sandbox
+        if running is None:
+            running = stack.enter_context(embedded(file.content.sandbox or "", variant))
+        folder = stack.enter_context(_folder(out))
+        name = file.content.contract.replace("/", "-")
+        return tuple(
+            Judged(
+                run_trial(
+                    running, file, made,
+                    TrialPlan(f"{name}-{number}", folder / f"{name}-{number}", seed=number),
+                    clock=clock, store=MemoryChunks(), hooks=hooks,
+                ).evaluated.bundle
+            )
+            for number in range(1, trials + 1)
+        )  # fmt: skip
+
+
+def load(bundle: str | Path) -> Judged:
+    """The judged trial in a bundle's folder, or a trial's; `BundleError` if it is damaged."""
+    return Judged(load_bundle(Path(bundle))[0])
+
+
+def replay(judged: Judged | str | Path) -> Verdict:
+    """The verdict, decided again from the bundle alone; `BundleError` if it is not the same."""
+    found = judged if isinstance(judged, Judged) else load(judged)
+    return decide_again(found.bundle).verdict
+
+
+def _file(contract: ContractFile | str | Path) -> ContractFile:
+    return contract if isinstance(contract, ContractFile) else load_contract(contract)
+
+
+def _agent(contract: ContractFile | str | Path, agent: AnAgent, seconds: float | None) -> Agent:
+    if isinstance(agent, str):
+        if ":" not in agent and isinstance(contract, ContractFile):
+            raise UsageError(
+                f"the agent {agent!r} is of a contract's folder: give the contract by its path or "
+                "its pack's name; a program is a list of arguments"
+            )
+        place = Path() if isinstance(contract, ContractFile) else contract_path(str(contract))
+        return agent_of(place, None, agent, seconds)
+    if isinstance(agent, Sequence):
+        return agent_of(Path(), shlex.join(agent), None, seconds)
+    if callable(agent):
+        return FunctionAgent(agent, getattr(agent, "__qualname__", type(agent).__name__))
+    return agent
+
+
+def _captures(
+    before: State, after: State, schema: str | Path | None, sandbox: str | None
+) -> tuple[Capture, Capture]:
+    refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        first, second = _written(before, "before"), _written(after, "after")
+        refine, store = refined("tables"), MemoryChunks()
+        one = TablesSource("tables", first, refine, second, "after")
+        two = TablesSource("tables", second, refine, first, "before", is_after=True)
+        captured = take([one], store, inputs.offline_clock, None, "before")
+        return captured, take([two], store, inputs.offline_clock, captured, "after")
+    if isinstance(before, Mapping) or isinstance(after, Mapping):
+        raise UsageError("give both states as tables, or both as files")
+    return inputs.capture_pair(_named(before), _named(after), refined)
+
+
+def _named(state: str | Path | Sequence[str | Path]) -> list[str]:
+    return [str(state)] if isinstance(state, (str, Path)) else [str(each) for each in state]
+
+
+def _written(tables: Tables, side: str) -> bytes:
+    try:
+        return json.dumps(tables, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work:
+        yield Path(work)

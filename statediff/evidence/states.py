@@ -1,0 +1,108 @@
+"""The states of a trial as references into its chunk store, and back: what `states.json` holds.
+
+A chunk is named, never copied. A table like the one before it of its type (the state after one
+transaction more) names only the chunks that are others, so that the file follows what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from statediff.evidence import documents as doc
+from statediff.model.readings import Capture
+from statediff.model.state import ChunkRef, ChunkStore, State, Table
+
+Json = Any
+STATES: Final = "statediff.states/1"
+
+
+def states_document(captures: Iterable[Capture]) -> Json:
+    """Every state of the captures and of their histories, by digest."""
+    kept = _Kept()
+    return {
+        "form": STATES,
+        "states": {state.digest(): kept.state(state) for state in _states(captures)},
+        "schemas": kept.schemas,
+        "tables": kept.tables,
+    }
+
+
+def states_from(document: Json, store: ChunkStore) -> Mapping[str, State]:
+    """The states of such a document; `ValueError` if it is none, or says a wrong digest."""
+    if not isinstance(document, dict) or document.get("form") != STATES:
+        raise ValueError(f"expected the states of a trial, {STATES}")
+    schemas = [doc.schema_from(each) for each in document["schemas"]]
+    tables: list[Table] = []
+    for name, schema, coverage, cuts, like, chunks in document["tables"]:
+        entity = schemas[schema].by_name[name]
+        refs = {} if like is None else dict(enumerate(tables[like].chunks))
+        refs |= {at: ChunkRef(digest, rows, whole) for at, digest, rows, whole in chunks}
+        listed = tuple(refs[at] for at in range(len(cuts) + 1))
+        partition = tuple(doc.key_from(key) for key in cuts)
+        seen = doc.enumeration_from(coverage)
+        tables.append(Table(entity, listed, partition, store, seen))
+    found: dict[str, State] = {}
+    for digest, (schema, listed_tables) in document["states"].items():
+        own = [tables[at] for at in listed_tables]
+        state = State(schemas[schema], {table.type.name: table for table in own})
+        if state.digest() != digest:
+            raise ValueError(f"the state {digest[:16]}… has another digest than it says")
+        found[digest] = state
+    return found
+
+
+def _states(captures: Iterable[Capture]) -> Iterator[State]:
+    for capture in captures:
+        yield from (part.state for part in capture.parts)
+        yield from (transaction.state for transaction in capture.history.transactions)
+
+
+class _Kept:
+    def __init__(self) -> None:
+        self.schemas: list[Json] = []
+        self.tables: list[Json] = []
+        self._schemas: dict[int, int] = {}
+        self._tables: dict[tuple[Any, ...], int] = {}
+        self._last: dict[tuple[int, str], tuple[int, Table]] = {}
+        self._alive: list[Any] = []
+
+    def state(self, state: State) -> Json:
+        schema = self._schema(state)
+        return [schema, [self._table(schema, state.tables[name]) for name in sorted(state.tables)]]
+
+    def _schema(self, state: State) -> int:
+        # By identity first: the states of a run share their schema. A schema may not be hashed.
+        at = self._schemas.get(id(state.schema))
+        if at is None:
+            told = doc.schema_document(state.schema)
+            if told not in self.schemas:
+                self.schemas.append(told)
+            at = self.schemas.index(told)
+            self._schemas[id(state.schema)] = at
+            self._alive.append(state.schema)  # or another might get its id
+        return at
+
+    def _table(self, schema: int, table: Table) -> int:
+        known = (schema, table.type.name, table.chunks, table.partition, table.enumeration)
+        if known in self._tables:
+            return self._tables[known]
+        like, base = self._last.get((schema, table.type.name), (None, None))
+        if base is None or base.partition != table.partition:
+            like, base = None, None
+        old: tuple[ChunkRef | None, ...] = (
+            (None,) * len(table.chunks) if base is None else base.chunks
+        )
+        chunks = [
+            [at, new.digest, new.rows, new.is_fully_observed]
+            for at, (was, new) in enumerate(zip(old, table.chunks, strict=True))
+            if was != new
+        ]
+        cuts = [doc.key_document(key) for key in table.partition]
+        told = [
+            table.type.name, schema, doc.enumeration_document(table.enumeration), cuts, like, chunks
+        ]  # fmt: skip
+        at = self._tables[known] = len(self.tables)
+        self.tables.append(told)
+        self._last[schema, table.type.name] = (at, table)
+        return at

@@ -1,0 +1,244 @@
+"""The evaluators that a study compares, each a function from a case to its opinion.
+
+None sees the label. Those that ordinary benchmarks use are given the best they could have: a gold
+run, the texts of right runs, the contract's own assertions. Only the contract-scoped ones can say
+INCONCLUSIVE of what they could not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.meta.naming import EVIDENCE, altered, kind_of, names
+from statediff.meta.reference import Reference
+from statediff.meta.study import ablations
+from statediff.meta.study.trials import Case, Opinion
+from statediff.model.readings import Capture
+from statediff.model.state import Row, Table
+from statediff.model.trace import Action, NoAnswer
+from statediff.model.values import Key, Map, Value, same
+from statediff.model.verdict import Judgement, Truth, Verdict
+
+Entity = tuple[str, Key]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """One way to judge a run."""
+
+    name: str
+    about: str
+    judge: Callable[[Case], Opinion] | None = None
+    change: Callable[[Reference], Reference] | None = None
+    """Instead of `judge`: the whole judge, over the inputs that this makes of a run."""
+
+
+# ---------------------------------------------------------------- without a contract's diff
+
+
+def final_text(case: Case) -> Opinion:
+    """MATCH if the answer says what every right run says alike; it may differ where they differ."""
+    everything = changed_entities(case.run.before, case.run.after)
+    said = _fields(case.run.answer)
+    right = [_fields(run.answer) for run in case.gold.runs]
+    passes = _reads_right(said, [fields for fields in right if fields is not None])
+    # It points at nothing: its reader has to look through all that was done.
+    return Opinion(
+        Verdict.MATCH if passes else Verdict.DIVERGE,
+        len(everything), len(case.run.trace.actions), hits=False if case.fault else None,
+    )  # fmt: skip
+
+
+def _fields(answer: Value | NoAnswer) -> Mapping[str, Value] | None:
+    if isinstance(answer, NoAnswer):
+        return None
+    return dict(answer.items) if isinstance(answer, Map) else {"": answer}
+
+
+def _reads_right(said: Mapping[str, Value] | None, right: list[Mapping[str, Value]]) -> bool:
+    if not right:
+        return True  # right runs say nothing, so there is nothing to read
+    if said is None:
+        return False
+    alike = {
+        name: value
+        for name, value in right[0].items()
+        if all(name in other and same(other[name], value) for other in right)
+    }
+    return all(name in said for name in right[0]) and all(
+        same(said[name], value) for name, value in alike.items()
+    )
+
+
+def raw_equality(case: Case) -> Opinion:
+    """MATCH if everything is, byte for byte, as the gold run left it."""
+    wanted = case.gold.runs[0].after
+    differing = changed_entities(wanted, case.run.after)
+    return Opinion(
+        Verdict.DIVERGE if differing else Verdict.MATCH,
+        len(differing), 0, _hits(case, differing), shows=bool(differing),
+    )  # fmt: skip
+
+
+def per_turn(case: Case) -> Opinion:
+    """MATCH if no call ended in an error and the contract's steps, turns and actions hold."""
+    run = case.run
+    broken = [
+        call
+        for at, call in enumerate(run.trace.actions)
+        if call.error is not None and not _is_repaired(call, run.trace.actions[at + 1 :])
+    ]
+    return _with_errors(_asserted(case, "per-turn", "steps", "turns", "actions"), len(broken))
+
+
+def _asserted(case: Case, name: str, *sections: str) -> Opinion:
+    """What these sections of the contract say by themselves; where there is none, nothing fails."""
+    content = case.run.contract.content
+    if not any(getattr(content, section) for section in sections):
+        return Opinion(Verdict.MATCH)
+    return _judged(case, ablations.only(case.run, name, *sections))
+
+
+def _is_repaired(call: Action, later: Iterable[Action]) -> bool:
+    return any(each.tool == call.tool and each.error is None for each in later)
+
+
+def _with_errors(opinion: Opinion, broken: int) -> Opinion:
+    if not broken:
+        return opinion
+    return Opinion(Verdict.DIVERGE, opinion.entities, opinion.actions + broken, opinion.hits)
+
+
+def assertions(case: Case) -> Opinion:
+    """MATCH if what the contract requires is there; whatever else happened is not looked at."""
+    return _asserted(case, "assertions", "require", "any_of", "disputed", "transition")
+
+
+# ---------------------------------------------------------------- with it
+
+
+def whole(case: Case) -> Opinion:
+    """What the judge says, with everything it has."""
+    return _pointing(case, case.run, case.judgement or case.run.judged())
+
+
+def opinion_of(evaluator: Evaluator, case: Case, said: Mapping[str, Opinion]) -> Opinion:
+    """What the evaluator says; where nothing is changed for it, what the whole judge `said`."""
+    if evaluator.judge is not None:
+        return evaluator.judge(case)
+    changed = case.run if evaluator.change is None else evaluator.change(case.run)
+    if changed is case.run and OURS in said:
+        return said[OURS]
+    return _judged(case, changed)
+
+
+EVALUATORS: Final = (
+    Evaluator("final-text", "only what the agent says", final_text),
+    Evaluator("per-turn", "only whether each call was all right", per_turn),
+    Evaluator("assertions", "only what is required, as ordinary benchmarks assert", assertions),
+    Evaluator("raw-equality", "the whole state equals the gold run's", raw_equality),
+    Evaluator(
+        "contract-diff", "the contract's diff, however old the evidence",
+        change=ablations.without_freshness,
+    ),
+    Evaluator("statediff", "the contract's diff over fresh evidence: the whole judge", whole),
+)  # fmt: skip
+ABLATIONS: Final = tuple(
+    Evaluator(f"without-{name}", about, change=change)
+    for name, about, change in (
+        ("canonicalization", "ν is the identity", ablations.without_canonicalization),
+        ("labels", "no forbidden change, no label, no authorization", ablations.without_labels),
+        ("evidence", "whatever was delivered is believed", ablations.without_evidence),
+        ("frame", "unexplained changes are let be", ablations.without_frame),
+        ("history", "only the ends of the run", ablations.without_history),
+        ("identity", "no natural key pairs entities", ablations.without_identity),
+        ("doubt", "a name is taken for the one it looks like", ablations.trusting_names),
+    )
+)
+"""The whole judge with one part gone; they judge after it."""
+OURS: Final = "statediff"
+"""The evaluator that the others are compared with."""
+
+
+# ---------------------------------------------------------------- what a judgement points at
+
+
+def _judged(case: Case, run: Reference) -> Opinion:
+    return _pointing(case, run, run.judged())
+
+
+def _pointing(case: Case, run: Reference, judgement: Judgement) -> Opinion:
+    # A contract of which nothing is left asserts nothing; such a check passes everything.
+    verdict = judgement.verdict if judgement.clauses else Verdict.MATCH
+    against = [f for f in judgement.findings if f.truth is not Truth.HOLDS]
+    deltas = {
+        delta.id: (delta.type, delta.key)
+        for delta in (
+            *judgement.deltas, *(h.delta for h in judgement.hidden), *judgement.during,
+        )
+    }  # fmt: skip
+    rows = [row for finding in against for row in finding.witness.rows]
+    entities = {deltas[d] for f in against for d in f.deltas if d in deltas}
+    entities |= {(row.type, row.key) for row in rows if row.side != "trace"}
+    calls = {row.key for row in rows if row.side == "trace"}
+    return Opinion(
+        verdict, len(entities), len(calls), _is_named(case, judgement),
+        _shows(case, run, set(deltas.values())),
+    )  # fmt: skip
+
+
+def _is_named(case: Case, judgement: Judgement) -> bool | None:
+    if case.fault is None or case.world is None:
+        return None
+    return names(case.fault, kind_of(case.fault), case.world, judgement)
+
+
+def _shows(case: Case, run: Reference, seen: set[Entity]) -> bool:
+    """Whether the record shows what a reviewer needs: the altered entity, or the poor reading."""
+    if case.fault is None or case.world is None:
+        return bool(seen)
+    if kind_of(case.fault) in EVIDENCE:
+        return run.after.readings == case.run.after.readings and (
+            run.timeline is not None or case.run.timeline == case.world.reference.timeline
+        )
+    return bool(seen & altered(case.world.reference, case.fault.mutant))
+
+
+def _hits(case: Case, pointed: set[Entity]) -> bool | None:
+    if case.fault is None or case.world is None:
+        return None
+    return bool(pointed & altered(case.world.reference, case.fault.mutant))
+
+
+# ---------------------------------------------------------------- raw states
+
+
+def changed_entities(before: Capture, after: Capture) -> set[Entity]:
+    """The entities whose raw rows differ between the two, or that only one of them has."""
+    one, two = _tables(before), _tables(after)
+    return {
+        (name, key)
+        for source, name in one.keys() | two.keys()
+        for key in _differing(one.get((source, name)), two.get((source, name)))
+    }
+
+
+def _tables(capture: Capture) -> dict[tuple[str, str], Table]:
+    return {
+        (part.reading.source, name): table
+        for part in capture.parts
+        for name, table in part.state.tables.items()
+    }
+
+
+def _differing(one: Table | None, two: Table | None) -> Iterator[Key]:
+    if one is not None and two is not None and one.chunks == two.chunks:
+        return
+    old, new = _rows(one), _rows(two)
+    yield from (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+
+
+def _rows(table: Table | None) -> dict[Key, Row]:
+    return {} if table is None else dict(table.rows())

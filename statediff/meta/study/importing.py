@@ -1,0 +1,155 @@
+"""Public benchmarks' recorded runs as labelled cases, each with harm seeded beside it as well.
+
+The label of a run is what later human corrections agree on, unresolvable where they differ. Where
+nobody corrected a suite it is the published verdict, which then is no evaluator there. Runs whose
+published verdict hangs on natural language are left out. Harm is seeded into runs that the
+benchmark's own rules pass and whose label is correct: such a run is incorrect by construction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from statediff.errors import StatediffError
+from statediff.importers.lines import Line, read_lines
+from statediff.importers.recorded import BadLine, Labels, NotARun, RecordedRun, Suite
+from statediff.importers.rejudge import read_run
+from statediff.importers.sweep import changes_of, picked_harm, reference_of
+from statediff.importers.tau2 import Tau2
+from statediff.importers.workers import Workers
+from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, Evaluator, changed_entities
+from statediff.meta.study.scoring import scored
+from statediff.meta.study.trials import Case, Gold, Opinion, Origin, Scored
+from statediff.meta.world import World
+from statediff.model.verdict import Verdict
+from statediff.suite.terms import Label
+
+CHUNK: Final = 4
+_BY_CONTRACT: Final = frozenset({"per-turn", "contract-diff", "statediff"})
+_ABLATED: Final = frozenset(
+    {"without-canonicalization", "without-labels", "without-evidence", "without-frame"}
+)
+"""Recorded runs have no clock and no history, and their types have stable keys."""
+OFFICIAL: Final = Evaluator("official", "the benchmark's published verdict")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A few lines of one domain."""
+
+    domain: str
+    lines: Sequence[Line]
+    seed: int
+    harms: int
+
+
+def imported_cases(workers: Workers, seed: int, runs: int, harms: int) -> Iterator[Scored]:
+    """`runs` runs of each domain (0: all), and `harms` harms in each that passes, judged.
+
+    Which runs, a hash of their place and the seed decides; what is no run is left out.
+    """
+    suite = workers.suite
+    for file in suite.files:
+        lines = [line for line in read_lines(file.path) if not isinstance(line, BadLine)]
+        ranked = sorted(lines, key=partial(_rank, seed))
+        kept = sorted(ranked[: runs or None], key=lambda line: line.number)
+        pieces = (
+            Piece(f"{suite.name} {file.domain}", kept[at : at + CHUNK], seed, harms)
+            for at in range(0, len(kept), CHUNK)
+        )
+        for done in workers.in_order(judged_piece, pieces):
+            yield from done
+
+
+def _rank(seed: int, line: Line) -> bytes:
+    return hashlib.sha256(f"{seed}\0{line.file}\0{line.number}".encode()).digest()
+
+
+def judged_piece(suite: Suite, piece: Piece) -> list[Scored]:
+    """Every case that the lines give, judged by every evaluator that can judge it."""
+    found: list[Scored] = []
+    for line in piece.lines:
+        try:
+            run, labels = read_run(suite, piece.domain.partition(" ")[2], line)
+        except NotARun:
+            continue
+        label = label_of(labels)
+        if label is not None:
+            found += _judged(suite, run, labels, label, piece)
+    return found
+
+
+def label_of(labels: Labels) -> Label | None:
+    """What is known of the run; None where only a published judgement of language says it."""
+    said = set(labels.corrected.values())
+    if labels.uses_language:
+        return None
+    if len(said) > 1:
+        return Label.UNRESOLVABLE
+    is_right = said.pop() if said else labels.official
+    if is_right is None:
+        return None
+    return Label.CORRECT if is_right else Label.INCORRECT
+
+
+def _judged(
+    suite: Suite, run: RecordedRun, labels: Labels, label: Label, piece: Piece
+) -> Iterator[Scored]:
+    try:
+        reference = reference_of(suite, run)
+        case = Case(
+            piece.domain, run.task.name, run.run_id, Origin.IMPORTED, "recorded-run",
+            "as recorded", label, reference, Gold(()),
+        )  # fmt: skip
+        yield scored(case, _evaluators(suite, run, case, labels))
+        if label is Label.CORRECT and piece.harms and suite.compat(run).passes:
+            yield from _harmed(suite, run, case, piece)
+    except StatediffError:
+        return
+
+
+def _harmed(suite: Suite, run: RecordedRun, right: Case, piece: Piece) -> Iterator[Scored]:
+    judgement = right.run.judged()
+    world = World(right.run, judgement, piece.seed)
+    harms = list(picked_harm(suite, run, right.run, judgement, piece.seed))
+    for fault in world.rng.sample(harms, min(piece.harms, len(harms))):
+        case = replace(
+            right, name=f"{run.run_id}: {fault.id}", origin=Origin.HARMED, kind=fault.operator,
+            sentence=fault.sentence, label=Label.INCORRECT, run=fault.mutant, world=world,
+            fault=fault,
+        )  # fmt: skip
+        yield scored(case, _evaluators(suite, run, case, None))
+
+
+def _evaluators(
+    suite: Suite, run: RecordedRun, case: Case, labels: Labels | None
+) -> list[Evaluator]:
+    """Ours, and what the benchmark has: its own rules, and its published verdict where no label."""
+    before = case.run if case.world is None else case.world.reference
+    compat = suite.compat(run, () if case.fault is None else changes_of(before, case.run))
+    own = _opinion(case, compat.passes)
+    found = []
+    if isinstance(suite, Tau2):
+        told = all(suite.components(run).communicate)
+        found.append(Evaluator("final-text", "", lambda _: _opinion(case, told)))
+        found.append(Evaluator("raw-equality", "", lambda _: own))
+    else:
+        found.append(Evaluator("assertions", "", lambda _: own))
+    if labels is not None and labels.corrected and labels.official is not None:
+        published = _opinion(case, labels.official)
+        found.append(replace(OFFICIAL, judge=lambda _: published))
+    found += [e for e in EVALUATORS if e.name in _BY_CONTRACT]
+    return found + [e for e in ABLATIONS if e.name in _ABLATED]
+
+
+def _opinion(case: Case, passes: bool) -> Opinion:
+    """The word of an evaluator that points at nothing: its reader looks at all that was done."""
+    return Opinion(
+        Verdict.MATCH if passes else Verdict.DIVERGE,
+        len(changed_entities(case.run.before, case.run.after)), len(case.run.trace.actions),
+        hits=False if case.fault else None,
+    )  # fmt: skip

@@ -1,0 +1,295 @@
+"""What a study counts, domain by domain; nothing is ever pooled over domains [SSD §V]."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from statediff.meta.study.evaluators import ABLATIONS, OURS
+from statediff.meta.study.failures import component, is_failure, kinds
+from statediff.meta.study.resampling import Draws, Interval, Mask
+from statediff.meta.study.trials import EXPECTED, Opinion, Scored
+from statediff.model.verdict import Verdict
+from statediff.suite.terms import Label
+
+_ABLATED: Final = frozenset(each.name for each in ABLATIONS)
+_AGED: Final = frozenset({"clock-skew", "stale-read", "unsettled-source"})
+"""Kinds that can be seeded only where the trial had a clock."""
+RESOLVED: Final = frozenset({Label.CORRECT, Label.INCORRECT})
+
+
+@dataclass(frozen=True)
+class Share:
+    """`hits` of `of`, with the interval of the share; None of nothing."""
+
+    hits: int
+    of: int
+    interval: Interval | None
+
+    @property
+    def value(self) -> float | None:
+        return self.hits / self.of if self.of else None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One evaluator in one domain."""
+
+    evaluator: str
+    judged: int
+    failed: int
+    """Cases that it could not judge at all; in no share."""
+    agreement: Share
+    """Its verdict is the label's, among resolved labels."""
+    false_acceptance: Share
+    """MATCH among runs that did harm or did not do the task."""
+    false_rejection: Share
+    """DIVERGE among right runs in another representation."""
+    rejected_right: Share
+    """DIVERGE among other right runs."""
+    inconclusive: Share
+    """Among all cases."""
+    unseen_passed: Share
+    """MATCH among runs whose outcome nobody could see."""
+    prevented: int
+    """Runs that are not right, and that a judge without INCONCLUSIVE would have let pass."""
+    entities: float | None
+    """Median of the entities that a reader must look at where it rejects a wrong run."""
+    actions: float | None
+    pointed: Share
+    """Its pointers hit what was altered, among wrong runs that it rejects."""
+    agent_failures: int
+    """Wrong runs that it rejects: the agent's failures, not its own."""
+    failures: Mapping[str, int]
+    """Its own failures, by the stage that answers for the case."""
+    correctable: int
+    """Those of which what it keeps shows a reviewer what went wrong."""
+    taxonomy: Mapping[str, int]
+    """Its own failures by kind; one may be of several [TV §3.4]."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One comparison that the protocol expects: `worse` errs more often than `better`."""
+
+    measure: str
+    worse: str
+    better: str
+    difference: float | None
+    """Share of `worse` less that of `better`; None where there is nothing to compare."""
+    interval: Interval | None
+    at_least: bool
+    """Whether equality is as expected."""
+
+    @property
+    def holds(self) -> bool | None:
+        if self.difference is None:
+            return None
+        return self.difference >= 0 if self.at_least else self.difference > 0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What an ablation gets wrong that the whole judge gets right, by kind of case."""
+
+    evaluator: str
+    kind: str
+    cases: int
+    wrong: int
+    became: Mapping[str, int]
+    example: str
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Everything about one domain."""
+
+    name: str
+    tasks: int
+    cases: int
+    labels: Mapping[str, int]
+    origins: Mapping[str, int]
+    evaluators: tuple[Measured, ...]
+    ordering: tuple[Step, ...]
+    losses: tuple[Loss, ...]
+    review_seconds: float | None
+    """Median time of a review, where reviewers recorded it."""
+    told: Mapping[str, int]
+    """What reviewers said of the evaluator's failures: by stage, kind, and whether correctable."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All domains."""
+
+    seed: int
+    resamples: int
+    about: Mapping[str, str]
+    """Evaluator → what it judges by."""
+    domains: tuple[Domain, ...]
+    errors: tuple[tuple[str, str, str], ...]
+    """(case, evaluator, why it could not judge it)."""
+
+
+_EXPECTED_ORDER: Final = (
+    ("false_acceptance", "final-text", "assertions", False),
+    ("false_acceptance", "per-turn", "assertions", False),
+    ("false_acceptance", "official", "contract-diff", False),
+    ("false_acceptance", "assertions", "contract-diff", False),
+    ("false_acceptance", "contract-diff", "statediff", True),
+    ("false_rejection", "raw-equality", "contract-diff", False),
+    ("false_rejection", "contract-diff", "statediff", True),
+    ("unseen_passed", "final-text", "contract-diff", False),
+    ("unseen_passed", "contract-diff", "statediff", False),
+)  # fmt: skip
+"""(measure, worse, better, whether equality will do), as [SSD §II, §V] lead one to expect."""
+
+
+def study(cases: Sequence[Scored], about: Mapping[str, str], seed: int, resamples: int) -> Study:
+    """Every measure of every evaluator in every domain; of the same cases and seed, the same."""
+    names = sorted({case.domain for case in cases})
+    return Study(
+        seed, resamples, about,
+        tuple(
+            _domain(name, [c for c in cases if c.domain == name], tuple(about), seed, resamples)
+            for name in names
+        ),
+        tuple((c.name, e, why) for c in cases for e, why in sorted(c.errors.items())),
+    )  # fmt: skip
+
+
+def _domain(
+    name: str, cases: Sequence[Scored], evaluators: Sequence[str], seed: int, resamples: int
+) -> Domain:
+    ordered = sorted(cases, key=lambda c: (c.task, c.origin, c.name, c.kind, c.sentence))
+    draws = Draws([c.task for c in ordered], seed, resamples)
+    there = [e for e in evaluators if any(e in c.opinions or e in c.errors for c in ordered)]
+    seconds = [s for c in ordered for s in c.seconds]
+    return Domain(
+        name, draws.clusters, len(ordered),
+        _counted(c.label.value for c in ordered), _counted(c.origin.value for c in ordered),
+        tuple(_measured(each, ordered, draws) for each in there),
+        tuple(_steps(ordered, draws)),
+        tuple(loss for each in there if each in _ABLATED for loss in _losses(each, ordered)),
+        float(median(seconds)) if seconds else None,
+        _told(ordered),
+    )  # fmt: skip
+
+
+def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
+    known = [(c, c.opinions[name]) for c in cases if name in c.opinions]
+    wrong = [(c, o) for c, o in known if is_failure(c, o)]
+    caught = [o for c, o in known if c.label is Label.INCORRECT and o.verdict is Verdict.DIVERGE]
+    pointing = [o for o in caught if o.hits is not None]
+
+    def share(measure: str) -> Share:
+        return _share(measure, name, cases, draws)
+
+    return Measured(
+        name,
+        len(known),
+        sum(name in c.errors for c in cases),
+        share("agreement"),
+        share("false_acceptance"),
+        share("false_rejection"),
+        share("rejected_right"),
+        share("inconclusive"),
+        share("unseen_passed"),
+        sum(o.verdict is Verdict.INCONCLUSIVE and c.label is not Label.CORRECT for c, o in known),
+        float(median(o.entities for o in caught)) if caught else None,
+        float(median(o.actions for o in caught)) if caught else None,
+        Share(sum(bool(o.hits) for o in pointing), len(pointing), None),
+        len(caught),
+        _counted(component(c).value for c, _ in wrong),
+        sum(o.shows for _, o in wrong),
+        _counted(kind.value for c, o in wrong for kind in kinds(c, name, o)),
+    )
+
+
+_OF: Final[Mapping[str, Callable[[Scored], bool]]] = {
+    "agreement": lambda c: c.label in RESOLVED,
+    "false_acceptance": lambda c: c.label is Label.INCORRECT,
+    "false_rejection": lambda c: c.is_variant,
+    "rejected_right": lambda c: c.label is Label.CORRECT and not c.is_variant,
+    "inconclusive": lambda _: True,
+    "unseen_passed": lambda c: c.label is Label.UNRESOLVABLE,
+}
+_HITS: Final[Mapping[str, Callable[[Scored, Opinion], bool]]] = {
+    "agreement": lambda c, o: o.verdict is EXPECTED[c.label],
+    "false_acceptance": lambda _, o: o.verdict is Verdict.MATCH,
+    "false_rejection": lambda _, o: o.verdict is Verdict.DIVERGE,
+    "rejected_right": lambda _, o: o.verdict is Verdict.DIVERGE,
+    "inconclusive": lambda _, o: o.verdict is Verdict.INCONCLUSIVE,
+    "unseen_passed": lambda _, o: o.verdict is Verdict.MATCH,
+}
+
+
+def _share(measure: str, name: str, cases: Sequence[Scored], draws: Draws) -> Share:
+    found, counted = _masks(measure, name, cases)
+    return Share(int(found.sum()), int(counted.sum()), draws.share(found, counted))
+
+
+def _masks(measure: str, name: str, cases: Sequence[Scored]) -> tuple[Mask, Mask]:
+    """Which cases the measure counts for the evaluator: the hits, and all it is a share of."""
+    hits, of = _HITS[measure], _OF[measure]
+    counted = np.array([name in c.opinions and of(c) for c in cases], dtype=np.bool_)
+    found = np.array(
+        [bool(at) and hits(c, c.opinions[name]) for at, c in zip(counted, cases, strict=True)],
+        dtype=np.bool_,
+    )
+    return found, counted
+
+
+def _steps(cases: Sequence[Scored], draws: Draws) -> list[Step]:
+    found = []
+    has_age = any(case.kind in _AGED for case in cases)
+    for measure, worse, better, at_least in _EXPECTED_ORDER:
+        if measure == "unseen_passed" and better == OURS and not has_age:
+            continue  # recorded without a clock: there is no freshness to enforce
+        if not all(any(e in c.opinions for c in cases) for e in (worse, better)):
+            continue
+        ones, of_one = _masks(measure, worse, cases)
+        others, of_other = _masks(measure, better, cases)
+        both = of_one & of_other
+        number = int(both.sum())
+        if not number:
+            continue
+        difference = (int((ones & both).sum()) - int((others & both).sum())) / number
+        interval = draws.difference(ones & both, others & both, both)
+        found.append(Step(measure, worse, better, difference, interval, at_least))
+    return found
+
+
+def _losses(name: str, cases: Sequence[Scored]) -> list[Loss]:
+    by_kind: dict[str, list[Scored]] = {}
+    for case in cases:
+        ours = case.opinions.get(OURS)
+        if ours is not None and name in case.opinions and not is_failure(case, ours):
+            by_kind.setdefault(case.kind, []).append(case)
+    losses = []
+    for kind, members in sorted(by_kind.items()):
+        lost = [c for c in members if is_failure(c, c.opinions[name])]
+        if lost:
+            became = _counted(c.opinions[name].verdict.value for c in lost)
+            losses.append(Loss(name, kind, len(members), len(lost), became, lost[0].sentence))
+    return losses
+
+
+def _told(cases: Sequence[Scored]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for case in cases:
+        for stage, can, ways in case.told:
+            if stage is not None:
+                found.update(("evaluator-failures", f"stage:{stage.value}"))
+            found["correctable"] += bool(can)
+            found.update(f"failure:{way.value}" for way in ways)
+    return {name: number for name, number in sorted(found.items()) if number}
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))

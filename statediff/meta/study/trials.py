@@ -1,0 +1,102 @@
+"""What a study compares: labelled runs, and what each evaluator says of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from statediff.meta.reference import Reference
+from statediff.meta.world import Fault, World
+from statediff.model.verdict import Judgement, Verdict
+from statediff.suite.terms import Component, Failure, Label
+
+EXPECTED: Final[Mapping[Label, Verdict]] = {
+    Label.CORRECT: Verdict.MATCH,
+    Label.INCORRECT: Verdict.DIVERGE,
+    Label.UNRESOLVABLE: Verdict.INCONCLUSIVE,
+}
+"""The verdict that a label asks for."""
+
+
+class Origin(StrEnum):
+    """Where a run and its label come from."""
+
+    SEEDED = "seeded"
+    """A right run, or one altered by the fault engine: the label holds by construction."""
+    LIVE = "live"
+    """An agent ran in its sandbox; the label is what `cases.yaml` says it must get."""
+    IMPORTED = "imported"
+    """A public benchmark's run, with the label that its later human corrections agree on."""
+    HARMED = "harmed"
+    """A public benchmark's passing run with harm seeded beside the task."""
+    REVIEWED = "reviewed"
+    """A trial of a run folder; the label is what its reviewers settled."""
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The right runs of a task, for evaluators that compare with one. The first is *the* gold."""
+
+    runs: tuple[Reference, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One labelled run, and all that an evaluator may look at."""
+
+    domain: str
+    task: str
+    name: str
+    origin: Origin
+    kind: str
+    """Its fault class, its twin's operator, or `right-run`."""
+    sentence: str
+    label: Label
+    run: Reference
+    gold: Gold
+    is_variant: bool = False
+    """Whether only the representation differs from a right run."""
+    world: World | None = None
+    """The right run that `fault` was seeded into; None where nothing was seeded."""
+    fault: Fault | None = None
+    judgement: Judgement | None = None
+    """What the whole judge makes of it, where that is known already."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one evaluator says of one case, and where it sends its reader."""
+
+    verdict: Verdict
+    entities: int = 0
+    """Distinct entities that a reader must look at."""
+    actions: int = 0
+    """Calls that a reader must look at."""
+    hits: bool | None = None
+    """Whether they include what was altered; None where nothing was, or nobody knows what."""
+    shows: bool = False
+    """Whether what the evaluator keeps shows what it may have got wrong."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A case with the opinions on it. Small: captures are gone."""
+
+    domain: str
+    task: str
+    name: str
+    origin: Origin
+    kind: str
+    sentence: str
+    label: Label
+    is_variant: bool
+    opinions: Mapping[str, Opinion]
+    """By evaluator; one that could not judge the case is not in it."""
+    errors: Mapping[str, str]
+    """By evaluator: why it could not."""
+    seconds: tuple[int, ...] = ()
+    """How long each review of it took, where reviewers recorded that."""
+    told: tuple[tuple[Component | None, bool | None, tuple[Failure, ...]], ...] = ()
+    """What reviewers say failed in the evaluator: stage, correctable or not, kinds [TV §3.4]."""

@@ -1,0 +1,332 @@
+"""Access: whether a right answer was validly reached [GE §1.2].
+
+Each read is held against the visibility cone, whatever the gate did with it: to have asked for what
+may not be read is a violation, and what came through is a leak besides. What must be read is read
+only if it was fetched validly before the answer. A right answer on an invalid way has a finding of
+its own, `state-invalid-correct`. Calls that nobody recorded, or can tie to artifacts, decide
+nothing: they may have read what is missing, or what is forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Final
+
+from statediff.contract.boundaccess import ACCESS, BoundAccess, Citing, Needed, Search, Shelf
+from statediff.contract.evaluation import outcomes
+from statediff.contract.syntax import Node, Read
+from statediff.contract.world import FALSE, TRUE, TooCostly
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Value, printable
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.findings import fails, unknown
+from statediff.policy.looks import UNCITED, Look, Looks, looks
+from statediff.policy.matching import TOO_COSTLY
+from statediff.policy.run import Run, at_call, decided
+from statediff.policy.steps import name
+from statediff.reads.captured import Captured, Held
+
+_STAGE: Final = Stage.ACCESS
+MAX_SHOWN: Final = 50
+"""How many violating calls get a finding of their own; the last says how many more there are."""
+_NAMED: Final = 3
+
+Begin = Callable[[str, frozenset[Read]], None]
+"""Called with the clause that is judged next, and what it reads beside the state."""
+
+
+def judge_access(
+    access: BoundAccess, run: Run, begin: Begin, others: Iterable[Finding]
+) -> Iterator[tuple[Finding, str]]:
+    """The findings of every clause about reads, with the clause's sentence.
+
+    `others` are the findings of all other clauses: they say whether the answer is right.
+    """
+    room = _Room(access, run)
+    found: list[tuple[Finding, str]] = []
+    begin(access.id, access.reads)
+    found += ((finding, access.sentence) for finding in _bounded(room.cone, access.id))
+    for clause in access.clauses:
+        begin(clause.id, clause.reads)
+        judged = partial(room.clause, clause)
+        found += ((f, clause.sentence) for f in _bounded(judged, clause.id))
+    begin(access.id, access.reads)
+    wrong = [finding for finding, _ in found if finding.truth is Truth.FAILS]
+    if wrong and _is_right(others):
+        codes = ", ".join(dict.fromkeys(finding.code for finding in wrong))
+        text = f"what was asked for is right, and was not validly reached: {codes}"
+        reached = replace(fails(access.id, "state-invalid-correct", _STAGE, text), rank=0)
+        found.insert(0, (reached, access.sentence))
+        kept = [f for f, _ in found if f.clause == access.id and f.truth is Truth.HOLDS]
+        found = [(f, said) for f, said in found if f not in kept]
+    for finding, sentence in found:
+        yield run.own_word(finding, access), sentence
+
+
+def _is_right(others: Iterable[Finding]) -> bool:
+    """Whether the answer, or where none is judged what the run was to bring about, is right."""
+    listed = list(others)
+    for stage in (Stage.ANSWER, Stage.REQUIRE):
+        truths = [finding.truth for finding in listed if finding.stage is stage]
+        if truths:
+            return all(truth is Truth.HOLDS for truth in truths)
+    return False
+
+
+def _bounded(judged: Callable[[], tuple[Finding, ...]], clause: str) -> tuple[Finding, ...]:
+    try:
+        return judged()
+    except TooCostly:
+        return (unknown(clause, _STAGE, [TOO_COSTLY]),)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """One run's reads, and the artifacts they are held against."""
+
+    access: BoundAccess
+    run: Run
+
+    @cached_property
+    def looks(self) -> Looks:
+        return looks(self.access, self.run)
+
+    @cached_property
+    def corpus(self) -> Captured:
+        return Captured(self.access, self.run.judge.before, self.run.judge.world)
+
+    @cached_property
+    def fetched(self) -> frozenset[str]:
+        """What was delivered before the answer; a search names, and delivers nothing."""
+        return frozenset(
+            each
+            for look in self.looks.before_answer()
+            if look.is_delivered and not look.is_search
+            for each in look.names
+        )
+
+    # ------------------------------------------------------------ the cone
+
+    def cone(self) -> tuple[Finding, ...]:
+        """A finding for each call outside the cone, or one that there was none."""
+        causes = {cause for cause in self.looks.causes if cause != UNCITED}
+        found: list[tuple[Look, str, str]] = []
+        for look in self.looks.all:
+            code, text, why = self._strays(look)
+            causes |= why
+            if code:
+                found.append((look, code, text))
+        if not found:
+            text = f"all {len(self.looks.all)} reads"
+            return (decided(ACCESS, _STAGE, causes, text),)
+        shown = []
+        for number, (look, code, text) in enumerate(found[:MAX_SHOWN], start=1):
+            left = len(found) - MAX_SHOWN if number == MAX_SHOWN else 0
+            told = f"{text}; and {left} more" if left else text
+            shown.append(at_call(fails(ACCESS, code, _STAGE, told), look.call))
+        return tuple(shown)
+
+    def _strays(self, look: Look) -> tuple[str, str, frozenset[str]]:
+        """The code and words of the first rule that a call breaks; why it may break one."""
+        actor = self.access.actor
+        outcome = "it was delivered, a leak" if look.is_delivered else "it was refused"
+        if look.subsystem is not None and not self._may_search(look.subsystem):
+            empty = look.is_delivered and not look.names
+            told = "nothing was found there" if empty else outcome
+            text = f"{name(look.call)} searches {_shown(look.subsystem)}, which is not granted"
+            return "subsystem-violation", f"{text} to {actor}; {told}", frozenset()
+        causes: set[str] = set()
+        for each in look.names:
+            held = self.corpus.artifact(each)
+            if held is None or held.lies == FALSE:
+                continue  # there is no such artifact, and asking for it tells nothing
+            verb = "names" if look.is_search else "asks for"
+            what = f"{name(look.call)} {verb} {_shown(each)}"
+            if held.lies == TRUE and held.granted == FALSE:
+                text = f"{what}, which {actor} may not read; {outcome}"
+                return "access-violation", text, frozenset()
+            if held.lies == TRUE and held.in_time == FALSE:
+                text = f"{what}, which was not there yet; {outcome}"
+                return "horizon-violation", text, frozenset()
+            if held.inside != TRUE:
+                causes |= held.causes or {f"whether {_shown(each)} may be read"}
+        return "", "", frozenset(causes)
+
+    def _may_search(self, subsystem: str) -> bool:
+        """Whether something there may be granted; what a search names is held against the cone."""
+        holding = self.access.holding(subsystem)
+        by_taking_part = holding is not None and holding.participation is not None
+        return subsystem in self.access.sees or by_taking_part
+
+    # ------------------------------------------------------------ what must have been read
+
+    def clause(self, clause: Search | Needed | Citing) -> tuple[Finding, ...]:
+        """The finding of one clause."""
+        if isinstance(clause, Citing):
+            return (self._citing(clause),)
+        applies, causes = self._applies(clause.when, clause.reads)
+        if applies == FALSE:
+            return (decided(clause.id, _STAGE, (), "it does not apply to this answer"),)
+        found = self._search(clause) if isinstance(clause, Search) else self._needed(clause)
+        if applies != TRUE and found.truth is not Truth.HOLDS:
+            return (unknown(clause.id, _STAGE, causes),)
+        return (found,)
+
+    def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[str]]:
+        """Without an answer nothing is claimed; that there is none is the answer's own fault."""
+        if when is None:
+            return TRUE, set()
+        if isinstance(self.run.judge.answer, NoAnswer):
+            return FALSE, set()
+        world = self.run.judge.world(reads)
+        mask = outcomes(when, world, {})
+        return mask, world.causes | set(world.undefined) or {"the condition of the clause"}
+
+    def _search(self, clause: Search) -> Finding:
+        """Every artifact that the cone holds of the space was fetched; an empty place, searched."""
+        causes: set[str] = set()
+        missed: list[str] = []
+        number = 0
+        for shelf in clause.space:
+            causes |= self._gap(shelf)
+            needed = [(h, _both(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
+            needed = [(held, need) for held, need in needed if need != FALSE]
+            number += len(needed)
+            for held, need in needed:
+                if held.id in self.fetched:
+                    continue
+                if need == TRUE:
+                    missed.append(held.id)
+                else:
+                    causes |= held.causes
+            if not needed and not self._searched(shelf.subsystem):
+                missed.append(f"{shelf.subsystem} (nothing in it was searched for)")
+        return self._found(clause.id, "unsearched-absence", missed, number, causes)
+
+    def _needed(self, clause: Needed) -> Finding:
+        """All that is meant was fetched or, with a number, so many."""
+        artifacts = list(self.corpus.on(clause.shelf))
+        causes = self._gap(clause.shelf)
+        counts = [(held, meant, self._got(held)) for held, meant in artifacts]
+        missed = [held.id for held, meant, got in counts if meant == TRUE and got == FALSE]
+        if clause.low is None:
+            open_ = [
+                h
+                for h, meant, got in counts
+                if TRUE not in (meant, got) or got not in (TRUE, FALSE)
+            ]
+            if not artifacts and not causes:
+                missed = [f"anything of {clause.shelf.subsystem} that is meant"]
+        else:
+            sure = sum(_both(meant, got) == TRUE for _, meant, got in counts)
+            open_ = [h for h, meant, got in counts if _both(meant, got) == TRUE | FALSE]
+            if sure >= clause.low:
+                open_, causes, missed = [], set(), []
+            elif sure + len(open_) >= clause.low or causes:
+                missed = []
+            else:
+                missed = missed or [f"{clause.low} of {clause.shelf.subsystem}"]
+        causes |= {cause for held in open_ for cause in held.causes}
+        found = self._found(clause.id, "evidence-not-retrieved", missed, len(artifacts), causes)
+        if not clause.cite or found.truth is Truth.FAILS:
+            return found
+        return self._uncited(clause, artifacts) or found
+
+    def _uncited(self, clause: Needed, artifacts: list[tuple[Held, int]]) -> Finding | None:
+        """FAILS where too few of the evidence are cited."""
+        cited = set(self._cited() or ())
+        certain = [held.id for held, meant in artifacts if meant == TRUE]
+        left = [each for each in certain if each not in cited]
+        if clause.low is None:
+            enough = not left
+        else:
+            enough = sum(held.id in cited for held, _ in artifacts) >= clause.low
+        if enough:
+            return None
+        text = f"{_listed(left)} {'is' if len(left) == 1 else 'are'} not cited"
+        return fails(clause.id, "evidence-not-cited", _STAGE, text)
+
+    def _found(
+        self, clause: str, code: str, missed: list[str], number: int, causes: set[str]
+    ) -> Finding:
+        """FAILS where something was missed that no unrecorded call may have read."""
+        unseen = self.looks.causes
+        if missed and not unseen:
+            text = f"{len(missed)} of {max(number, len(missed))} never fetched: {_listed(missed)}"
+            return fails(clause, code, _STAGE, text)
+        if missed:
+            causes = causes | unseen
+        return decided(clause, _STAGE, causes, f"all of {number} artifacts were fetched")
+
+    def _gap(self, shelf: Shelf) -> set[str]:
+        """Why there may be more artifacts than those known."""
+        gap = self.corpus.gap(shelf)
+        return set() if gap is None else {gap}
+
+    def _got(self, held: Held) -> int:
+        """Whether it was fetched validly, before the answer."""
+        return held.inside if held.id in self.fetched else FALSE
+
+    def _searched(self, subsystem: str) -> bool:
+        return any(
+            look.is_search and look.is_delivered and look.subsystem in (None, subsystem)
+            for look in self.looks.before_answer()
+        )
+
+    # ------------------------------------------------------------ citations
+
+    def _cited(self) -> tuple[str, ...] | None:
+        """What the answer cites, in order; None where it has no such list."""
+        citing, answer = self.access.citing, self.run.judge.answer
+        if citing is None or isinstance(answer, NoAnswer):
+            return None
+        listed = answer.get(citing.name)
+        return tuple(map(_text, listed)) if isinstance(listed, tuple) else None
+
+    def _citing(self, clause: Citing) -> Finding:
+        cited = tuple(dict.fromkeys(self._cited() or ()))
+        causes: set[str] = set()
+        for each in cited:
+            held = self.corpus.artifact(each)
+            shown = _shown(each)
+            window = self.looks.window
+            if held is None or held.lies == FALSE or (window is not None and each not in window):
+                offered = "was offered" if held is not None and held.lies != FALSE else "there is"
+                text = f"{shown} is cited, and no such artifact {offered}"
+                return fails(clause.id, "hallucinated-citation", _STAGE, text)
+            if held.inside == FALSE:
+                late = held.granted != FALSE
+                why = (
+                    "which was not there yet" if late else f"which {self.access.actor} may not read"
+                )
+                return fails(clause.id, "invalid-citation", _STAGE, f"{shown} is cited, {why}")
+            if held.inside != TRUE:
+                causes |= held.causes
+            elif window is None and each not in self.fetched:
+                if not self.looks.causes:
+                    text = f"{shown} is cited, and was never fetched"
+                    return fails(clause.id, "citation-not-retrieved", _STAGE, text)
+                causes |= self.looks.causes
+        return decided(clause.id, _STAGE, causes, f"all {len(cited)} citations")
+
+
+def _both(one: int, other: int) -> int:
+    """Strong Kleene `and` of two masks."""
+    if FALSE in (one, other):
+        return FALSE
+    return TRUE if one == other == TRUE else TRUE | FALSE
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value!r}"
+
+
+def _shown(text: str) -> str:
+    return printable(text)[:80]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(_shown(each) for each in names[:_NAMED]) + more

@@ -1,0 +1,163 @@
+"""A captured state as corpus: what lies in each subsystem, and whether it could be read then.
+
+The cone of a contract, three-valued: a mask of TRUE and FALSE, both where something was not
+observed. It fails closed: what has no time did not exist yet, what cannot be said to be granted is
+not, and a role or subsystem that nobody knows sees nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from statediff.contract.boundaccess import BoundAccess, Holding, Shelf
+from statediff.contract.evaluation import evaluate, outcomes
+from statediff.contract.syntax import Node, Read
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, Unknown, World
+from statediff.model.values import Key
+from statediff.model.view import View
+
+
+@dataclass(frozen=True)
+class Held:
+    """One artifact: whether it lies in its subsystem, is granted to the actor, and was there."""
+
+    id: str
+    holding: Holding
+    thing: Thing
+    lies: int
+    granted: int
+    in_time: int
+    causes: frozenset[str] = frozenset()
+    """Why something of that is not known."""
+
+    @property
+    def inside(self) -> int:
+        """Whether the cone holds it."""
+        return _all_of(self.lies, self.granted, self.in_time)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The artifacts of the state before a run; `world` is a fresh one that reads so much."""
+
+    access: BoundAccess
+    view: View
+    world: Callable[[frozenset[Read]], World]
+
+    def artifact(self, name: str) -> Held | None:
+        """The artifact of this id; None where there can be none."""
+        for holding in self.access.holdings:
+            key = holding.key_of(name)
+            if key is not None:
+                return self._looked_up(holding, key)
+        return None
+
+    def _looked_up(self, holding: Holding, key: Key) -> Held | None:
+        row = self.view.row(holding.type, key)
+        if row is not None:
+            return self._held(holding, Thing("before", holding.type, key, row))
+        enumeration = self.view.enumeration(holding.type)
+        if enumeration.is_complete:
+            return None
+        cause = f"{holding.type} before: {enumeration.cause}"
+        thing = Thing("before", holding.type, key, None, cause)
+        granted = TRUE if holding.name in self.access.sees else FALSE
+        may = TRUE | FALSE
+        if holding.participation is not None:
+            granted |= TRUE
+        return Held(holding.id_of(key), holding, thing, may, granted, may, frozenset({cause}))
+
+    def on(self, shelf: Shelf) -> Iterator[tuple[Held, int]]:
+        """The artifacts that may be meant, in order of their keys, and whether each is."""
+        holding = self.access.holding(shelf.subsystem)
+        if holding is None:
+            return
+        fields = self.world(shelf.footprint).fields_of(holding.type)
+        for key, row in self.view.rows(holding.type, fields):
+            thing = Thing("before", holding.type, key, row)
+            meant, causes = self._is(shelf.where, shelf.footprint, thing)
+            if meant == FALSE:
+                continue
+            held = self._held(holding, thing)
+            if held.lies != FALSE:
+                known = held.causes | causes
+                yield (
+                    Held(held.id, holding, thing, held.lies, held.granted, held.in_time, known),
+                    _all_of(meant, held.lies),
+                )
+
+    def gap(self, shelf: Shelf) -> str | None:
+        """Why there may be more of them than are known; None where there are not."""
+        holding = self.access.holding(shelf.subsystem)
+        if holding is None:
+            return None
+        enumeration = self.view.enumeration(holding.type)
+        return None if enumeration.is_complete else f"{holding.type} before: {enumeration.cause}"
+
+    def everything(self) -> Iterator[Held]:
+        """Every artifact of every subsystem, for the gate."""
+        for holding in self.access.holdings:
+            entity = self.view.schema.by_name[holding.type]
+            for key, row in self.view.rows(holding.type, tuple(f.name for f in entity.fields)):
+                yield self._held(holding, Thing("before", holding.type, key, row))
+
+    def _held(self, holding: Holding, thing: Thing) -> Held:
+        lies, why = self._is(holding.where, holding.footprint, thing)
+        causes = set(why)
+        granted = TRUE if holding.name in self.access.sees else FALSE
+        if granted == FALSE and holding.participation is not None and self._is_known():
+            granted, why = self._is(
+                holding.participation, holding.footprint, thing, undefined=FALSE
+            )
+            causes |= why
+        in_time = TRUE
+        for node in (holding.at, holding.recorded_at):
+            if node is not None and self.access.as_of is not None:
+                found, why = self._by_then(node, holding, thing, self.access.as_of)
+                in_time = _all_of(in_time, found)
+                causes |= why
+        return Held(
+            holding.id_of(thing.key), holding, thing, lies, granted, in_time, frozenset(causes)
+        )
+
+    def _is_known(self) -> bool:
+        return self.access.actors.get(self.access.actor) in self.access.roles
+
+    def _is(
+        self,
+        node: Node | None,
+        reads: frozenset[Read],
+        thing: Thing,
+        undefined: int = TRUE | FALSE,
+    ) -> tuple[int, frozenset[str]]:
+        """Whether the condition holds of it; `undefined` is what an undefined one counts as."""
+        if node is None:
+            return TRUE, frozenset()
+        world = self.world(reads)
+        mask = outcomes(node, world, {"it": thing})
+        found = mask & ~UNDEFINED
+        if mask & UNDEFINED:
+            found |= undefined
+        if found != TRUE | FALSE:
+            return found, frozenset()
+        return found, frozenset(world.causes | set(world.undefined) or {"a condition over `it`"})
+
+    def _by_then(
+        self, node: Node, holding: Holding, thing: Thing, as_of: datetime
+    ) -> tuple[int, frozenset[str]]:
+        """Whether the instant lies not after `as_of`; one that is not there never came."""
+        found = evaluate(node, self.world(holding.footprint), {"it": thing})
+        if isinstance(found, Unknown):
+            return TRUE | FALSE, found.causes or frozenset({"its time"})
+        if not isinstance(found, datetime) or found.tzinfo is None:
+            return FALSE, frozenset()
+        return (TRUE if found <= as_of else FALSE), frozenset()
+
+
+def _all_of(*masks: int) -> int:
+    """Strong Kleene `and` over masks of TRUE and FALSE."""
+    if FALSE in masks:
+        return FALSE
+    return TRUE if all(mask == TRUE for mask in masks) else TRUE | FALSE

@@ -1,0 +1,198 @@
+"""A study in words and as a document: the same numbers for a terminal, a program, a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from statediff.meta.study.measures import Domain, Loss, Measured, Share, Step, Study
+from statediff.meta.study.resampling import Interval
+from statediff.reports.record import said
+
+SCHEMA: Final = "statediff/study/1"
+SHARES: Final = (
+    ("agreement", "agrees"), ("false_acceptance", "accepts harm"),
+    ("false_rejection", "rejects a twin"), ("rejected_right", "rejects another right run"),
+    ("unseen_passed", "passes unseen"), ("inconclusive", "inconclusive"),
+)  # fmt: skip
+"""Measure → its words in a table."""
+
+
+def document(found: Study) -> dict[str, Any]:
+    """The study as JSON: counts exact, shares to four digits."""
+    return {
+        "schema": SCHEMA,
+        "seed": found.seed,
+        "resamples": found.resamples,
+        "evaluators": dict(found.about),
+        "domains": {domain.name: _domain(domain) for domain in found.domains},
+        "errors": [
+            {"case": case, "evaluator": evaluator, "error": why}
+            for case, evaluator, why in found.errors
+        ],
+    }
+
+
+def _domain(domain: Domain) -> dict[str, Any]:
+    return {
+        "tasks": domain.tasks,
+        "cases": domain.cases,
+        "labels": dict(domain.labels),
+        "origins": dict(domain.origins),
+        "evaluators": {m.evaluator: _measured(m) for m in domain.evaluators},
+        "ordering": [_step(step) for step in domain.ordering],
+        "lost": [_loss(loss) for loss in domain.losses],
+        "reviews": {"median_seconds": _number(domain.review_seconds), **domain.told},
+    }
+
+
+def _measured(found: Measured) -> dict[str, Any]:
+    return {
+        "judged": found.judged,
+        "failed": found.failed,
+        **{name: _share(getattr(found, name)) for name, _ in SHARES},
+        "false_passes_prevented": found.prevented,
+        "entities": _number(found.entities),
+        "actions": _number(found.actions),
+        "pointed": _share(found.pointed),
+        "agent_failures": found.agent_failures,
+        "evaluator_failures": dict(found.failures),
+        "correctable": found.correctable,
+        "taxonomy": dict(found.taxonomy),
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "hits": share.hits, "of": share.of, "share": _number(share.value),
+        "interval": _interval(share.interval),
+    }  # fmt: skip
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "measure": step.measure, "worse": step.worse, "better": step.better,
+        "difference": _number(step.difference), "interval": _interval(step.interval),
+        "at_least": step.at_least, "holds": step.holds,
+    }  # fmt: skip
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "evaluator": loss.evaluator, "kind": loss.kind, "cases": loss.cases, "wrong": loss.wrong,
+        "became": dict(loss.became), "example": loss.example,
+    }  # fmt: skip
+
+
+def _interval(interval: Interval | None) -> list[Decimal] | None:
+    if interval is None:
+        return None
+    return [Decimal(f"{end:.4f}") for end in (interval.low, interval.high)]
+
+
+def _number(value: float | None) -> Decimal | None:
+    return None if value is None else Decimal(f"{value:.4f}").normalize() + 0
+
+
+# ---------------------------------------------------------------- a table
+
+
+def table(found: Study) -> str:
+    """The measures as CSV: one line for each evaluator in each domain."""
+    columns = ["domain", "evaluator", "judged", "failed"]
+    for name, _ in SHARES:
+        columns += [f"{name}_hits", f"{name}_of", f"{name}_low", f"{name}_high"]
+    columns += ["false_passes_prevented", "entities", "actions", "pointed_hits", "pointed_of",
+                "agent_failures", "evaluator_failures", "correctable"]  # fmt: skip
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for domain in found.domains:
+        writer.writerows(_row(domain.name, measured) for measured in domain.evaluators)
+    return text.getvalue()
+
+
+def _row(domain: str, m: Measured) -> list[str]:
+    row = [_cell(domain), m.evaluator, str(m.judged), str(m.failed)]
+    for name, _ in SHARES:
+        share: Share = getattr(m, name)
+        ends = [str(end) for end in _interval(share.interval) or ()] or ["", ""]
+        row += [str(share.hits), str(share.of), *ends]
+    row += [str(m.prevented), _plain(m.entities), _plain(m.actions), str(m.pointed.hits),
+            str(m.pointed.of), str(m.agent_failures), str(sum(m.failures.values())),
+            str(m.correctable)]  # fmt: skip
+    return row
+
+
+def _cell(text: str) -> str:
+    """A name that a spreadsheet will not take for a formula."""
+    return f"'{said(text, 200)}" if text[:1] in "=+-@\t\r" else said(text, 200)
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+# ---------------------------------------------------------------- words
+
+
+def told(found: Study) -> str:
+    """The study for a terminal, domain after domain."""
+    return "\n".join(line for domain in found.domains for line in _lines(domain))
+
+
+def _lines(domain: Domain) -> Iterator[str]:
+    labels = ", ".join(f"{number} {label}" for label, number in domain.labels.items())
+    tasks = f"{domain.tasks} task{'s' * (domain.tasks != 1)}"
+    yield f"{said(domain.name, 80)}: {domain.cases} cases of {tasks}: {labels}"
+    yield (
+        f"  {'evaluator':<25}{'agrees':>8}{'95 %':>15}{'accepts harm':>14}{'rejects twin':>14}"
+        f"{'rejects right':>15}{'passes unseen':>15}{'inconclusive':>14}{'to look at':>12}"
+    )
+    for m in domain.evaluators:
+        yield (
+            f"  {m.evaluator:<25}{_percent(m.agreement):>8}{_ends(m.agreement.interval):>15}"
+            f"{_of(m.false_acceptance):>14}{_of(m.false_rejection):>14}{_of(m.rejected_right):>15}"
+            f"{_of(m.unseen_passed):>15}{_of(m.inconclusive):>14}{_look(m):>12}"
+        ).rstrip()
+    for step in domain.ordering:
+        yield f"  {_ordered(step)}"
+    for loss in domain.losses:
+        became = _listed(loss.became)
+        yield (
+            f"  {loss.evaluator}: {loss.kind} wrong in {loss.wrong} of {loss.cases} ({became}), "
+            f"e.g. {said(loss.example, 160)}"
+        )
+
+
+def _ordered(step: Step) -> str:
+    mark = "✔" if step.holds else "✘"
+    relation = "≥" if step.at_least else ">"
+    ends = _ends(step.interval)
+    return (
+        f"{mark} {dict(SHARES)[step.measure]}: {step.worse} {relation} {step.better}, by "
+        f"{100 * (step.difference or 0):.1f} points{f' ({ends})' if ends else ''}"
+    )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in counts.items())
+
+
+def _percent(share: Share) -> str:
+    return "–" if share.value is None else f"{100 * share.value:.1f}"
+
+
+def _ends(interval: Interval | None) -> str:
+    return "" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
+
+
+def _of(share: Share) -> str:
+    return f"{share.hits} of {share.of}" if share.of else "–"
+
+
+def _look(m: Measured) -> str:
+    return "–" if m.entities is None else f"{m.entities + (m.actions or 0):g}"

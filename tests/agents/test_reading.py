@@ -1,0 +1,115 @@
+"""The gate in a live trial: reads and writes of one run, over MCP and in Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.function import FunctionAgent
+from statediff.agents.mcp_agent import McpAgent
+from statediff.agents.tools.tool import ToolError
+from statediff.agents.trial import Agent, Trial
+from statediff.evaluate import parse_contract, replay
+from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.model.state import MemoryChunks
+from statediff.model.verdict import Verdict
+from statediff.packs import sandbox_pack
+from statediff.sandbox.embedded import EmbeddedSandbox
+from tests.judging import document
+
+CONTRACT = b"""\
+contract: shop/tell-status
+version: 1.0.0
+owner: customer-care
+intent: Look up order 1009 for the care desk, mail the office that you did, answer its status.
+sandbox: shop
+require:
+  - id: told
+    create: message
+answer:
+  schema: {status: text, sources: list}
+  claims:
+    - answer.status == before.order[1009].status
+access:
+  actor: nina
+  actors: {nina: care}
+  roles: {care: [orders]}
+  subsystems:
+    orders: {type: order, title: status, text: [id]}
+    customers: {type: customer, title: name}
+  evidence:
+    - id: the-order
+      in: orders
+      where: it.id == 1009
+      cite: true
+  citations: sources
+  aside: {tools: [outbox_send], because: it takes a message and tells nothing}
+"""
+PROGRAM = Path(__file__).parent / "answer_by_mcp.py"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
+    work = tmp_path_factory.mktemp("shop") / "work"
+    with EmbeddedSandbox(sandbox_pack("shop"), work) as sandbox:
+        yield sandbox
+
+
+def tried(shop: EmbeddedSandbox, agent: Agent, folder: Path) -> JudgedTrial:
+    done = run_trial(
+        shop, parse_contract(CONTRACT, "c.yaml"), agent, TrialPlan("t", folder / "trial"),
+        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
+    )  # fmt: skip
+    again = document(replay(done.evaluated.bundle))
+    assert again == document(done.evaluated.judgement)
+    return done
+
+
+def codes(done: JudgedTrial) -> list[str]:
+    return [f.code for f in done.evaluated.judgement.findings if f.code != "holds"]
+
+
+@pytest.mark.parametrize(
+    ("further", "wrong"),
+    [([], []), (["customers:1"], ["state-invalid-correct", "access-violation"])],
+)
+def test_a_program_with_tools_reads_through_the_gate_and_nowhere_else(
+    shop: EmbeddedSandbox, tmp_path: Path, further: list[str], wrong: list[str]
+) -> None:
+    program = CommandAgent((sys.executable, str(PROGRAM), *further), 60.0)
+    done = tried(shop, McpAgent(program), tmp_path)
+    run = done.observed.run
+    assert run.exit_code == 0, run.stderr.text
+    # What the gate stands before is not read past it; writing is not the gate's matter.
+    assert json.loads(run.stdout.text) == ["fetch", "outbox_send", "search", "shop_db_execute"]
+    assert codes(done) == wrong
+    assert done.evaluated.judgement.verdict is (Verdict.DIVERGE if wrong else Verdict.MATCH)
+
+
+def _reads(trial: Trial) -> Any:
+    assert trial.call is not None
+    found = trial.call("search", {"query": "1009"})["results"][0]["id"]
+    order = trial.call("fetch", {"id": found})
+    with pytest.raises(ToolError, match="there is no such artifact"):
+        trial.call("fetch", {"id": "orders:999999"})
+    trial.call("outbox_send", {"sender": "care@hearthside.example", "subject": "1009",
+                               "to": ["ops@hearthside.example"], "body": "Looked at."})  # fmt: skip
+    return {"status": order["content"]["status"], "sources": [found]}
+
+
+def test_a_function_reads_through_the_gate_in_python(shop: EmbeddedSandbox, tmp_path: Path) -> None:
+    done = tried(shop, FunctionAgent(_reads, "reads"), tmp_path)
+    trace = done.observed.run.trace
+    assert [a.tool for a in trace.actions] == ["search", "fetch", "fetch", "outbox_send"]
+    # It was told where the outbox is, so it could have read there unseen; the shop it was not told.
+    assert "outbox" in (trace.gap or "")
+    assert "shop-db" not in (trace.gap or "")
+    assert done.evaluated.judgement.verdict is Verdict.INCONCLUSIVE
+    assert set(codes(done)) == {"trace-unobserved"}

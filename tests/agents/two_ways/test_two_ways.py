@@ -1,0 +1,29 @@
+"""An agent that speaks the systems' own protocols, and the same agent through MCP: one result."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from statediff.packs import contract_folders
+from tests.agents.two_ways.compare import both_ways
+from tests.agents.two_ways.native import CLIENTS, missing
+from tests.agents.two_ways.steps import TASKS
+from tests.tasks import Sandboxes, sandboxes
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandboxes]:
+    with sandboxes(tmp_path_factory.mktemp) as started:
+        yield started
+
+
+def test_every_contract_of_the_packs_is_here() -> None:
+    assert TASKS.keys() == {folder.name for folder in contract_folders()}
+
+
+@pytest.mark.skipif(bool(missing(*CLIENTS)), reason=f"this machine lacks {missing(*CLIENTS)}")
+@pytest.mark.parametrize("task", TASKS)
+def test_both_ways_leave_the_same_changes_by_the_same_doing_and_one_verdict(
+    task: str, running: Sandboxes, tmp_path
+) -> None:
+    both_ways(running(task.partition("/")[0]), task, tmp_path)

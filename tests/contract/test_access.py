@@ -1,0 +1,140 @@
+"""What a contract may say of reads: its forms, its names, its words, and what is wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from statediff.contract.boundaccess import BoundAccess, Holding
+from statediff.contract.explain import explain
+from statediff.contract.formatting import formatted
+from statediff.contract.load import parse_document
+from statediff.errors import ContractError
+from statediff.evaluate import compile_contract, parse_contract
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from tests.judging import contract
+
+TYPES = (
+    EntityType("page", ("id",), (
+        Field("id", Kind.TEXT, is_nullable=False), Field("kind", Kind.TEXT),
+        Field("sent", Kind.TIMESTAMP), Field("noon", Kind.LOCAL_TIMESTAMP),
+    )),
+    EntityType("line", ("order", "n"), (Field("order", Kind.TEXT), Field("n", Kind.INT))),
+    EntityType("log", (), (Field("what", Kind.TEXT),)),
+)  # fmt: skip
+SCHEMA = Schema("world", "1", TYPES, (("db", ("page", "line", "log")),))
+BODY = """answer:
+  schema: {exists: bool, sources: list}
+  claims:
+    - answer.exists == true
+access:
+  actor: patty
+  as_of: 2026-03-05
+  actors: {patty: ops}
+  roles: {ops: [wiki]}
+  subsystems:
+    wiki: {type: page, at: it.sent}
+  absence:
+    - id: looked
+      when: answer.exists == false
+      space:
+        - in: wiki
+          where: it.kind == "note"
+  evidence:
+    - in: wiki
+      cite: true
+  citations: sources
+"""
+
+
+def bound(body: str) -> BoundAccess:
+    file = parse_contract(contract(body).encode(), "c.yaml")
+    found = compile_contract(file, SCHEMA).contract.access
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  actor: patty\n", "", "missing key `actor`"),
+        ("as_of: 2026-03-05", "as_of: 2026-03-05T09:00:00", "an instant with its zone, or a day"),
+        ("as_of: 2026-03-05", "as_of: yesterday", "an instant with its zone, or a day"),
+        ("type: page", "type: pag", "unknown entity type `pag`"),
+        ("type: page", "type: log", "has no key of texts or whole numbers"),
+        (", at: it.sent", "", "when does what lies in `wiki` come to be?"),
+        ("it.sent}", "it.kind}", "expected an instant, found"),
+        ("it.sent}", "it.noon}", "declare the field's zone"),
+        ("it.sent}", "it.sant}", "no field `sant`"),
+        ("it.sent}", "it.sent, timeless: always there}", "names both `at` and `timeless`"),
+        ("it.sent}", "it.sent, title: name}", "page has no field `name`"),
+        ("it.sent}", "it.sent, text: [kind, body]}", "page has no field `body`"),
+        ("- in: wiki\n      cite", "- in: wikis\n      cite", "there is no subsystem `wikis`"),
+        ("- in: wiki\n          w", "- in: wikis\n          w", "there is no subsystem `wikis`"),
+        ('it.kind == "note"', "it.knd == 1", "no field `knd`"),
+        ("  citations: sources\n", "", "nobody says where the answer lists its sources"),
+        ("citations: sources", "citations: exists", "has no list `exists`"),
+        ("cite: true", "count: 0", "how many suffice, from 1"),
+        ("id: looked", "id: access", "a clause that every contract has"),
+        ("      space:\n", "      spice:\n", "did you mean `space`?"),
+        ("citations:", "reads: [{tool: a, key: result.x}]\n  citations:", "needs either `fetches`"),
+        (
+            "citations:", "reads: [{tool: a, finds: wiki, key: arguments.x}]\n  citations:",
+            "stands in its `result`",
+        ),
+        ("citations:", "reads: [{tool: a, finds: wiki, key: x}]\n  citations:", "a path in a call"),
+        ("citations:", "aside: {tools: [a]}\n  citations:", "missing key `because`"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_said_with_its_place(old: str, new: str, message: str) -> None:
+    assert old in BODY
+    with pytest.raises(ContractError) as caught:
+        bound(BODY.replace(old, new))
+    said = str(caught.value.problems[0]) + caught.value.problems[0].hint
+    assert message in said
+    assert caught.value.problems[0].line > 1
+
+
+def test_a_day_is_its_last_moment_and_an_instant_itself() -> None:
+    assert bound(BODY).as_of == datetime(2026, 3, 5, 23, 59, 59, 999999, UTC)
+    zoned = bound(BODY.replace("2026-03-05", "2026-03-05T02:00:00+02:00"))
+    assert zoned.as_of == datetime(2026, 3, 5, tzinfo=UTC)
+
+
+def test_the_section_is_told_in_words() -> None:
+    access = bound(BODY)
+    assert access.sentence == (
+        "For patty (ops) the agent reads wiki, as of 2026-03-05T23:59:59.999999Z, and nothing else."
+    )
+    search, needed = access.searches[0].sentence, access.needed[0].sentence
+    assert search.startswith("If ")
+    assert "every artifact of wiki such that " in search
+    assert needed == "Every artifact of wiki is fetched and cited."
+
+
+def test_explain_gives_reads_a_section_of_their_own() -> None:
+    file = parse_contract(contract(BODY).encode(), "c.yaml")
+    told = explain(file.source, compile_contract(file, SCHEMA).contract)
+    section = next(s for s in told.sections if s.heading.startswith("What may be read"))
+    assert [line.id for line in section.lines] == ["access", "looked", "evidence-1", "citations"]
+
+
+def test_fmt_keeps_the_section_and_the_authors_order_of_names() -> None:
+    untidy = contract(BODY).replace("{ops: [wiki]}", "{zebra: [wiki], ops: [wiki]}")
+    once = formatted(untidy.encode(), "c.yaml")
+    assert formatted(once, "c.yaml") == once
+    assert b"{zebra: [wiki], ops: [wiki]}" in once
+    assert parse_document(once, "c.yaml")[1] == parse_document(untidy.encode(), "c.yaml")[1]
+
+
+def test_distinct_keys_have_distinct_ids_and_each_id_leads_back() -> None:
+    line = Holding("lines", "line", (Kind.TEXT, Kind.INT), None, None, None, None, None, (),
+                   frozenset())  # fmt: skip
+    keys = [("a", 1), ("a/1", 1), ("a%2F1", 1), ("", -1), ("ä:\n", 0), ("a", 11), ("a1", 1)]
+    ids = [line.id_of(key) for key in keys]
+    assert len(set(ids)) == len(keys)
+    assert [line.key_of(name) for name in ids] == keys
+    for odd in ("lines:a", "lines:a/1/1", "lines:a/01", "lines:a/x", "line:a/1", "lines:%61/1", "",
+                "lines:a/" + "9" * 5000, "lines:a/\u0661"):  # fmt: skip
+        assert line.key_of(odd) is None

@@ -1,0 +1,45 @@
+"""Sessions of pytest within pytest, with our plugin as an installed statediff has it."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+# Inner sessions forget what they import, and numpy cannot be imported twice.
+import statediff.integrations.pytest_contracts
+import statediff.reports.text  # noqa: F401 - as above
+
+PLUGIN = "statediff.integrations.pytest_plugin"
+CLOSE = """contract: notes/close-ticket
+version: 1.0.0
+owner: support
+intent: Close ticket 7 and change nothing else.
+require:
+  - id: closed
+    update: ticket
+    where: it.id == 7
+    set: {status: closed}
+"""
+BEFORE = '{"ticket": [{"id": 7, "status": "open"}]}'
+AFTER = {
+    "match": '{"ticket": [{"id": 7, "status": "closed"}]}',
+    "diverge": BEFORE,
+    "inconclusive": '{"ticket": [{"id": 7, "status": "closed"}, {"status": "open"}]}',
+}
+
+
+@pytest.fixture
+def options() -> tuple[str, ...]:
+    """What loads the plugin where the installed metadata does not name it yet."""
+    is_known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
+    return ("-p", "no:cacheprovider", *(() if is_known else ("-p", PLUGIN)))
+
+
+def put_states(folder: Path, *verdicts: str) -> None:
+    """A contract with states beside it for each verdict."""
+    for verdict in verdicts:
+        (folder / f"{verdict}.contract.yaml").write_text(CLOSE)
+        (folder / f"{verdict}.before.json").write_text(BEFORE)
+        (folder / f"{verdict}.after.json").write_text(AFTER[verdict])

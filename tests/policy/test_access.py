@@ -1,0 +1,413 @@
+"""Reads held against the visibility cone of a contract, together with the state and the answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statediff.evaluate import Evaluated, replay
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.state import State
+from statediff.model.trace import Action, NoAnswer, Trace, Turn
+from statediff.model.values import Map, Observed, Unobserved, Value
+from statediff.model.verdict import Stage, Verdict
+from tests.judging import (
+    CUT,
+    DIVERGE,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    document,
+    run,
+    state,
+    truths,
+)  # fmt: skip
+from tests.traces import NOBODY_KNOWS, READ, call, cut, log, own
+
+DAY1 = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def page(name: str, days: float, kind: str = "note", by: str = "sam") -> dict[str, Observed]:
+    sent = DAY1 + timedelta(days=days)
+    return {"id": name, "kind": kind, "by": by, "sent": sent, "recorded": sent, "title": kind}
+
+
+def _text_type(name: str) -> EntityType:
+    fields = [Field(f, Kind.TEXT) for f in ("kind", "by", "title")]
+    times = [Field(f, Kind.TIMESTAMP) for f in ("sent", "recorded")]
+    return EntityType(name, ("id",), (Field("id", Kind.TEXT, is_nullable=False), *fields, *times))
+
+
+TYPES = (_text_type("meeting"), _text_type("page"), EntityType(
+    "ticket", ("id",), (
+        Field("id", Kind.INT, is_nullable=False), Field("t", Kind.TEXT),
+        Field("opened", Kind.TIMESTAMP),
+    ),
+))  # fmt: skip
+
+CONTRACT = """
+answer:
+  schema: {exists: bool, sources: list}
+  claims:
+    - answer.exists == any(p.kind == "report" for p in before.page)
+access:
+  actor: patty
+  as_of: 2026-03-05
+  actors: {patty: ops, jax: engineer}
+  roles: {ops: [wiki, tickets], engineer: [wiki, zoom, tickets]}
+  subsystems:
+    wiki: {type: page, at: it.sent, recorded_at: it.recorded, title: title, text: [kind]}
+    zoom: {type: meeting, at: it.sent}
+    tickets: {type: ticket, at: it.opened}
+  absence:
+    - id: looked
+      when: answer.exists == false
+      space:
+        - in: wiki
+          where: it.kind == "note"
+  evidence:
+    - id: the-report
+      when: answer.exists == true
+      in: wiki
+      where: it.kind == "report"
+      cite: true
+  citations: sources
+"""
+NOTES = [page("a", 0), page("b", 1), page("c", 2), page("later", 30)]
+REPORT = page("r", 3, "report")
+MEETING = page("m", 1, "talk", "patty")
+TICKET = {"id": 7, "t": "x", "opened": DAY1}
+
+
+def world(*pages: dict[str, Observed], **more: Any) -> State:
+    listed = {"page": pages, "meeting": [MEETING], "ticket": [TICKET]}
+    return state(listed, types=TYPES, **more)
+
+
+def fetch(name: str, error: str | None = None) -> Action:
+    result: Value = None if error else Map.of({"id": name})
+    return call("fetch", READ, error, result=result, id=name)
+
+
+def search(*found: str, subsystem: str | None = None) -> Action:
+    where = {} if subsystem is None else {"subsystem": subsystem}
+    hits = tuple(Map.of({"id": name}) for name in found)
+    return call("search", READ, result=Map.of({"results": hits}), query="x", **where)
+
+
+def says(exists: bool, *cited: str) -> dict[str, Value]:
+    return {"exists": exists, "sources": cited}
+
+
+NO, YES = says(False), says(True, "wiki:r")
+COVERED = [fetch("wiki:a"), fetch("wiki:b"), fetch("wiki:c")]
+
+
+def judged(
+    trace: Trace, answer: Any, *pages: dict[str, Observed], body: str = CONTRACT, **more: Any
+) -> Evaluated:
+    there = world(*(pages or tuple(NOTES)), **more)
+    found = run(body, there, there, trace=trace, answer=answer)
+    assert document(replay(found.bundle)) == document(found.judgement)
+    return found
+
+
+def codes(found: Evaluated) -> list[str]:
+    return [
+        f.code for f in found.judgement.findings if f.stage is Stage.ACCESS and f.code != "holds"
+    ]
+
+
+def verdict(*args: Any, **more: Any) -> Verdict:
+    return judged(*args, **more).judgement.verdict
+
+
+def test_absence_that_was_searched_for_within_the_cone_matches() -> None:
+    found = judged(log(search("wiki:a", "wiki:b"), *COVERED), NO)
+    assert found.judgement.verdict is MATCH
+    assert truths(found.judgement)["looked"] is HOLDS
+    assert found.judgement.task is MATCH
+
+
+def test_what_came_later_need_not_be_searched_and_other_orders_and_repeats_do_as_well() -> None:
+    assert verdict(log(*reversed(COVERED), fetch("wiki:a"), search()), NO) is MATCH
+
+
+def test_absence_claimed_without_covering_its_space_is_state_invalid_correct() -> None:
+    found = judged(log(search("wiki:a"), fetch("wiki:a")), NO)
+    assert codes(found) == ["state-invalid-correct", "unsearched-absence"]
+    assert "2 of 3 never fetched: wiki:b, wiki:c" in found.judgement.findings[1].sentence
+
+
+def test_a_wrong_answer_is_refuted_and_not_called_right_by_an_invalid_way() -> None:
+    found = judged(log(), says(True), *NOTES)
+    assert codes(found) == ["evidence-not-retrieved"]
+    assert found.judgement.verdict is DIVERGE
+
+
+def test_present_evidence_must_be_fetched_and_cited() -> None:
+    assert verdict(log(fetch("wiki:r")), YES, *NOTES, REPORT) is MATCH
+    missed = judged(log(search("wiki:r")), YES, *NOTES, REPORT)
+    assert codes(missed) == [
+        "state-invalid-correct", "evidence-not-retrieved", "citation-not-retrieved",
+    ]  # fmt: skip
+    silent = judged(log(fetch("wiki:r")), says(True), *NOTES, REPORT)
+    assert codes(silent) == ["state-invalid-correct", "evidence-not-cited"]
+
+
+@pytest.mark.parametrize(
+    ("read", "code", "word"),
+    [
+        (fetch("zoom:m"), "access-violation", "a leak"),
+        (fetch("zoom:m", "there is no such artifact"), "access-violation", "it was refused"),
+        (fetch("wiki:later"), "horizon-violation", "a leak"),
+        (fetch("wiki:later", "no"), "horizon-violation", "it was refused"),
+        (search(subsystem="zoom"), "subsystem-violation", "nothing was found there"),
+        (search("zoom:m", subsystem="zoom"), "subsystem-violation", "a leak"),
+        (search("wiki:a", "zoom:m"), "access-violation", "a leak"),
+        (search("wiki:later"), "horizon-violation", "a leak"),
+        (search(subsystem="mail"), "subsystem-violation", "which is not granted to patty"),
+    ],
+)
+def test_a_right_answer_by_a_read_outside_the_cone_is_not_a_match(
+    read: Action, code: str, word: str
+) -> None:
+    found = judged(log(*COVERED, read), NO)
+    assert codes(found) == ["state-invalid-correct", code]
+    stray = found.judgement.findings[1]
+    assert word in stray.sentence
+    assert stray.witness.rows[0].key == ("call-4",)
+
+
+def test_asking_for_what_is_nowhere_breaks_no_rule() -> None:
+    nowhere = [fetch("wiki:none", "no"), fetch("mail:1", "no"), fetch("gibberish", "no")]
+    assert verdict(log(*nowhere, *COVERED), NO) is MATCH
+
+
+@pytest.mark.parametrize("spelled", ["tickets:07", "tickets:+7", "tickets:7/1", "tickets:%37"])
+def test_an_artifact_has_one_id_and_other_spellings_are_of_nothing(spelled: str) -> None:
+    found = judged(log(fetch(spelled, "no"), *COVERED), says(False, spelled))
+    assert codes(found) == ["state-invalid-correct", "hallucinated-citation"]
+    assert verdict(log(fetch("tickets:7"), *COVERED), says(False, "tickets:7")) is MATCH
+
+
+@pytest.mark.parametrize(
+    ("cited", "code"),
+    [
+        ("wiki:none", "hallucinated-citation"),
+        ("zoom:m", "invalid-citation"),
+        ("wiki:later", "invalid-citation"),
+        ("tickets:7", "citation-not-retrieved"),
+    ],
+)
+def test_what_is_cited_exists_may_be_read_and_was_read(cited: str, code: str) -> None:
+    found = judged(log(*COVERED), says(False, "wiki:a", cited))
+    assert codes(found) == ["state-invalid-correct", code]
+
+
+def test_without_a_complete_log_nothing_that_is_missing_is_a_violation() -> None:
+    for trace in (cut(log()), own(log(*COVERED)), Trace()):
+        found = judged(trace, NO)
+        assert found.judgement.verdict is INCONCLUSIVE
+        assert set(codes(found)) <= {"trace-unobserved", "evidence-forgeable"}
+
+
+def test_a_violation_in_an_incomplete_log_is_one_all_the_same() -> None:
+    assert verdict(cut(log(fetch("zoom:m"))), NO) is DIVERGE
+
+
+def test_a_call_that_nobody_ties_to_artifacts_leaves_open_what_was_read() -> None:
+    for other in (call("query", READ, sql="SELECT"), call("mystery", NOBODY_KNOWS), call("write")):
+        found = judged(log(*COVERED, other), NO)
+        assert found.judgement.verdict is INCONCLUSIVE
+        assert truths(found.judgement)["access"] is UNKNOWN
+        assert judged(log(other), NO).judgement.verdict is INCONCLUSIVE
+
+
+def test_tools_that_show_nothing_can_be_set_aside_with_a_reason() -> None:
+    body = CONTRACT + "  aside: {tools: [write], because: it answers with a number only}\n"
+    assert verdict(log(*COVERED, call("write")), NO, body=body) is MATCH
+
+
+READERS = """  reads:
+    - {tool: open_page, fetches: wiki, key: arguments.page}
+    - {tool: list_pages, finds: wiki, key: "result.pages[].id"}
+    - {tool: open_ticket, fetches: tickets, key: result.ticket}
+"""
+
+
+def test_another_systems_own_tools_count_where_the_contract_ties_them_to_artifacts() -> None:
+    pages = Map.of({"pages": tuple(Map.of({"id": n}) for n in "abc")})
+    reads = [call("open_page", READ, page=n) for n in "abc"]
+    listed = call("list_pages", READ, result=pages)
+    body = CONTRACT + READERS
+    assert verdict(log(listed, *reads), NO, body=body) is MATCH
+    late = judged(log(*reads, call("open_page", READ, page="later")), NO, body=body)
+    assert codes(late) == ["state-invalid-correct", "horizon-violation"]
+    ticket = call("open_ticket", READ, result=Map.of({"ticket": 7}))
+    assert verdict(log(*reads, ticket), says(False, "tickets:7"), body=body) is MATCH
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        call("open_page", READ, pages="a"),
+        call("list_pages", READ, result=Unobserved("too long")),
+        call("list_pages", READ, result=Map.of({"pages": (Map.of({}),)})),
+        call("open_ticket", READ, result=Map.of({"ticket": True})),
+        replace(call("open_page", READ), arguments=Unobserved("not told")),
+        replace(call("fetch", READ), arguments=Unobserved("not told")),
+    ],
+)
+def test_a_read_of_which_the_log_does_not_say_what_it_read_is_unknown(odd: Action) -> None:
+    found = judged(log(*COVERED, odd), NO, body=CONTRACT + READERS)
+    assert found.judgement.verdict is INCONCLUSIVE
+    assert codes(found) == ["trace-unobserved"]
+
+
+def test_what_is_fetched_after_the_answer_supports_nothing() -> None:
+    body = CONTRACT + "  submitted_by: submit\n"
+    submit = call("submit", READ)
+    assert verdict(log(*COVERED, submit), NO, body=body) is MATCH
+    late = judged(log(submit, *COVERED), NO, body=body)
+    assert codes(late) == ["state-invalid-correct", "unsearched-absence"]
+    # Whoever answers again after reading has read before answering.
+    assert verdict(log(submit, *COVERED, submit), NO, body=body) is MATCH
+
+
+def test_where_turns_are_told_apart_reads_of_a_later_turn_come_after_the_answer() -> None:
+    reply = Map.of(NO)
+    asked, thanked = Turn("is there?", 0, reply), Turn("thanks", 0, NoAnswer("no reply"))
+    assert verdict(log(*COVERED, turns=(asked,)), NO) is MATCH
+    assert verdict(log(*COVERED, turns=(asked, thanked)), NO) is DIVERGE
+    assert verdict(log(*COVERED, turns=(asked, replace(thanked, reply=reply))), NO) is MATCH
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("patty: ops", "patty: visitor"),
+        ("actor: patty", "actor: nobody"),
+        ("{ops: [wiki, tickets]", "{ops: [wikis, tickets]"),
+    ],
+)
+def test_an_unknown_actor_role_or_subsystem_sees_nothing(old: str, new: str) -> None:
+    found = judged(log(*COVERED), NO, body=CONTRACT.replace(old, new))
+    assert "access-violation" in codes(found)
+    assert found.judgement.verdict is DIVERGE
+
+
+def test_broadcast_and_participation_grant_only_where_they_are_written() -> None:
+    read = log(fetch("zoom:m"), *COVERED)
+    assert verdict(read, NO) is DIVERGE  # to have been there grants nothing
+    shared = CONTRACT.replace(
+        "zoom: {type: meeting, at: it.sent}",
+        "zoom: {type: meeting, at: it.sent, participation: \"it.by == 'patty'\"}",
+    )
+    assert verdict(read, NO, body=shared) is MATCH
+    assert verdict(read, NO, body=shared.replace("by == 'patty'", "by == 'jax'")) is DIVERGE
+    assert verdict(read, NO, body=CONTRACT + "  broadcast: [zoom]\n") is MATCH
+    nobody = shared.replace("actor: patty", "actor: nobody")
+    assert verdict(read, NO, body=nobody) is DIVERGE
+
+
+def test_times_are_compared_as_instants_and_what_has_none_was_not_there() -> None:
+    end = datetime(2026, 3, 5, 23, 59, tzinfo=UTC)
+    zone = timedelta(hours=2)
+    for when, expected in (
+        (end, MATCH),
+        (end + zone, DIVERGE),
+        (None, DIVERGE),
+    ):
+        noted = {**page("t", 0, "talk"), "sent": when, "recorded": DAY1}
+        assert verdict(log(*COVERED, fetch("wiki:t")), NO, *NOTES, noted) is expected
+    late = {**page("t", 0, "talk"), "recorded": end + zone}
+    assert verdict(log(*COVERED, fetch("wiki:t")), NO, *NOTES, late) is DIVERGE
+
+
+def test_an_unobserved_time_is_unknown_where_it_matters_and_only_there() -> None:
+    dim = {**page("t", 0, "talk"), "sent": HIDDEN}
+    unread = truths(judged(log(*COVERED), NO, *NOTES, dim).judgement)
+    assert (unread["access"], unread["looked"]) == (HOLDS, HOLDS)
+    read = truths(judged(log(*COVERED, fetch("wiki:t")), NO, *NOTES, dim).judgement)
+    assert (read["access"], read["looked"]) == (UNKNOWN, HOLDS)
+    blurred = {**page("b", 1), "sent": HIDDEN}
+    found = judged(log(fetch("wiki:a"), fetch("wiki:c")), NO, NOTES[0], blurred, NOTES[2])
+    assert truths(found.judgement)["looked"] is UNKNOWN
+    kindless = {**page("t", 0), "kind": HIDDEN}
+    assert truths(judged(log(*COVERED), NO, *NOTES, kindless).judgement)["looked"] is UNKNOWN
+
+
+def test_an_incomplete_enumeration_leaves_coverage_and_unheard_of_ids_open() -> None:
+    cover = {"page": CUT}
+    found = judged(log(*COVERED, fetch("wiki:none")), NO, coverage=cover)
+    assert found.judgement.verdict is INCONCLUSIVE
+    assert truths(found.judgement) | {"looked": UNKNOWN, "access": UNKNOWN} == truths(
+        found.judgement
+    )
+    missed = judged(log(fetch("wiki:a")), NO, coverage=cover)
+    assert truths(missed.judgement)["looked"] is FAILS
+
+
+def test_an_empty_space_must_have_been_searched() -> None:
+    body = CONTRACT.replace('it.kind == "note"', 'it.kind == "draft"')
+    assert codes(judged(log(), NO, body=body)) == ["state-invalid-correct", "unsearched-absence"]
+    assert verdict(log(search()), NO, body=body) is MATCH
+    assert verdict(log(search(subsystem="wiki")), NO, body=body) is MATCH
+    assert verdict(log(search(subsystem="tickets")), NO, body=body) is DIVERGE
+
+
+def test_so_many_of_the_evidence_may_suffice() -> None:
+    body = CONTRACT.replace("      cite: true\n", "      count: 2\n")
+    reports = [page(f"r{n}", n, "report") for n in range(3)]
+    two = log(fetch("wiki:r0"), fetch("wiki:r2"))
+    assert verdict(two, says(True), *reports, body=body) is MATCH
+    assert verdict(log(fetch("wiki:r0")), says(True), *reports, body=body) is DIVERGE
+    assert verdict(two, says(True), *reports, body=body, coverage={"page": CUT}) is INCONCLUSIVE
+
+
+def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
+    offered = Map.of({"artifacts": tuple(Map.of({"id": f"wiki:{n}"}) for n in "abr")})
+    window = log(call("window", READ, result=offered))
+    found = judged(window, YES, *NOTES, REPORT)
+    assert found.judgement.verdict is INCONCLUSIVE
+    assert truths(found.judgement)["citations"] is HOLDS
+    assert truths(found.judgement)["the-report"] is UNKNOWN
+    outside = judged(window, says(True, "wiki:r", "wiki:c"), *NOTES, REPORT)
+    assert codes(outside)[:2] == ["state-invalid-correct", "hallucinated-citation"]
+    assert "evidence-not-cited" in codes(judged(window, says(True), *NOTES, REPORT))
+
+
+def test_reads_and_writes_of_one_trial_are_judged_together() -> None:
+    body = CONTRACT + "  aside: {tools: [write], because: it tells nothing}\n"
+    before, after = world(*NOTES), world(*NOTES, page("new", 1))
+    trace = log(*COVERED, call("write"))
+    extra = run(body, before, after, trace=trace, answer=NO)
+    assert extra.judgement.findings[0].code == "unexplained-change"
+    both = "allow:\n  - create: page\n" + body
+    assert run(both, before, after, trace=trace, answer=NO).judgement.verdict is MATCH
+    # What the agent itself wrote is no evidence of what was there before.
+    cites = run(both, before, after, trace=trace, answer=says(False, "wiki:new")).judgement
+    assert cites.findings[0].code == "state-invalid-correct"
+
+
+def test_where_no_answer_is_judged_the_required_change_says_whether_it_was_right() -> None:
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    body = "require:\n  - create: page\n" + access
+    before, after = world(*NOTES), world(*NOTES, page("new", 1))
+    found = run(body, before, after, trace=log(fetch("zoom:m")), noop=False).judgement
+    assert found.findings[0].code == "state-invalid-correct"
+    idle = run(body, before, before, trace=log(fetch("zoom:m")), noop=False).judgement
+    assert "state-invalid-correct" not in [f.code for f in idle.findings]
+
+
+def test_without_an_answer_nothing_is_claimed_and_the_answer_is_missing() -> None:
+    found = judged(log(), NoAnswer("none"))
+    assert found.judgement.verdict is DIVERGE
+    assert codes(found) == []

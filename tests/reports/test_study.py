@@ -1,0 +1,97 @@
+"""A study in words, as a document, as a table and as a page: the same numbers everywhere."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
+from statediff.meta.study.measures import Study, study
+from statediff.meta.study.trials import Opinion, Origin, Scored
+from statediff.model.verdict import Verdict
+from statediff.reports.html import study_html
+from statediff.reports.plain import dumps
+from statediff.reports.study import document, table, told
+from statediff.suite.terms import Component, Failure, Label
+
+ABOUT = {each.name: each.about for each in (*EVALUATORS, *ABLATIONS)}
+HOSTILE = "<script>x</script>\x1b[31m\u202e"
+
+
+def case(number: int, label: Label, **verdicts: Verdict) -> Scored:
+    opinions = {name.replace("_", "-"): Opinion(v, 1, 2, True) for name, v in verdicts.items()}
+    kind = {Label.UNRESOLVABLE: "stale-read"}.get(label, "collateral-damage")
+    return Scored(
+        "shop", f"shop/{number % 2}", f"case {number}", Origin.SEEDED, kind, HOSTILE, label,
+        is_variant=False, opinions=opinions, errors={},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found() -> Study:
+    match, diverge, open_ = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUSIVE
+    cases = [
+        case(n, label, statediff=ours, final_text=match, contract_diff=near, assertions=loose,
+             without_frame=match)
+        for n in range(6)
+        for label, ours, near, loose in (
+            (Label.CORRECT, match, match, match),
+            (Label.INCORRECT, diverge, diverge, match if n % 2 else diverge),
+            (Label.UNRESOLVABLE, open_, match, match),
+        )
+    ]  # fmt: skip
+    told_of = (Component.CAPTURE, True, (Failure.ANNOTATION, Failure.REWARD))
+    cases.append(replace(cases[0], name="reviewed", seconds=(40, 60), told=(told_of,)))
+    cases.append(replace(cases[0], name="refused", opinions={}, errors={"statediff": HOSTILE}))
+    return study(cases, ABOUT, 1, 200)
+
+
+def test_the_document_the_table_and_the_words_say_the_same(found: Study):
+    text = json.loads(dumps(document(found)))
+    ours = text["domains"]["shop"]["evaluators"]["statediff"]
+    assert (ours["agreement"]["hits"], ours["agreement"]["of"], ours["failed"]) == (13, 13, 1)
+    assert ours["false_passes_prevented"] == 6
+    [row] = [r for r in csv.DictReader(io.StringIO(table(found))) if r["evaluator"] == "statediff"]
+    assert (row["agreement_hits"], row["agreement_of"]) == ("13", "13")
+    assert (row["domain"], row["false_passes_prevented"]) == ("shop", "6")
+    words = told(found)
+    assert "shop: 20 cases of 2 tasks" in words
+    assert "✔ accepts harm: final-text > assertions, by 50.0 points" in words
+    assert "without-frame: collateral-damage wrong in 6 of 13 (MATCH 6)" in words
+
+
+def test_what_reviewers_recorded_is_in_it(found: Study):
+    reviews = document(found)["domains"]["shop"]["reviews"]
+    assert reviews["median_seconds"] == 50
+    assert (reviews["correctable"], reviews["stage:capture"]) == (1, 1)
+    assert (reviews["failure:annotation-error"], reviews["failure:reward-misalignment"]) == (1, 1)
+
+
+def test_an_ordering_that_does_not_hold_is_said():
+    turned = [
+        replace(c, opinions={"final-text": c.opinions["statediff"],
+                             "assertions": c.opinions["final-text"]})
+        for c in (case(n, Label.INCORRECT, statediff=Verdict.DIVERGE, final_text=Verdict.MATCH)
+                  for n in range(4))
+    ]  # fmt: skip
+    other = study(turned, ABOUT, 1, 50)
+    assert "✘ accepts harm: final-text > assertions, by -100.0 points" in told(other)
+    assert "0 of 1 expected comparisons hold." in study_html(other)
+
+
+def test_the_page_holds_every_number_and_nothing_that_a_run_wrote_acts(found: Study):
+    page = study_html(found)
+    assert study_html(found) == page
+    assert page.count("<svg") == 3  # no case is a twin
+    assert "<script>x" not in page
+    assert "\x1b" not in page + told(found) + table(found)
+    assert "\u202e" not in page + told(found)
+    assert "Not judged" in page
+
+
+def test_a_name_cannot_be_a_formula_of_a_spreadsheet(found: Study):
+    [domain] = found.domains
+    named = replace(found, domains=(replace(domain, name="=1+1"),))
+    assert "\n'=1+1,statediff," in table(named)

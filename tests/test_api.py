@@ -1,0 +1,158 @@
+"""The Python API: a dozen names, imported when they are used, and never a silent pass."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import statediff
+from statediff import Verdict, api
+from statediff.errors import ContractError, InputError, UsageError
+
+CLOSE = """
+contract: notes/close-ticket
+version: 1.0.0
+owner: support
+intent: Close ticket 7 and change nothing else.
+require:
+  - id: closed
+    update: ticket
+    where: it.id == 7
+    set: {status: closed}
+"""
+OPEN = {"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}
+CLOSED = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "open"}]}
+CONTRACT = "shop/refund-returned-order"
+
+
+def test_the_names_are_the_same_in_the_package_its_stub_and_the_module():
+    stub = ast.parse(Path(statediff.__file__).with_suffix(".pyi").read_text())
+    told = [a.asname for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names]
+    assert sorted(told) == sorted(statediff.__all__) == sorted(api.__all__)
+    assert len(statediff.__all__) == 12
+    assert all(getattr(statediff, name) is getattr(api, name) for name in statediff.__all__)
+    assert set(statediff.__all__) <= set(dir(statediff))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        statediff.nothing  # noqa: B018 - it raises
+
+
+def test_importing_statediff_imports_nothing_else():
+    program = "import sys, statediff; print(*(m for m in sys.modules if 'statediff.' in m))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == []
+
+
+def test_the_examples_of_the_docstrings_run():
+    assert doctest.testmod(api).failed == 0
+    assert doctest.testmod(api).attempted >= 8
+
+
+def test_the_three_verdicts_come_from_states():
+    found = {
+        "MATCH": CLOSED,
+        "DIVERGE": OPEN,
+        "INCONCLUSIVE": {"ticket": [*CLOSED["ticket"], {"status": "open"}]},  # has no key
+    }
+    for verdict, after in found.items():
+        judged = statediff.judge(CLOSE, OPEN, after)
+        assert judged.verdict is Verdict(verdict)
+        assert statediff.replay(judged) is judged.verdict
+        assert judged.text().startswith(verdict)
+        assert verdict in repr(judged)
+        assert bool(judged.findings) == (verdict != "MATCH")
+
+
+def test_a_judged_trial_is_no_truth_value():
+    judged = statediff.judge(CLOSE, OPEN, CLOSED)
+    with pytest.raises(TypeError, match=r"neither true nor false.*compare `\.verdict`"):
+        assert judged
+
+
+def test_a_bundle_is_kept_loaded_and_never_overwritten(tmp_path):
+    judged = statediff.judge(CLOSE, OPEN, CLOSED)
+    kept = judged.save(tmp_path / "bundle")
+    assert statediff.load(kept).bundle.digest == judged.bundle.digest
+    assert statediff.replay(kept) is Verdict.MATCH
+    with pytest.raises(UsageError, match="nothing is overwritten"):
+        statediff.judge(CLOSE, OPEN, OPEN).save(kept)
+
+
+def test_answers_are_json_and_what_is_none_is_refused(tmp_path):
+    contract = CLOSE + "answer:\n  schema: {closed: int}\n  claims:\n    - answer.closed == 7\n"
+    assert statediff.judge(contract, OPEN, CLOSED, answer={"closed": 7}).verdict is Verdict.MATCH
+    assert statediff.judge(contract, OPEN, CLOSED, answer={"closed": 8}).verdict is Verdict.DIVERGE
+    assert statediff.judge(contract, OPEN, CLOSED).verdict is Verdict.DIVERGE
+    file = tmp_path / "answer.json"
+    file.write_text('{"closed": 7}')
+    assert statediff.judge(contract, OPEN, CLOSED, answer=file).verdict is Verdict.MATCH
+    with pytest.raises(InputError, match="answer: expected JSON"):
+        statediff.judge(contract, OPEN, CLOSED, answer={7})
+
+
+def test_states_are_files_as_well_and_both_are_of_one_kind(tmp_path):
+    for name, text in (("before", '{"t": [{"id": 1}]}'), ("after", '{"t": []}')):
+        (tmp_path / f"{name}.json").write_text(text)
+    found = statediff.changes(tmp_path / "before.json", str(tmp_path / "after.json"))
+    assert [(delta["op"], delta["key"]) for delta in found] == [("delete", 1)]
+    with pytest.raises(UsageError, match="give both states as tables"):
+        statediff.changes(OPEN, tmp_path / "after.json")
+    with pytest.raises(InputError, match="expected tables as JSON"):
+        statediff.changes(OPEN, {"ticket": [{"id": {7}}]})
+
+
+def test_changes_that_are_not_known_are_no_empty_list():
+    with pytest.raises(InputError, match="what changed there is not known"):
+        statediff.changes(OPEN, {"ticket": [{"status": "open"}]})
+
+
+def test_a_contract_says_where_it_is_wrong():
+    with pytest.raises(ContractError, match=r"contract\.yaml:3:1"):
+        statediff.load_contract("contract: a\nversion: [\n")
+    with pytest.raises(UsageError, match="nobody/knows"):
+        statediff.load_contract("nobody/knows")
+
+
+@pytest.fixture(scope="module")
+def shop():
+    with statediff.open_sandbox("shop") as running:
+        yield running
+
+
+def test_agents_are_functions_programs_and_names(shop):
+    def nothing(trial: statediff.Trial) -> dict[str, int]:
+        assert set(trial.urls) == {"outbox", "shop-db"}
+        return {"refunded_cents": 0}
+
+    runs = [
+        statediff.run(CONTRACT, agent, sandbox=shop)[0]
+        for agent in (nothing, "careful", [sys.executable, "-c", "pass"])
+    ]
+    assert [judged.verdict.value for judged in runs] == ["DIVERGE", "MATCH", "DIVERGE"]
+    assert runs[0].bundle.document("trial.json")["agent"].endswith("nothing")
+    assert runs[1].results == {"tool": None, "task": "MATCH", "outcome": "MATCH"}
+
+
+def test_the_folders_of_trials_are_kept_where_one_says(shop, tmp_path):
+    first, second = statediff.run(CONTRACT, "careful", trials=2, sandbox=shop, out=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "shop-refund-returned-order-1", "shop-refund-returned-order-2",
+    ]  # fmt: skip
+    kept = statediff.load(tmp_path / "shop-refund-returned-order-2")
+    assert kept.bundle.digest == second.bundle.digest != first.bundle.digest
+
+
+def test_agents_that_cannot_be_meant_are_refused(shop):
+    with pytest.raises(UsageError, match="there are: "):
+        statediff.run(CONTRACT, "nobody", sandbox=shop)
+    with pytest.raises(UsageError, match="give the contract by its path"):
+        statediff.run(statediff.load_contract(CONTRACT), "careful", sandbox=shop)
+    with pytest.raises(UsageError, match="names no sandbox"):
+        statediff.run(CLOSE, lambda _: None)
