@@ -15,6 +15,7 @@ from statediff.suite.terms import Component, Failure, Label
 _STAGES: Final[Mapping[str, Component]] = {
     **dict.fromkeys(EVIDENCE, Component.CAPTURE),
     "contradictory-sources": Component.RESOLVE, "one-natural-key": Component.RESOLVE,
+    "ambiguous-identity": Component.RESOLVE,
     "look-alike": Component.RESOLVE, "other-id": Component.RESOLVE,
     "other-spelling": Component.CANONICALIZE, "unapproved-spelling": Component.CANONICALIZE,
     "outside-boundary": Component.DIFF, "other-chunks": Component.DIFF,

@@ -17,6 +17,7 @@ from statediff.meta.metatest import SEEDED
 from statediff.meta.mutate import TWINS, Argued, is_same, judged, seeded, survivor_of
 from statediff.meta.naming import EVIDENCE, kind_of, means_the_same
 from statediff.meta.reference import Reference, Rows
+from statediff.meta.study.chunks import recut
 from statediff.meta.study.trials import Case, Gold, Origin
 from statediff.meta.world import Fault, World, is_privilege
 from statediff.model.verdict import Verdict
@@ -57,7 +58,7 @@ def seeded_cases(
             yield _case(world, gold, fault, fault.operator, Label.INCORRECT)
         for fault in _some(stagecases.ambiguous(world), each, world):
             yield _case(world, gold, fault, fault.operator, Label.UNRESOLVABLE)
-        for twin in _some(seeded(world, TWINS), each, world):
+        for twin in _some(seeded(world, (*TWINS, recut)), each, world):
             yield _case(world, gold, twin, twin.operator, Label.CORRECT)
 
 
