@@ -52,6 +52,10 @@ variants: setup ## Try every agent of every task on the real servers (Docker; mi
 docs: setup ## Write the pages that are generated from the code
 	$(BIN)/python docs/build_reference.py
 
+.PHONY: site
+site: setup ## Build the documentation as a site in site/; a broken link is an error
+	$(BIN)/mkdocs build --strict
+
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
 	$(BIN)/statediff bench
@@ -82,7 +86,7 @@ lock: ## Resolve the locks anew (LOCK_FLAGS=--upgrade moves every version)
 
 .PHONY: clean
 clean: ## Remove the environment, caches and built files
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find statediff tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The interpreter is checked before anything is written, so that a failure leaves nothing behind.

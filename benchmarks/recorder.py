@@ -37,7 +37,7 @@ def measure(calls: int, threads: int) -> dict[str, Any]:
     """Microseconds a call, bytes a call, and how long it takes to read all back."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "calls.jsonl")
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         with Recorder(log, now) as recorder:
             work = [
                 threading.Thread(target=record, args=(recorder, calls // threads))
@@ -47,7 +47,7 @@ def measure(calls: int, threads: int) -> dict[str, Any]:
                 thread.start()
             for thread in work:
                 thread.join()
-        written = time.perf_counter()
+        written, worked = time.perf_counter(), time.process_time() - worked
         size = log.stat().st_size
         trace = read_calls(log)
         done = time.perf_counter()
@@ -57,6 +57,7 @@ def measure(calls: int, threads: int) -> dict[str, Any]:
         "calls": len(trace.actions),
         "threads": threads,
         "microseconds_a_call": round(1e6 * (written - start) / calls, 1),
+        "cpu_microseconds_a_call": round(1e6 * worked / calls, 1),
         "bytes_a_call": size // calls,
         "seconds_to_read_back": round(done - written, 2),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
@@ -75,7 +76,8 @@ def main() -> None:
             print(json.dumps(found))
         else:
             print(
-                f"{found['calls']} calls, {threads} threads: {found['microseconds_a_call']} µs and "
+                f"{found['calls']} calls, {threads} threads: {found['microseconds_a_call']} µs "
+                f"({found['cpu_microseconds_a_call']} µs of CPU) and "
                 f"{found['bytes_a_call']} bytes a call; read back in "
                 f"{found['seconds_to_read_back']} s; {found['peak_mib']} MiB at most"
             )

@@ -8,9 +8,13 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 Tests marked ``docker(image, …)`` use real servers in containers. Where there is no engine, or the
 images have not been built, they are skipped and the summary says so; with
 ``STATEDIFF_REQUIRE_DOCKER=1`` they fail instead.
+
+The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
+``STATEDIFF_SEED`` gives it.
 """
 
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -24,6 +28,8 @@ from hypothesis import HealthCheck, settings
 from statediff.errors import StatediffError
 
 NOT_RUN = "needs Docker: "
+# Workers inherit what whoever starts them has drawn.
+os.environ.setdefault("STATEDIFF_SEED", str(secrets.randbelow(1_000_000)))
 
 # No deadline anywhere: a loaded machine is not a finding. pytest-timeout catches what hangs.
 settings.register_profile(
@@ -38,6 +44,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_report_header() -> str:
+    seed = os.environ["STATEDIFF_SEED"]
+    return f"meta-tests: seed {seed}, again with STATEDIFF_SEED={seed}"
+
+
+@pytest.fixture(scope="session")
+def drawn_seed() -> int:
+    """The seed of this run."""
+    return int(os.environ["STATEDIFF_SEED"])
 
 
 @pytest.fixture(scope="session")

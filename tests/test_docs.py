@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "access", "cli", "first-contract", "metatest", "reads", "rejudge", "review", "sealing", "study",
-    "suites",
+    "access", "cli", "first-contract", "metatest", "pytest", "python", "reads", "rejudge",
+    "review", "sealing", "study", "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -51,25 +52,41 @@ def test_every_command_shown_prints_what_is_shown(
 
 
 def make_program(folder: Path, forked: Path) -> None:
-    """`statediff` is a program in `bin` of the folder; see `tests/forked.py`."""
-    program = folder / "bin" / "statediff"
-    program.parent.mkdir()
+    """`statediff` is a program in `bin` of the folder, see `tests/forked.py`; so is Python."""
     forking = CHECKOUT / "tests" / "forked.py"
-    program.write_text(
-        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS "
-        f'{shlex.quote(str(forking))} call {shlex.quote(str(forked))} "$@"\n'
-    )
-    program.chmod(0o755)
+    arguments = f"-IS {shlex.quote(str(forking))} call {shlex.quote(str(forked))}"
+    put_programs(folder, {"statediff": arguments, **python_programs(str(CHECKOUT))})
 
 
-def check(content: str, folder: Path) -> None:
+def python_programs(path: str) -> dict[str, str]:
+    """`python` and `pytest`, with the plugin of the statediff in `path`."""
+    plugin = "statediff.integrations.pytest_plugin"
+    installed = distributions(path=[path, *sys.path])
+    is_known = any(point.value == plugin for each in installed for point in each.entry_points)
+    loads = "" if is_known else f" -p {plugin}"
+    return {
+        "python": "-B",
+        "pytest": f"-m pytest -p no:cacheprovider -c /dev/null --rootdir .{loads}",
+    }
+
+
+def put_programs(folder: Path, programs: dict[str, str]) -> None:
+    """Each is a program in `bin` of the folder: this Python with these arguments."""
+    (folder / "bin").mkdir()
+    for name, arguments in programs.items():
+        program = folder / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        program.chmod(0o755)
+
+
+def check(content: str, folder: Path, path: str = str(CHECKOUT)) -> None:
     lines = content.splitlines()
     commands = [line[2:] for line in lines if line.startswith("$ ")]
     codes = [line for line in lines if line.startswith("[exit code ")]
     expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
     environment = {
         "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
-        "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *filter(None, sys.path)]),
+        "PYTHONPATH": os.pathsep.join([path, *(p for p in sys.path if p and Path(p) != CHECKOUT)]),
         "PYTHONUTF8": "1", "HOME": str(folder),
     }  # fmt: skip
     done = subprocess.run(

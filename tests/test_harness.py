@@ -1,3 +1,4 @@
+import contextlib
 import json
 import sqlite3
 import sys
@@ -11,6 +12,7 @@ from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
 from statediff.errors import ContractError, SandboxError, StorageError
 from statediff.evaluate import load_contract, parse_contract, replay
+from statediff.evidence.package import load
 from statediff.harness import (
     NO_HOOKS,
     Hooks,
@@ -128,6 +130,27 @@ def test_a_source_that_dies_is_a_reading_with_a_cause(sandbox, tmp_path):
     readings = {reading.source: reading for reading in observed.after.readings}
     assert readings["outbox"].cause == "connection refused"
     assert readings["shop-db"].is_complete
+
+
+def test_what_is_written_after_the_capture_is_in_no_bundle(sandbox, tmp_path):
+    """Whoever writes once the state was read changes neither what was read nor its verdict."""
+    contract = load_contract(contract_folder("shop/refuse-late-refund").contract)
+    held: list[str] = []
+
+    def agent(trial: Trial) -> object:
+        held.append(trial.urls["shop-db"].removeprefix("sqlite:///"))
+        return {"decision": "refused", "refunded_cents": 0}
+
+    done = run_trial(
+        sandbox, contract, FunctionAgent(agent, "late"), TrialPlan("t", tmp_path / "trial"),
+        clock=clock, store=MemoryChunks(),
+    )  # fmt: skip
+    verdict, digest = done.evaluated.judgement.verdict, done.evaluated.bundle.digest
+    with contextlib.closing(sqlite3.connect(held[0], isolation_level=None)) as late:
+        late.execute("DELETE FROM refunds")
+    kept = load(tmp_path / "trial" / "bundle")
+    assert (kept.digest, replay(kept).verdict) == (digest, verdict)
+    assert b"refund[" not in kept.files["judgement.json"]
 
 
 def test_a_write_still_open_at_the_end_is_in_the_timeline(sandbox, tmp_path, monkeypatch):

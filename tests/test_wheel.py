@@ -8,6 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
+from tests.test_docs import blocks, check, put_programs, python_programs
+
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """
 import sys
@@ -20,7 +24,10 @@ sys.exit(main())
 """
 
 
-def test_the_demo_of_an_installed_wheel_runs_outside_a_checkout(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the wheel that is built of this checkout was unpacked, once for all tests of it."""
+    tmp_path = tmp_path_factory.mktemp("wheel")
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -33,9 +40,16 @@ def test_the_demo_of_an_installed_wheel_runs_outside_a_checkout(tmp_path: Path) 
         archive.extractall(installed)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
+    assert (installed / "statediff" / "__init__.pyi").is_file()
     templates = {path.name for path in (ROOT / "statediff/reports/html/templates").iterdir()}
     packed = {name for name in names if name.startswith("statediff/reports/html/templates/")}
     assert {Path(name).name for name in packed} == templates
+    return installed
+
+
+def test_the_demo_of_an_installed_wheel_runs_outside_a_checkout(
+    installed: Path, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     ran = subprocess.run(
@@ -54,3 +68,22 @@ def test_the_demo_of_an_installed_wheel_runs_outside_a_checkout(tmp_path: Path) 
         "repo": "DIVERGE",
     }
     assert set(last) == {"summary"}
+
+
+@pytest.mark.timeout(600)  # every command of a page, one after the other
+def test_the_tutorial_runs_as_written_from_an_installed_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    tutorial = ROOT / "docs" / "tutorial.md"
+    program = "-c 'from statediff.cli.main import main; main()'"
+    put_programs(tmp_path, {"statediff": program, **python_programs(str(installed))})
+    shown = blocks(tutorial)
+    for _, name, content in shown:
+        if name:
+            (tmp_path / name).write_text(content, encoding="utf-8")
+    commands = [content for language, _, content in shown if language == "console"]
+    assert len(commands) >= 6
+    where = "$ python -c 'import statediff; print(statediff.__file__)'\n"
+    check(f"{where}{installed}/statediff/__init__.py\n", tmp_path, str(installed))
+    for content in commands:
+        check(content, tmp_path, str(installed))

@@ -92,17 +92,25 @@ def _live(
 
 
 def recorded_run(
-    file: ContractFile, before: list[str], after: list[str], answer: Path | None
+    file: ContractFile,
+    before: list[str],
+    after: list[str],
+    answer: Path | None,
+    trace: Path | None = None,
+    schema: Path | None = None,
 ) -> Reference:
-    """The trial that the captures of a recorded run make; nothing is known of when it happened."""
-    from statediff.cli.inputs import answer_from, capture_pair, refinements
+    """The trial that the captures of a recorded run make; nothing is known of when it happened.
+
+    A trace is taken for every call there was: a reference is a run that is known to be right.
+    """
+    from statediff.cli.inputs import answer_from, capture_pair, refinements, trace_from
     from statediff.evaluate import TrialFacts
     from statediff.meta.reference import Reference
-    from statediff.model.trace import Trace
 
-    captures = capture_pair(before, after, refinements(None, file.content.sandbox), ())
+    captures = capture_pair(before, after, refinements(schema, file.content.sandbox), ())
     facts = TrialFacts("offline", agent="unknown", isolation="unknown")
-    return Reference("recorded", file, *captures, Trace(), answer_from(answer), None, facts)
+    calls = trace_from(trace, is_complete=trace is not None)
+    return Reference("recorded", file, *captures, calls, answer_from(answer), None, facts)
 
 
 # ---------------------------------------------------------------- rendering

@@ -32,6 +32,8 @@ class Run(NamedTuple):
     answer: Path | None
     folder: Path | None = None
     """That of a run or a trial, in place of the three."""
+    trace: Path | None = None
+    schema: Path | None = None
 
 
 class Wanted(NamedTuple):
@@ -103,6 +105,14 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
         Path | None,
         typer.Option("--answer", metavar="FILE", help="What the recorded run answered, as JSON."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="State schema file of the recorded run."),
+    ] = None,
     jobs: Annotated[
         int,
         typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
@@ -126,12 +136,12 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     is_one = contracts is not None and len(contracts) == 1
-    is_told = bool(before) or bool(after) or answer is not None
+    is_told = any((before, after, answer, trace, schema))
     is_whole = (captures is not None) != bool(before and after and is_one) and is_one
     if (is_told or captures is not None) and (not is_whole or live or corpus is not None):
         raise UsageError(
             "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
-            "--answer; no --live and no --corpus"
+            "--answer, --trace and --schema; no --live and no --corpus"
         )
     if corpus is not None and (contracts or live):
         raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
@@ -143,7 +153,7 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     if not as_json:
         kept = "files of the corpus" if corpus else "contracts"
         progress().print(f"seed {drawn}, {len(paths)} {kept}")
-    run = Run(tuple(before or ()), tuple(after or ()), answer, captures)
+    run = Run(tuple(before or ()), tuple(after or ()), answer, captures, trace, schema)
     kept_run = run if is_told or captures is not None else None
     wanted = Wanted(drawn, sample, live, corpus is not None, kept_run)
     found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
@@ -189,11 +199,11 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     cases = read_cases(path.parent)
     running: dict[str, EmbeddedSandbox] = {}
     if wanted.run is not None:
-        before, after, answer, folder = wanted.run
+        before, after, answer, folder, trace, schema = wanted.run
         if folder is not None:
             runs = recorded(folder, file)
         else:
-            runs = (recorded_run(file, list(before), list(after), answer),)
+            runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
         return tried(runs, wanted.seed, cases.argued, wanted.sample)
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))

@@ -40,7 +40,8 @@ class Holding:
 
     def id_of(self, key: Key) -> str:
         """The id of the artifact with this key, e.g. `wiki:7`; distinct keys have distinct ids."""
-        return f"{self.name}:" + "/".join(quote(str(part), safe="@:+ ,;=") for part in key)
+        parts = (quote(str(part), safe="@:+ ,;=", errors="surrogatepass") for part in key)
+        return f"{self.name}:{'/'.join(parts)}"
 
     def key_of(self, name: str) -> Key | None:
         """The key in an artifact's id; None where it is the id of none of this subsystem."""

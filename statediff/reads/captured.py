@@ -8,7 +8,7 @@ not, and a role or subsystem that nobody knows sees nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from statediff.contract.boundaccess import BoundAccess, Holding, Shelf
@@ -45,14 +45,26 @@ class Captured:
     access: BoundAccess
     view: View
     world: Callable[[frozenset[Read]], World]
+    _known: dict[str, Held | None] = field(default_factory=dict)
+    _worlds: dict[frozenset[Read], World] = field(default_factory=dict)
 
     def artifact(self, name: str) -> Held | None:
         """The artifact of this id; None where there can be none."""
-        for holding in self.access.holdings:
-            key = holding.key_of(name)
-            if key is not None:
-                return self._looked_up(holding, key)
-        return None
+        if name not in self._known:
+            keys = ((holding, holding.key_of(name)) for holding in self.access.holdings)
+            found = next(((holding, key) for holding, key in keys if key is not None), None)
+            self._known[name] = None if found is None else self._looked_up(*found)
+        return self._known[name]
+
+    def _room(self, reads: frozenset[Read]) -> World:
+        """A world that has seen nothing yet; its steps count on, over all artifacts."""
+        world = self._worlds.get(reads)
+        if world is None:
+            world = self._worlds[reads] = self.world(reads)
+        world.seen.clear()
+        world.causes.clear()
+        world.undefined.clear()
+        return world
 
     def _looked_up(self, holding: Holding, key: Key) -> Held | None:
         row = self.view.row(holding.type, key)
@@ -135,7 +147,7 @@ class Captured:
         """Whether the condition holds of it; `undefined` is what an undefined one counts as."""
         if node is None:
             return TRUE, frozenset()
-        world = self.world(reads)
+        world = self._room(reads)
         mask = outcomes(node, world, {"it": thing})
         found = mask & ~UNDEFINED
         if mask & UNDEFINED:
@@ -148,7 +160,7 @@ class Captured:
         self, node: Node, holding: Holding, thing: Thing, as_of: datetime
     ) -> tuple[int, frozenset[str]]:
         """Whether the instant lies not after `as_of`; one that is not there never came."""
-        found = evaluate(node, self.world(holding.footprint), {"it": thing})
+        found = evaluate(node, self._room(holding.footprint), {"it": thing})
         if isinstance(found, Unknown):
             return TRUE | FALSE, found.causes or frozenset({"its time"})
         if not isinstance(found, datetime) or found.tzinfo is None:

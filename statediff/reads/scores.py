@@ -355,7 +355,7 @@ def _flat(columns: Iterable[Iterable[int]]) -> Ints:
 def _coded(columns: Iterable[Iterable[str | None]], codes: Mapping[Any, int], unknown: int) -> Ints:
     """The code of each name, `unknown` for one that has none."""
     names = chain.from_iterable(columns)
-    return np.fromiter(map(codes.get, names, repeat(unknown)), dtype=np.int64)
+    return np.asarray(list(map(codes.get, names, repeat(unknown))), dtype=np.int64)
 
 
 def _flagged(

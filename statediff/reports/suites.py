@@ -61,7 +61,7 @@ def stats_document(found: Figures, runs: int) -> Json:
         "contracts": [
             {
                 **_judged(each.judged), "agent": each.agent, **_counts(each.counted),
-                **_chances(each.at, each.all),
+                "retried": each.retried, **_chances(each.at, each.all),
             }
             for each in found.contracts
         ],
@@ -93,6 +93,8 @@ def stats_tables(found: Figures) -> Iterator[Table]:
         who = f"{each.judged.contract} {each.judged.version}"
         if names[each.judged.contract, each.judged.version, each.agent] > 1:
             who += f" ({each.judged.digest[:8]}, kernel {each.judged.kernel})"
+        if each.retried:
+            who += f" ({each.retried} retried)"
         told = [_percent(value) for k in ks for value in (each.at[k], each.all[k])]
         table.add_row(
             said(who, 80).strip() or "unknown", said(each.agent, 40), *_ends(each.counted), *told

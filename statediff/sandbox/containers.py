@@ -324,12 +324,16 @@ class Engine:
             self.remove_of(label)
         return dead
 
+    def folder(self) -> Path:
+        """A new folder in memory that is gone with this process, however that ends."""
+        home = _folder(self.owner.label)
+        home.mkdir(mode=0o700, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=home, prefix=""))
+
     def _sockets_folder(self) -> Path:
         # Who is let in is the container's mount and this folder's parent; the server's user is
         # anybody. In memory: what a server writes there counts against its own limit.
-        home = _folder(self.owner.label)
-        home.mkdir(mode=0o700, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=home, prefix=""))
+        folder = self.folder()
         folder.chmod(0o777)
         return folder
 

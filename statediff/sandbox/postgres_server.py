@@ -8,6 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
@@ -28,6 +29,7 @@ from statediff.sandbox.postgres_proof import (
     names_of,
 )
 from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
+from statediff.sandbox.prepared import Shelf, Turn
 from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
 
 DATA: Final = "/var/lib/statediff"
@@ -39,6 +41,8 @@ READER: Final = "statediff_reader"
 AGENT_CONNECTIONS: Final = 40
 """At once; the server takes sixty, so that whoever reads always gets in."""
 BUILD_SECONDS: Final = 600.0
+KEPT_BYTES: Final = 64 * MEBIBYTE
+"""Of a database; one that is larger is made of its texts each time."""
 KILLED: Final = int(signal.SIGKILL)
 NOTED_SECONDS: Final = 1.0
 """The server's notes come by way of the engine."""
@@ -55,8 +59,9 @@ _ROLES: Final = """
 CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
 CREATE ROLE {reader} LOGIN BYPASSRLS PASSWORD {secret};
 GRANT pg_read_all_data, pg_read_all_settings TO {reader};
-REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC;
-CREATE DATABASE {pristine};
+REVOKE ALL ON DATABASE postgres FROM PUBLIC;
+ALTER DATABASE template1 RENAME TO {pristine};
+ALTER DATABASE {pristine} IS_TEMPLATE false;
 """
 _OWNERSHIP: Final = """
 GRANT SELECT ON pg_catalog.pg_authid, pg_catalog.pg_largeobject, pg_catalog.pg_subscription
@@ -69,6 +74,24 @@ _END: Final = """
 SELECT count(pg_terminate_backend(pid, 2000)) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND usename <> current_user
 """
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pack's texts made of a server; the same in every server over its data folder."""
+
+    entities: int
+    names: Mapping[str, str]
+    """File → what it holds."""
+    files: Mapping[str, str]
+    """File of the pristine database → digest."""
+    spare: str
+    """A clone of it that nobody has used."""
+    secrets: Mapping[str, str] = field(repr=False)
+    """The evaluator's own; an agent's is made anew at every reset."""
+
+
+SHELF: Final[Shelf[Made]] = Shelf()
 
 
 class Server:
@@ -85,30 +108,67 @@ class Server:
         self._begun = ""
         self.expected: dict[str, str] = {}
         self._admin: Connection | None = None
-        self.container: Container = connect().run(
-            Spec(
-                image_tag("postgres"),
-                name,
-                volumes=(DATA,),
-                memory_bytes=MEMORY_BYTES,
-                shared_memory_bytes=256 * MEBIBYTE,
-            )
-        )
         try:
+            self._texts = tuple(pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SandboxError(f"{name}: its pack cannot be read: {error}") from error
+        image = image_tag("postgres")
+        with SHELF.turn(image, *self._texts) as turn:
+            self.container: Container = connect().run(
+                Spec(
+                    image,
+                    name,
+                    volumes=(DATA,),
+                    shared=() if turn.kept is None else (turn.kept.shared,),
+                    memory_bytes=MEMORY_BYTES,
+                    shared_memory_bytes=256 * MEBIBYTE,
+                )
+            )
+            try:
+                self._begin(turn)
+            except BaseException as error:
+                self.stop()
+                if isinstance(error, psycopg.Error):
+                    raise SandboxError(
+                        f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a"
+                        f" database: {cause_of(error)}"
+                    ) from error
+                raise
+
+    def _begin(self, turn: Turn[Made]) -> None:
+        """It has a pristine database, of which a clone is at hand."""
+        if turn.kept is not None:
+            self._made = turn.kept.facts
+            self._secrets |= self._made.secrets
             self.container.await_ready(self._answers)
-            self._build(pack)
+        else:
+            self.container.await_ready(self._answers)
+            entities, names = self._build()
             # A clone is made first: unlike a checkpoint, that brings to disk what is not logged.
-            self.spares.prepare().made.result(BUILD_SECONDS)
+            spare = self.spares.first()
             with self.admin(BUILD_SECONDS) as admin:
-                self._files = files_of(admin, PRISTINE)
-        except BaseException as error:
-            self.stop()
-            if isinstance(error, psycopg.Error | TimeoutError):
-                raise SandboxError(
-                    f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
-                    f"{cause_of(error) if isinstance(error, psycopg.Error) else 'in time'}"
-                ) from error
-            raise
+                files = files_of(admin, PRISTINE)
+            known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
+            self._made = Made(entities, names, files, spare, known)
+            if turn.is_wanted and self._can_be_kept():
+                turn.keep(self.container, DATA, self._made, "postmaster.pid")
+        self.spares.adopt(self._made.spare)
+
+    def _can_be_kept(self) -> bool:
+        """Whether a server over a copy of the data folder has what this one has, and it is small.
+
+        To that server it looks as after a crash, and what is not logged is lost in a crash.
+        """
+        with self.apart() as admin:
+            admin.execute("SELECT pg_switch_wal()")  # what was logged so far is not kept
+            admin.execute("CHECKPOINT")
+            size: Any = admin.execute("SELECT pg_database_size(%s)", (PRISTINE,)).fetchone()
+        return not self._has_unlogged and int(size[0]) < KEPT_BYTES
+
+    @property
+    def entities(self) -> int:
+        """The rows of the pristine database."""
+        return self._made.entities
 
     @property
     def agent_url(self) -> str:
@@ -166,7 +226,9 @@ class Server:
         except psycopg.Error:
             return False
 
-    def _build(self, pack: PackSource) -> None:
+    def _build(self) -> tuple[int, dict[str, str]]:
+        """The roles and the pristine database are made; its rows, and what its files hold."""
+        tables, rows = self._texts
         names = {
             "agent": sql.Identifier(AGENT),
             "reader": sql.Identifier(READER),
@@ -174,10 +236,6 @@ class Server:
             "most": sql.Literal(AGENT_CONNECTIONS),
             "secret": sql.Literal(self._secrets[READER]),
         }
-        try:
-            tables, rows = (pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SandboxError(f"{self._name}: its pack cannot be read: {error}") from error
         with self.admin() as admin:
             for step in _ROLES.strip().split("\n"):
                 admin.execute(sql.SQL(step).format(**names))
@@ -194,14 +252,17 @@ class Server:
             admin.execute("SET search_path = public")
             admin.execute(tables.encode())
             admin.execute(b"BEGIN;" + rows.encode() + b";COMMIT")
-            self.entities = count_rows(admin)
+            entities = count_rows(admin)
             admin.execute("RESET SESSION AUTHORIZATION")
             admin.execute("SET search_path = pg_catalog")
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
-            self._names = names_of(admin)
+            held = names_of(admin)
+            unlogged = admin.execute("SELECT FROM pg_class WHERE relpersistence = 'u'").fetchone()
+            self._has_unlogged = unlogged is not None
         with self.apart(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
+        return entities, held
 
     def exchange(self) -> bool:
         """The database is a clone that nobody used; False where the server must be made anew."""
@@ -220,7 +281,7 @@ class Server:
                 if not self._server_wide:
                     self._server_wide = cluster(admin, self.own)
                 self._server_wide[SECRET + AGENT] = verifier
-                self.expected = {**self._server_wide, **_labelled(self._files)}
+                self.expected = {**self._server_wide, **_labelled(self._made.files)}
         except (psycopg.Error, TimeoutError):
             return False
         return True
@@ -254,7 +315,7 @@ class Server:
         number = re.match(r"file base/(\d+)", label)
         if number is None:
             return label
-        held = self._names.get(number[1], "a file that is not in the base")
+        held = self._made.names.get(number[1], "a file that is not in the base")
         return f"{held} ({label.removeprefix('file base/')})"
 
     def failure(self) -> str | None:

@@ -52,11 +52,25 @@ class Spares:
         if self._spare is None:
             name = f"spare_{secrets.token_hex(8)}"
             self.own.add(name)
-            wanted = threading.Event()
-            made = self._worker.submit(self._make, name)
-            files = self._worker.submit(self._digest, name, wanted)
-            self._spare = Spare(name, made, files, wanted)
+            self._spare = self._begun(name, self._worker.submit(self._make, name))
         return self._spare
+
+    def first(self) -> str:
+        """The name of a whole clone, which is at hand once it is adopted."""
+        name = f"spare_{secrets.token_hex(8)}"
+        self._make(name)
+        return name
+
+    def adopt(self, name: str) -> None:
+        """The clone so called, which was made before, is at hand."""
+        self.own.add(name)
+        made: Future[None] = Future()
+        made.set_result(None)
+        self._spare = self._begun(name, made)
+
+    def _begun(self, name: str, made: Future[None]) -> Spare:
+        wanted = threading.Event()
+        return Spare(name, made, self._worker.submit(self._digest, name, wanted), wanted)
 
     def take(self) -> Spare:
         """The clone, whole; it is the caller's. Raises `psycopg.Error` or `TimeoutError`."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -59,6 +60,12 @@ class _Built:
     """The first line of each commit's message, by its id."""
     branches: Mapping[str, BranchFiles]
     """The files at the tip of each branch: whose tests count, whatever an agent does to them."""
+
+
+_OVERLAYS: Final = ("admin", "work")
+_BUILDING: Final = threading.Lock()
+_BUILT: Final[dict[Hashable, _Built]] = {}
+"""By everything that it was made of; nobody changes what is in here."""
 
 
 class EmbeddedRepository:
@@ -214,20 +221,31 @@ class EmbeddedRepository:
         return leaf.words()
 
     def _build(self, source: PackSource) -> _Built:
+        """What the history makes, made once in a process: it is most of what a start takes."""
         history = source.files["history"]
         try:
-            with tempfile.TemporaryDirectory() as made:
-                repository = pygit2.init_repository(made, bare=True)
-                import_history(history.read_text(encoding="utf-8"), str(history), repository)
-                if _HEAD not in repository.references:
-                    raise SandboxError(f"{history}: expected a branch `main`, found none")
-                layout = self._layout(repository, source)
-                subjects, branches = _subjects(repository), _branches(repository)
-                layout |= self._administered(_packed(repository))
-            if (admin := source.file("admin")) is not None:
-                layout |= self._administered(_overlay(admin))
+            text = history.read_text(encoding="utf-8")
+            overlays = [_given(source.file(name)) for name in _OVERLAYS]
+            key = (type(self).__name__, source.name, text, *overlays)
+            with _BUILDING:
+                if key not in _BUILT:
+                    _BUILT[key] = self._made(source, text)
+                return _BUILT[key]
         except (OSError, UnicodeDecodeError, ValueError, pygit2.GitError) as error:
             raise SandboxError(f"{self.source}: {history} makes no repository: {error}") from error
+
+    def _made(self, source: PackSource, text: str) -> _Built:
+        history = source.files["history"]
+        with tempfile.TemporaryDirectory() as made:
+            repository = pygit2.init_repository(made, bare=True)
+            import_history(text, str(history), repository)
+            if _HEAD not in repository.references:
+                raise SandboxError(f"{history}: expected a branch `main`, found none")
+            layout = self._layout(repository, source)
+            subjects, branches = _subjects(repository), _branches(repository)
+            layout |= self._administered(_packed(repository))
+        if (admin := source.file("admin")) is not None:
+            layout |= self._administered(_overlay(admin))
         for path in list(layout):
             for parent in Path(path).parents[:-1]:
                 layout.setdefault(str(parent), Leaf.folder())
@@ -326,6 +344,13 @@ def _plan_of(look: PackSource) -> TestPlan:
     if path is None:
         raise UsageError(f"source {look.name!r} of kind {look.kind} needs `plan`")
     return read_test_plan(path)
+
+
+def _given(folder: Path | None) -> Hashable:
+    """What a folder of the pack holds, if there is one."""
+    return (
+        None if folder is None else digest_of({p: f.summary() for p, f in _overlay(folder).items()})
+    )
 
 
 def _overlay(folder: Path) -> dict[str, Leaf]:

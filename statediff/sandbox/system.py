@@ -8,7 +8,9 @@ evaluator's memory, never in a file within an agent's reach.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import ClassVar, Final, Protocol, runtime_checkable
@@ -80,6 +82,11 @@ class Watched(Protocol):
 
 def system_kinds() -> Mapping[str, EntryPoint]:
     """Kind → its entry point, of every installed distribution."""
+    return _kinds_on(tuple(sys.path))
+
+
+@cache
+def _kinds_on(_path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

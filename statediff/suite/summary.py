@@ -29,6 +29,8 @@ class ContractFigures:
     judged: Judged
     agent: str
     counted: Counted
+    retried: int
+    """How many of them were made again though there was a verdict: those were chosen."""
     at: Mapping[int, Fraction | None]
     all: Mapping[int, Fraction | None]
 
@@ -57,22 +59,25 @@ class Figures:
 
 def figures(groups: Sequence[Group], passes: Iterable[Pass], ks: Sequence[int]) -> Figures:
     """The figures of trials that were added up, which may be of several runs."""
-    contracts: dict[tuple[Judged, str], list[Counted]] = defaultdict(list)
+    contracts: dict[tuple[Judged, str], list[Group]] = defaultdict(list)
     for group in groups:
-        contracts[group.judged, group.agent].append(group.counted)
+        contracts[group.judged, group.agent].append(group)
     return Figures(
         pooled(group.counted for group in groups),
         tuple(
-            _of_contract(judged, agent, pooled(members), ks)
+            _of_contract(judged, agent, members, ks)
             for (judged, agent), members in sorted(contracts.items(), key=lambda each: each[0])
         ),
         _domains(groups, passes, ks),
     )
 
 
-def _of_contract(judged: Judged, agent: str, count: Counted, ks: Sequence[int]) -> ContractFigures:
+def _of_contract(
+    judged: Judged, agent: str, members: Sequence[Group], ks: Sequence[int]
+) -> ContractFigures:
+    count = pooled(group.counted for group in members)
     return ContractFigures(
-        judged, agent, count,
+        judged, agent, count, sum(group.retried for group in members),
         {k: pass_at(count.scheduled, count.passed, k) for k in ks},
         {k: pass_all(count.scheduled, count.passed, k) for k in ks},
     )  # fmt: skip

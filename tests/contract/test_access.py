@@ -136,5 +136,5 @@ def test_distinct_keys_have_distinct_ids_and_each_id_leads_back() -> None:
     assert len(set(ids)) == len(keys)
     assert [line.key_of(name) for name in ids] == keys
     for odd in ("lines:a", "lines:a/1/1", "lines:a/01", "lines:a/x", "line:a/1", "lines:%61/1", "",
-                "lines:a/" + "9" * 5000, "lines:a/\u0661"):  # fmt: skip
+                "lines:a/" + "9" * 5000, "lines:a/\u0661", "lines:\ud800/1"):  # fmt: skip
         assert line.key_of(odd) is None

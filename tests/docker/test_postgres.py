@@ -103,7 +103,7 @@ def test_bytes_changed_behind_the_server_are_found_though_size_and_time_are_put_
     with server.admin() as admin:
         oid, node = admin.execute(
             "SELECT d.oid, %s::text FROM pg_database d WHERE datname = 'store'",
-            [next(n for n, held in server._names.items() if held == "table note")],
+            [next(n for n, held in server._made.names.items() if held == "table note")],
         ).fetchone()
     file = f"/var/lib/statediff/base/{oid}/{node}"
     script = (
@@ -152,7 +152,7 @@ def test_what_only_a_superuser_can_change_is_found(fresh):
     as_owner(
         fresh,
         "ALTER SYSTEM SET work_mem = '77MB'",
-        "CREATE DATABASE beside",
+        "CREATE DATABASE beside TEMPLATE pristine",
         "CREATE ROLE second LOGIN",
         "GRANT pg_read_all_data TO agent",
         "ALTER DATABASE store SET work_mem = '77MB'",

@@ -239,7 +239,7 @@ def test_privileges_settings_sequences_and_large_objects_are_entities(system, ag
     (large,) = rows(after, "db.large_object")
     assert (large["id"], large["size_bytes"], large["owner"]) == (77777, 6, "agent")
     names = {r["name"] for r in rows(after, "db.database")}
-    assert names == {"postgres", "store", "template0", "template1"}
+    assert names == {"postgres", "store"}
 
 
 def test_what_a_run_does_to_columns_and_tables_shows_against_the_state_before(system, agent):

@@ -227,3 +227,24 @@ def test_a_writer_that_is_killed_leaves_the_store_as_it_was(
     with opened(file_url(database)) as store:
         assert {t.ended for t in indexed(store, folder).values()} == {Ended.DIVERGE}
     assert time.monotonic() - began < 10, "the dead writer's lock was waited for"
+
+
+def test_a_store_of_the_first_form_is_brought_up_to_date_and_read_again(
+    folders: Folders, tmp_path: Path
+) -> None:
+    folder = folders.run("r", {"notes/close": ["MATCH", "fault"]})
+    url = file_url(tmp_path / "s.db")
+    with opened(url) as store:
+        before = indexed(store, folder)
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        # What the second form added is gone, as in a store that never had it.
+        connection.execute(sa.text("DROP INDEX trials_case"))
+        connection.execute(sa.text("DROP INDEX findings_clause"))
+        for name in ("domain", "cause", "attempts", "is_retried", "seed", "cost_nano"):
+            connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {name}"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    engine.dispose()
+    with opened(url) as store:
+        assert [row[0] for row in store.rows(sa.text("SELECT domain FROM trials"))] == ["notes"] * 2  # type: ignore[arg-type]
+        assert indexed(store, folder) == before

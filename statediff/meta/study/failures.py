@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from statediff.meta.naming import EVIDENCE
+from statediff.meta.study.evaluators import OURS
 from statediff.meta.study.seeding import RIGHT
 from statediff.meta.study.trials import EXPECTED, Opinion, Scored
 from statediff.model.verdict import Verdict
@@ -22,8 +23,15 @@ _STAGES: Final[Mapping[str, Component]] = {
     "other-day": Component.CAPTURE,
 }  # fmt: skip
 """The stage that must get a case of the kind right; policy for all others."""
+_TAKEN: Final[Mapping[str, Component]] = {
+    "without-canonicalization": Component.CANONICALIZE, "without-labels": Component.POLICY,
+    "without-evidence": Component.CAPTURE, "without-frame": Component.POLICY,
+    "without-history": Component.CAPTURE, "without-identity": Component.RESOLVE,
+    "without-doubt": Component.RESOLVE, "contract-diff": Component.CAPTURE,
+}  # fmt: skip
+"""What an evaluator lacks that the whole judge has."""
 _TEXT: Final = frozenset({"final-text"})
-_STATE: Final = frozenset({"raw-equality", "gold-state"})
+_STATE: Final = frozenset({"raw-equality"})
 
 
 def is_failure(case: Scored, opinion: Opinion) -> bool:
@@ -31,8 +39,14 @@ def is_failure(case: Scored, opinion: Opinion) -> bool:
     return opinion.verdict is not EXPECTED[case.label]
 
 
-def component(case: Scored) -> Component:
-    """The stage that answers for the case: unsound rule, poor reading, guess, missing clause."""
+def component(case: Scored, evaluator: str) -> Component:
+    """The stage that made the error: the one taken away, where the whole judge does not err.
+
+    Else the one whose job the case is: unsound rule, poor reading, guess, missing clause.
+    """
+    ours = case.opinions.get(OURS)
+    if evaluator in _TAKEN and ours is not None and not is_failure(case, ours):
+        return _TAKEN[evaluator]
     return _STAGES.get(case.kind, Component.POLICY)
 
 
@@ -54,6 +68,4 @@ def kinds(case: Scored, evaluator: str, opinion: Opinion) -> tuple[Failure, ...]
             case.kind in (RIGHT, "outside-boundary") or not case.is_variant
         ):
             found.add(Failure.OVER_SPECIFICATION)
-        if case.kind == RIGHT and evaluator not in _STATE:
-            found.add(Failure.LOCK_IN)
     return tuple(sorted(found))

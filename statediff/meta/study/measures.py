@@ -66,7 +66,7 @@ class Measured:
     agent_failures: int
     """Wrong runs that it rejects: the agent's failures, not its own."""
     failures: Mapping[str, int]
-    """Its own failures, by the stage that answers for the case."""
+    """Its own failures, by the stage that made the error."""
     correctable: int
     """Those of which what it keeps shows a reviewer what went wrong."""
     taxonomy: Mapping[str, int]
@@ -140,6 +140,7 @@ _EXPECTED_ORDER: Final = (
     ("false_acceptance", "final-text", "assertions", False),
     ("false_acceptance", "per-turn", "assertions", False),
     ("false_acceptance", "official", "contract-diff", False),
+    ("false_acceptance", "final-text", "contract-diff", False),
     ("false_acceptance", "assertions", "contract-diff", False),
     ("false_acceptance", "contract-diff", "statediff", True),
     ("false_rejection", "raw-equality", "contract-diff", False),
@@ -205,7 +206,7 @@ def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
         float(median(o.actions for o in caught)) if caught else None,
         Share(sum(bool(o.hits) for o in pointing), len(pointing), None),
         len(caught),
-        _counted(component(c).value for c, _ in wrong),
+        _counted(component(c, name).value for c, _ in wrong),
         sum(o.shows for _, o in wrong),
         _counted(kind.value for c, o in wrong for kind in kinds(c, name, o)),
     )

@@ -200,7 +200,7 @@ def _cell(label: str, share: Share) -> Cell:
 def _diagnosis(m: Measured) -> Diagnosis:
     look = "–"
     if m.entities is not None:
-        look = f"{m.entities:g} entities, {m.actions or 0:g} calls"
+        look = f"entities {m.entities:g}, calls {m.actions or 0:g}"
     wrong = sum(m.failures.values())
     return Diagnosis(
         m.evaluator, look,

@@ -8,11 +8,13 @@ from statediff.capture.take import unobserved_state
 from statediff.evaluate import parse_contract
 from statediff.meta.reference import Reference
 from statediff.meta.study import ablations
+from statediff.meta.transient import transient
+from statediff.meta.world import World
 from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from tests.judging import capture, contract, part, state
-from tests.meta.test_mutate import AFTER, TIGHT, reference
+from tests.meta.test_mutate import AFTER, STILL, TIGHT, reference, watched
 
 SPELLED = TIGHT + (
     "canonicalize: [{use: trim@1, on: [item.t], because: the form adds spaces}]\n"
@@ -130,3 +132,14 @@ def test_a_contract_that_would_pass_doing_nothing_is_measured_not_refused(noop: 
     file = parse_contract(contract(body, noop=noop).encode(), "c.yaml")
     run = replace(reference(TIGHT), contract=file)
     assert ablations.without_frame(run).judged().verdict is Verdict.MATCH
+
+
+@pytest.mark.parametrize("body", [TIGHT + STILL, TIGHT + "evidence: {db: {history: required}}\n"])
+def test_without_history_a_write_that_was_undone_never_was(body: str):
+    run = watched(body)
+    judgement = run.judged()
+    assert judgement.verdict is Verdict.MATCH
+    fault = next(transient(World(run, judgement, 0)))
+    assert verdict(fault.mutant) is Verdict.DIVERGE
+    assert verdict(ablations.without_history(fault.mutant)) is Verdict.MATCH
+    assert verdict(ablations.without_evidence(fault.mutant)) is Verdict.DIVERGE

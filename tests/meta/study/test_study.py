@@ -104,7 +104,7 @@ def test_raw_equality_rejects_a_twin_but_not_the_same_rows_in_other_chunks(cases
 def test_the_expected_ordering_and_what_each_part_is_for(cases):
     [domain] = study(cases, ABOUT, 0, 200).domains
     assert all(step.holds for step in domain.ordering)
-    assert len(domain.ordering) == 8
+    assert len(domain.ordering) == 9
     lost = {(loss.evaluator, loss.kind) for loss in domain.losses}
     assert {
         ("without-frame", "collateral-damage"), ("without-evidence", "missing-evidence"),
@@ -132,9 +132,11 @@ def test_the_judge_points_at_what_was_altered_and_the_text_at_everything(cases):
 
 def test_failures_are_told_by_stage_and_kind_and_one_may_be_of_several(cases):
     by_kind = {case.kind: case for case in cases}
-    assert component(by_kind["other-id"]) is Component.RESOLVE
-    assert component(by_kind["stale-read"]) is Component.CAPTURE
-    assert component(by_kind["collateral-damage"]) is Component.POLICY
+    assert component(by_kind["other-id"], "raw-equality") is Component.RESOLVE
+    assert component(by_kind["stale-read"], "assertions") is Component.CAPTURE
+    assert component(by_kind["collateral-damage"], "final-text") is Component.POLICY
+    # What was taken away made the error, whatever the case is about.
+    assert component(by_kind["other-id"], "without-canonicalization") is Component.CANONICALIZE
     harm, twin, unseen = (
         by_kind[kind] for kind in ("collateral-damage", "other-id", "missing-evidence")
     )

@@ -1,0 +1,51 @@
+"""What the documentation needs to be a site: a first page, and links out of `docs/`.
+
+A page links to files of the checkout (`../contracts/…`). On the site such a link is its text, since
+the site is not tied to a place where the code is shown; one that leads nowhere is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+_NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
+_MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
+_FOLDER = re.compile(r"(?<!!)\[([^\]]*)\]\(([A-Za-z0-9_./-]+)\)")
+_OUTSIDE = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+)([^)#\s]*)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """The README is the first page; its links to `docs/` lead to the pages beside it."""
+    text = (_CHECKOUT / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\((?:docs/)([^)\s]*)\)", r"](\1)", text)
+    text = re.sub(r"\[([^\]]*)\]\((?:CONTRIBUTING\.md|LICENSE|CHANGELOG\.md)\)", r"\1", text)
+    files.append(File.generated(config, "index.md", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links out of the documentation, and to folders, are their text; files have their names."""
+    del config, files
+
+    def plain(found: re.Match[str]) -> str:
+        here = Path("docs", page.file.src_uri).parent
+        target = (_CHECKOUT / here / (found[2] + found[3])).resolve()
+        if target.is_relative_to(_CHECKOUT / "docs"):
+            return found[0]
+        if not target.exists() or not target.is_relative_to(_CHECKOUT):
+            raise PluginError(f"{page.file.src_uri}: {found[0]} leads nowhere")
+        return found[1]
+
+    def listed(found: re.Match[str]) -> str:
+        folder = _CHECKOUT / "docs" / Path(page.file.src_uri).parent / found[2]
+        return found[1] if folder.is_dir() else found[0]
+
+    inside = _FOLDER.sub(listed, _OUTSIDE.sub(plain, markdown))
+    return _MARKED.sub(r"```\1", _NAMED.sub(r'```\1 title="\2"', inside))

@@ -1,0 +1,78 @@
+"""A store in a real PostgreSQL: the same answers as in SQLite, and many may write at once."""
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+
+from statediff.cli.runfolders import run_facts  # noqa: E402
+from statediff.cli.suites import _look  # noqa: E402
+from statediff.packs import PackSource  # noqa: E402
+from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.suite.indexing import index  # noqa: E402
+from statediff.suite.overview import drilled, failures, matrix, passes, violations  # noqa: E402
+from statediff.suite.store import Store, opened  # noqa: E402
+from tests.suite.folders import Folders  # noqa: E402
+
+pytestmark = pytest.mark.docker("postgres")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("pack")
+    (folder / "ddl.sql").write_text("CREATE TABLE item (id int PRIMARY KEY);")
+    (folder / "seed.sql").write_text("INSERT INTO item VALUES (1);")
+    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
+    system = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
+    system.start()
+    system.reset()  # the agent's account lives from one reset to the next
+    yield system.url
+    system.stop()
+
+
+def indexed(store: Store, folder: Path) -> str:
+    return index(store, folder, run_facts(folder), _look).id
+
+
+def writer(url: str, folder: Path) -> None:
+    with opened(url) as store:
+        indexed(store, folder)
+
+
+def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
+    url: str, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    ends = ["MATCH", "DIVERGE", "fault", "damaged", "unfinished", ""]
+    runs = [
+        folders.run(name, {"notes/close": ends, "notes/other": ["DIVERGE", "MATCH"]}, times=7)
+        for name in ("one", "two")
+    ]
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=writer, args=(url, runs[n % 2])) for n in range(3)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join(120)
+    assert [each.exitcode for each in writers] == [0] * 3
+    with opened(url) as there, opened("sqlite://") as here:
+        ids = [indexed(here, folder) for folder in runs]
+        assert [indexed(there, folder) for folder in runs] == ids
+        for ask in (matrix, passes, violations, failures):
+            assert ask(there) == ask(here), ask.__name__
+        assert drilled(there, clause="closed", limit=3) == drilled(here, clause="closed", limit=3)
+        for run in ids:
+            assert there.trials(run, with_findings=True) == here.trials(run, with_findings=True)
+            assert sorted(map(astuple_of, there.sides(run))) == sorted(
+                map(astuple_of, here.sides(run))
+            )
+        assert [e.counts for e in there.listed()] == [e.counts for e in here.listed()]
+
+
+def astuple_of(side: tuple[object, ...]) -> tuple[object, ...]:
+    """A side without what may be none, and so has no order."""
+    return (side[0], side[1], [astuple(each) for each in side[-1]])  # type: ignore[call-overload, attr-defined]
