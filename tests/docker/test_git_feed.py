@@ -66,6 +66,10 @@ def test_a_branch_that_was_pushed_and_deleted_is_witnessed_with_its_push(run):
     told = [t.state for t in seen.transactions]
     assert [s.digest() for s in told] == [s.digest() for s in run.scans[1:]]
     assert ["refs/heads/leak" in branches(s) for s in told] == [True, True, False]
+    moved = [[name.partition(" ")[0] for name in t.names] for t in seen.transactions]
+    both = ["refs/heads/leak", "refs/tags/t"]
+    assert moved == [both, ["refs/heads/main"], both]
+    assert all(name.endswith(".." + "0" * 40) for name in seen.transactions[-1].names)
 
 
 def test_what_the_server_refused_and_what_only_looked_left_nothing(run):

@@ -33,9 +33,9 @@ class Run:
     def scan(self, like):
         return self.outbox.source("outbox").read(self.store, clock, like).state
 
-    def send(self, *to: str) -> None:
+    def send(self, *to: str, head: bytes = b"") -> None:
         with smtplib.SMTP("127.0.0.1", self.outbox.smtp_port, timeout=10) as client:
-            client.sendmail("a@x", list(to), b"Subject: x\r\n\r\nhi\r\n")
+            client.sendmail("a@x", list(to), head + b"Subject: x\r\n\r\nhi\r\n")
 
     def seen(self):
         return self.feed.finish(self.store, clock, self.before)
@@ -60,6 +60,15 @@ def test_each_message_is_a_transaction_at_the_time_the_sink_accepted_it(run):
     times = [t.committed_at for t in seen.transactions]
     assert began <= times[0] <= times[1] <= datetime.now(UTC)
     assert seen.transactions[-1].state == run.scan(run.before)
+
+
+def test_a_message_is_known_by_its_id_unless_that_looks_like_another_name(run):
+    run.send("b@y", "c@y", head=b"Message-ID: <one@agent.example>\r\n")
+    for head in (b"", b"Message-ID: outbox/1\r\n", b"Message-ID: <a b@c>\r\n"):
+        run.send("b@y", head=head)
+    run.send("b@y", head=b"Message-ID: <" + b"x" * 400 + b"@y>\r\n")
+    names = [t.names for t in run.seen().transactions]
+    assert names == [("<one@agent.example>",), (), (), (), ()]
 
 
 @settings(max_examples=settings.default.max_examples // 6)
