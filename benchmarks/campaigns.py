@@ -217,7 +217,7 @@ def _left(temporary: Path) -> list[str]:
 
 
 def overhead(trials: int, base: Path) -> dict[str, float]:
-    """CPU milliseconds of a trial: bare, and as one more of a suite on one worker process."""
+    """CPU milliseconds of a trial: bare, and as one more of a suite."""
     bare, suite = [], []
     for turn in range(3):
         bare.append(_bare(trials, base / f"bare{turn}"))
@@ -259,12 +259,15 @@ def _bare(trials: int, base: Path) -> float:
 
 
 def _suite(trials: int, base: Path) -> float:
-    """CPU seconds of a whole `run` with its workers, its pages and its store."""
+    """CPU seconds of a whole `run` with its pages and its store, in one process.
+
+    Nobody is told what the processes of a fork server spent.
+    """
     base.mkdir(parents=True)
     before = _spent()
     subprocess.run(
         [sys.executable, "-m", "statediff", "run", TASK, "--agent", "benchmarks.campaigns:idle",
-         "-k", str(trials), "-j", "2", "--json"],
+         "-k", str(trials), "--json"],
         check=False, cwd=base, stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
     )  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from statediff.errors import ContractError, InputError
@@ -242,9 +244,15 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
 
 def _compiled(bundle: Bundle, schema: Json) -> Compiled | None:
     """The contract bound to the schema, for its words; None if this version cannot bind it."""
+    return _bound(bundle.files["contract.yaml"], json.dumps(schema, sort_keys=True))
+
+
+@lru_cache(maxsize=8)
+def _bound(contract: bytes, schema: str) -> Compiled | None:
+    """Kept: the trials of a run have one contract, and binding it takes longer than a page."""
     try:
-        file = parse_contract(bundle.files["contract.yaml"], "contract.yaml")
-        return compile_contract(file, schema_from(schema))
+        file = parse_contract(contract, "contract.yaml")
+        return compile_contract(file, schema_from(json.loads(schema)))
     except (ContractError, InputError):
         return None
 
