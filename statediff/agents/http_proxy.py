@@ -3,7 +3,7 @@
 An agent that speaks HTTP by itself (`curl` to a tracker, `git` over smart HTTP) is given the
 address of the proxy in place of the system's. Requests and answers pass as they are, but for the
 names of the host; what is recorded is bounded, and credentials are not. A push says which
-references it moved.
+references it moved, and the embedded tracker which transactions it made for a request.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder
 from statediff.model.trace import ActionClass, Excerpt, Mark
 from statediff.sources.git_refs import move
+from statediff.sources.roundup_marks import HEADER, marks_of
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 60.0
@@ -46,9 +47,9 @@ _ACTIONS: Final = frozenset({"@action", ":action", "_method"})
 """What makes another request of one than its method says."""
 
 
-Ended = Callable[[Any, str | None, bytes | None], None]
-"""Takes what is recorded of the answer, the error if it is one, and the answer's beginning: None
-where there was no answer."""
+Ended = Callable[[Any, str | None, bytes | None, tuple[Mark, ...] | None], None]
+"""Takes what is recorded of the answer, the error if it is one, the answer's beginning (None where
+there was no answer), and the transactions that the answer names."""
 
 
 class RecordingProxy:
@@ -129,20 +130,27 @@ class _Handler(BaseHTTPRequestHandler):
             principal=_principal(self.headers.get("Authorization", "")),
         )  # fmt: skip
 
-        def ended(result: Any, error: str | None, said: bytes | None) -> None:
+        def ended(
+            result: Any, error: str | None, said: bytes | None, named: tuple[Mark, ...] | None
+        ) -> None:
             """The call is over before the agent has the whole answer, and can go on."""
             refused = error is not None and error.startswith("HTTP 4")
             made = () if refused else marks
-            if made and "refs" in told:
-                made = _landed(made, said)
-            recorder.end(call, result=result, error=error, transactions=made)
+            found = action_class
+            if "refs" in told:
+                made = _landed(made, said) if made else made
+            elif named is not None:
+                made = named
+                if made and found is ActionClass.READ:
+                    found = ActionClass.UNKNOWN  # it was none
+            recorder.end(call, result=result, error=error, class_=found, transactions=made)
 
         try:
             self._answer(body, ended)
         except (OSError, http.client.HTTPException) as failed:
             # The call may be over, with the agent gone before it had the answer.
             with contextlib.suppress(KeyError):
-                ended(None, f"no answer: {type(failed).__name__}: {failed}", None)
+                ended(None, f"no answer: {type(failed).__name__}: {failed}", None, None)
             self.close_connection = True
             with contextlib.suppress(OSError):
                 self.send_error(502, "the system gave no answer")
@@ -204,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._has_sent_head = False
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
-            if name.lower() not in _HOP:
+            if name.lower() not in _HOP | {HEADER.lower()}:
                 self.send_header(name, self.proxy.translated(value, inward=False))
         if not is_sized and not is_bare:
             self.close_connection = True
@@ -220,7 +228,9 @@ class _Handler(BaseHTTPRequestHandler):
             kept += following[: max(0, MAX_VALUE_BYTES + 1 - len(kept))]
             last, following = following, next(pieces, b"")
         error = f"HTTP {answer.status}" if answer.status >= 400 else None
-        ended({"status": answer.status, "body": _content(kept, answer.headers)}, error, kept)
+        result = {"status": answer.status, "body": _content(kept, answer.headers)}
+        named = marks_of(self.proxy.source, answer.headers.get_all(HEADER) or ())
+        ended(result, error, kept, named)
         if not self._has_sent_head:
             self.end_headers()
         self.wfile.write(last)

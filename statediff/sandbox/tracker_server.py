@@ -10,6 +10,8 @@ that the evaluator need not, and it runs the pack's `schema.py`, which the evalu
 4. Each further line, `{"ask": n}`, is answered with `n` and the number of requests in progress; if
    it brings a `password`, also with how the tracker stores that.
 5. The end of standard input ends the process: it cannot outlive whoever started it.
+
+Each answer names the transactions that were made for its request (`sources.roundup_marks`).
 """
 
 from __future__ import annotations
@@ -20,18 +22,22 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from socketserver import ThreadingMixIn
+from types import SimpleNamespace
 from typing import IO, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from roundup import instance  # type: ignore[import-untyped]  # has no annotations
+from roundup.backends import back_sqlite  # type: ignore[import-untyped]  # as above
 from roundup.cgi.wsgi_handler import RequestDispatcher  # type: ignore[import-untyped]  # as above
 from roundup.password import Password  # type: ignore[import-untyped]  # as above
 
 from statediff.sandbox.tracker_seed import plant
+from statediff.sources.roundup_marks import HEADER, NotedConnection, noting
 
 MOUNT: Final = "/helpdesk"
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
@@ -110,10 +116,28 @@ class Requests:
             environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(size)))
             environ["CONTENT_LENGTH"] = size
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = MOUNT, path[len(MOUNT) :]
-            return list(self._tracker(environ, start))
+            return self._answered(environ, start)
         finally:
             with self._lock:
                 self.in_progress -= 1
+
+    def _answered(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        """The answer, whose head is sent only when nothing more is done for the request."""
+        told: list[tuple[str, list[tuple[str, str]]]] = []
+        pieces: list[bytes] = []
+
+        def begin(
+            status: str, headers: list[tuple[str, str]], *_: object
+        ) -> Callable[[bytes], object]:
+            told.append((status, headers))
+            return pieces.append
+
+        with noting() as made:
+            pieces += self._tracker(environ, begin)
+        status, headers = told[-1]
+        # First: whatever a later header holds cannot end the head before it.
+        start(status, [(HEADER, " ".join(made)), *headers])
+        return pieces
 
 
 def _refused(start: StartResponse, status: str, why: str) -> Iterable[bytes]:
@@ -149,6 +173,8 @@ def main() -> None:
         os.dup2(2, 1)  # what anything in here prints is no reply
         order = json.loads(_line(stdin))
         home = Path(order["home"])
+        connect = partial(sqlite3.connect, factory=NotedConnection)
+        back_sqlite.sqlite = SimpleNamespace(**{**vars(sqlite3), "connect": connect})
         server = opened.enter_context(_Server(("127.0.0.1", 0), _Handler))
         complete(home, order, server.server_port)
         requests = Requests(home)

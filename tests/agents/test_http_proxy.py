@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
@@ -57,6 +57,8 @@ class System(BaseHTTPRequestHandler):
         self.send_response(404 if "missing" in self.path else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Location", f"http://{self.headers['Host']}/there")
+        for name in parse_qs(urlsplit(self.path).query, True).get("made", ()):
+            self.send_header("X-Transactions", name)
         if "stream" in self.path:
             self.send_header("Connection", "close")
         else:
@@ -168,6 +170,29 @@ def test_a_request_is_of_the_class_of_what_it_asks(
     (call,) = setting.calls()
     assert (call.action_class, call.transactions) == (action_class, marks)
     assert call.error == (None if answer.status < 400 else "HTTP 404")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "action_class", "marks"),
+    [
+        ("PUT", "/x?made=3", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker", "3"),)),
+        ("PUT", "/x?made=", ActionClass.CONDITIONAL_UPDATE, ()),
+        ("PUT", "/missing?made=7", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker", "7"),)),
+        ("GET", "/x?made=7", ActionClass.UNKNOWN, (Mark("tracker", "7"),)),
+        ("GET", "/x?made=", ActionClass.READ, ()),
+        ("PUT", f"/x?made={quote('3 ? 8')}", ActionClass.CONDITIONAL_UPDATE,
+         (Mark("tracker", "3"), Mark("tracker"), Mark("tracker", "8"))),
+        ("PUT", "/x?made=3&made=4", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker"),)),
+        ("PUT", "/x?made=tracker/3", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker"),)),
+    ],
+)  # fmt: skip
+def test_a_system_that_names_its_transactions_is_believed_where_it_does_so_once(
+    setting: Setting, method: str, path: str, action_class: ActionClass, marks: Any
+) -> None:
+    answer, _ = setting.ask(method, path, X_Transactions="9")
+    assert answer.getheader("X-Transactions") is None
+    (call,) = setting.calls()
+    assert (call.action_class, call.transactions) == (action_class, marks)
 
 
 def test_what_is_huge_passes_whole_and_is_recorded_within_bounds(setting: Setting) -> None:

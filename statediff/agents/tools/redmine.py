@@ -7,6 +7,7 @@ from typing import Any, Final
 from statediff.agents.tools.rest import Rest
 from statediff.agents.tools.tool import ToolError
 from statediff.agents.tools.tracker import Comment, New, Search, Update
+from statediff.model.trace import Mark
 
 _PAGE: Final = 100
 _MOST: Final = 1000
@@ -17,10 +18,13 @@ _KNOWN_RESOLUTIONS: Final = ", ".join(_RESOLUTIONS)
 
 
 class Redmine:
-    """One account."""
+    """One account, for one call."""
 
     def __init__(self, url: str) -> None:
         self._rest = Rest(url, {"Content-Type": "application/json"})
+
+    def made(self, source: str) -> tuple[Mark, ...]:
+        return self._rest.made(source)
 
     def search(self, asked: Search) -> Any:
         logins = self._logins()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -12,12 +12,14 @@ from statediff.agents.plain import plain
 from statediff.agents.tools.tool import MAX_SECONDS, ToolError
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
+from statediff.model.trace import Mark
+from statediff.sources.roundup_marks import HEADER, marks_of
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
 
 class Rest:
-    """Requests to one address, signed in as the account that its URL names."""
+    """Requests of one call to one address, signed in as the account that its URL names."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -26,6 +28,19 @@ class Rest:
         self.origin = f"{parts.scheme}://{parts.hostname}:{parts.port}"
         self.base = urlunsplit((parts.scheme, self.origin.partition("//")[2], parts.path, "", ""))
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+        self._named: list[tuple[str, Sequence[str]]] = []
+        """The method of each request, and how its answer names the transactions it made."""
+
+    def made(self, source: str) -> tuple[Mark, ...]:
+        """The transactions of all requests so far, without a name where an answer names none."""
+        found: dict[Mark, None] = {}
+        for method, said in self._named:
+            named = marks_of(source, said)
+            if named is None:
+                named = () if method == "GET" else (Mark(source),)
+            found |= dict.fromkeys(named)
+        is_told = any(said for _, said in self._named)
+        return tuple(found) if is_told else (Mark(source),)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """The JSON that is answered, as plain objects; `ToolError` with what the server said."""
@@ -40,6 +55,7 @@ class Rest:
                     headers={**self._headers, **headers},
                 ) as response,
             ):  # fmt: skip
+                self._named.append((method, response.headers.get_list(HEADER)))
                 raw = b""
                 for piece in response.iter_bytes():
                     raw += piece

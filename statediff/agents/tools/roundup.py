@@ -7,17 +7,21 @@ from typing import Any, Final
 from statediff.agents.tools.rest import Rest
 from statediff.agents.tools.tool import ToolError
 from statediff.agents.tools.tracker import Comment, New, Search, Update
+from statediff.model.trace import Mark
 
 _LISTED: Final = "title,status,priority,assignee"
 
 
 class Roundup:
-    """One account."""
+    """One account, for one call."""
 
     def __init__(self, url: str) -> None:
         # It answers requests only of pages that are its own.
         self._rest = Rest(url, {"X-Requested-With": "agent"})
         self._from = {"Origin": self._rest.origin, "Referer": self._rest.base}
+
+    def made(self, source: str) -> tuple[Mark, ...]:
+        return self._rest.made(source)
 
     def search(self, asked: Search) -> Any:
         names = {kind: self._names(kind) for kind in ("status", "priority", "user")}

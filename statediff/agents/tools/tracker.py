@@ -5,6 +5,7 @@ Both are spoken to in the same words. What the account may not do, the tracker i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -71,7 +72,10 @@ class Comment(Arguments):
 
 
 class Tracker(Protocol):
-    """One account on the interface of a tracker; every method raises `ToolError` if refused."""
+    """One call of one account to the interface of a tracker; `ToolError` if it is refused."""
+
+    def made(self, source: str) -> tuple[Mark, ...]:
+        """The transactions that it made, as far as the tracker names them."""
 
     def search(self, asked: Search) -> Any: ...
 
@@ -89,26 +93,41 @@ def tracker_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     from statediff.agents.tools.redmine import Redmine  # noqa: PLC0415 - they speak of `Tracker`
     from statediff.agents.tools.roundup import Roundup  # noqa: PLC0415 - one kind is asked for
 
-    tracker: Tracker = Redmine(url) if urlsplit(url).path in ("", "/") else Roundup(url)
-    mark = (Mark(source),)
+    kind_of: type[Redmine | Roundup] = Redmine if urlsplit(url).path in ("", "/") else Roundup
     update = ActionClass.REVERSIBLE_UPDATE
 
     def tool(
-        verb: str, text: str, arguments: type[Arguments], act: Any, kind: ActionClass
-    ) -> Tool[Any]:
-        def marked(taken: Any) -> Any:
-            return act(taken) if kind is ActionClass.READ else Done(act(taken), mark)
-
+        verb: str, text: str, arguments: type[Arguments],
+        act: Callable[[Tracker, Any], Any], kind: ActionClass,
+    ) -> Tool[Any]:  # fmt: skip
         is_read = kind is ActionClass.READ
+
+        def marked(taken: Any) -> Any:
+            tracker = kind_of(url)
+            result = act(tracker, taken)
+            return result if is_read else Done(result, tracker.made(source))
+
         return Tool(tool_name(source, verb), text, arguments, marked, kind, is_harmless=is_read)
 
     return (
-        tool("list_issues", "Names issues.", Search, tracker.search, ActionClass.READ),
+        tool(
+            "list_issues", "Names issues.", Search,
+            lambda tracker, asked: tracker.search(asked), ActionClass.READ,
+        ),
         tool(
             "get_issue", "Tells all of one issue: fields, watchers and comments.", One,
-            lambda asked: tracker.issue(asked.issue), ActionClass.READ,
+            lambda tracker, asked: tracker.issue(asked.issue), ActionClass.READ,
         ),
-        tool("create_issue", "Makes an issue.", New, tracker.create, update),
-        tool("update_issue", "Changes fields of an issue.", Update, tracker.update, update),
-        tool("comment", "Adds a comment to an issue.", Comment, tracker.comment, update),
+        tool(
+            "create_issue", "Makes an issue.", New,
+            lambda tracker, asked: tracker.create(asked), update,
+        ),
+        tool(
+            "update_issue", "Changes fields of an issue.", Update,
+            lambda tracker, asked: tracker.update(asked), update,
+        ),
+        tool(
+            "comment", "Adds a comment to an issue.", Comment,
+            lambda tracker, asked: tracker.comment(asked), update,
+        ),
     )  # fmt: skip
