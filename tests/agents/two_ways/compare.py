@@ -28,8 +28,12 @@ _OWN = re.compile(
 business, which stand still."""
 
 
-def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> None:
-    """The agent of the task works natively, then through tools; what both show is the same."""
+Attributed = dict[tuple[str, int] | None, Counter[str]]
+"""A system and how many doings there came before → the changes that this doing made."""
+
+
+def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> Attributed:
+    """What the agent of the task shows natively, which is what it shows through tools."""
     act = TASKS[task]
     shown = []
     for way, agent in (("native", native(act)), ("mcp", ByMcp(act))):
@@ -48,6 +52,7 @@ def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> None:
             whole_and_marked(done.observed.run.trace)
     native_shown, mcp_shown = shown
     assert native_shown == mcp_shown
+    return mcp_shown
 
 
 def whole_and_marked(trace: Trace) -> None:
@@ -58,8 +63,8 @@ def whole_and_marked(trace: Trace) -> None:
         assert (action.transactions == ()) == (action.action_class is ActionClass.READ)
 
 
-def attributed(done: JudgedTrial) -> dict[tuple[str, int] | None, Counter[str]]:
-    """Which doing made which changes: a system and how many doings there came before."""
+def attributed(done: JudgedTrial) -> Attributed:
+    """Which doing made which changes."""
     told = {action.id: action for action in done.observed.run.trace.told}
     deltas = done.evaluated.judgement.deltas
     makers = {delta.action for delta in deltas if delta.action is not None}
@@ -72,7 +77,7 @@ def attributed(done: JudgedTrial) -> dict[tuple[str, int] | None, Counter[str]]:
             # A comment is a message and its link to the issue: by curl two requests, else one call.
             is_half = action.tool == "tracker POST" and _path(action).endswith("/rest/data/msg")
             before[source] += not is_half
-    found: dict[tuple[str, int] | None, Counter[str]] = {}
+    found: Attributed = {}
     for delta in deltas:
         place = None if delta.action is None else places[delta.action]
         found.setdefault(place, Counter())[_plain(delta)] += 1
