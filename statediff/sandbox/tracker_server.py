@@ -136,8 +136,10 @@ class Requests:
             pieces += self._tracker(environ, begin)
         status, headers = told[-1]
         # First: whatever a later header holds cannot end the head before it.
-        start(status, [(HEADER, " ".join(made)), *headers])
-        return pieces
+        write = start(status, [(HEADER, " ".join(made)), *headers])
+        for piece in pieces:
+            write(piece)
+        return ()
 
 
 def _refused(start: StartResponse, status: str, why: str) -> Iterable[bytes]:

@@ -28,6 +28,7 @@ UNKNOWN: Final = "?"
 _NAME: Final = re.compile(r"[1-9][0-9]{0,18}")
 _LOGGED: Final = "db"
 """The tracker's database by the name of its file; those beside it are its sessions'."""
+_level: Final[Any] = vars(sqlite3.Connection)["isolation_level"]
 
 
 class _Request(threading.local):
@@ -44,7 +45,8 @@ a commit that has changed something waits for no other lock of the database."""
 @contextmanager
 def noting() -> Iterator[list[str]]:
     """The list gets the name of each transaction that this thread commits from now on."""
-    _request.made = made = []
+    made: list[str] = []
+    _request.made = made
     try:
         yield made
     finally:
@@ -76,13 +78,13 @@ class NotedConnection(sqlite3.Connection):
 
     @property
     def isolation_level(self) -> Any:
-        return sqlite3.Connection.isolation_level.__get__(self)
+        return _level.__get__(self)
 
     @isolation_level.setter
     def isolation_level(self, level: Any) -> None:
         if level is None:
             self.commit()  # as the base class would, and Roundup relies upon: unnoted
-        sqlite3.Connection.isolation_level.__set__(self, level)
+        _level.__set__(self, level)
 
     def _committed(self) -> list[str]:
         """Commits; the name of the transaction, if there was one."""
