@@ -172,27 +172,27 @@ def test_a_request_is_of_the_class_of_what_it_asks(
     assert call.error == (None if answer.status < 400 else "HTTP 404")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "action_class", "marks"),
-    [
-        ("PUT", "/x?made=3", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker", "3"),)),
-        ("PUT", "/x?made=", ActionClass.CONDITIONAL_UPDATE, ()),
-        ("PUT", "/missing?made=7", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker", "7"),)),
-        ("GET", "/x?made=7", ActionClass.UNKNOWN, (Mark("tracker", "7"),)),
-        ("GET", "/x?made=", ActionClass.READ, ()),
-        ("PUT", f"/x?made={quote('3 ? 8')}", ActionClass.CONDITIONAL_UPDATE,
-         (Mark("tracker", "3"), Mark("tracker"), Mark("tracker", "8"))),
-        ("PUT", "/x?made=3&made=4", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker"),)),
-        ("PUT", "/x?made=tracker/3", ActionClass.CONDITIONAL_UPDATE, (Mark("tracker"),)),
-    ],
-)  # fmt: skip
 def test_a_system_that_names_its_transactions_is_believed_where_it_does_so_once(
-    setting: Setting, method: str, path: str, action_class: ActionClass, marks: Any
+    setting: Setting,
 ) -> None:
-    answer, _ = setting.ask(method, path, X_Transactions="9")
-    assert answer.getheader("X-Transactions") is None
-    (call,) = setting.calls()
-    assert (call.action_class, call.transactions) == (action_class, marks)
+    three, seven = Mark("tracker", "3"), Mark("tracker", "7")
+    update = ActionClass.CONDITIONAL_UPDATE
+    told: list[tuple[str, str, ActionClass, tuple[Mark, ...]]] = [
+        ("PUT", "/x?made=3", update, (three,)),
+        ("PUT", "/x?made=", update, ()),
+        ("PUT", "/missing?made=7", update, (seven,)),
+        ("GET", "/x?made=7", ActionClass.UNKNOWN, (seven,)),
+        ("GET", "/x?made=", ActionClass.READ, ()),
+        ("PUT", f"/x?made={quote('3 ? 7')}", update, (three, Mark("tracker"), seven)),
+        ("PUT", "/x?made=3&made=4", update, (Mark("tracker"),)),
+        ("PUT", "/x?made=tracker/3", update, (Mark("tracker"),)),
+    ]
+    for method, path, _, _ in told:
+        answer, _ = setting.ask(method, path, X_Transactions="9")
+        assert answer.getheader("X-Transactions") is None
+    assert [(call.action_class, call.transactions) for call in setting.calls()] == [
+        (action_class, marks) for _, _, action_class, marks in told
+    ]
 
 
 def test_what_is_huge_passes_whole_and_is_recorded_within_bounds(setting: Setting) -> None:
