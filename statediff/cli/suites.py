@@ -145,7 +145,7 @@ def compare(
 def _inside(case: Case, *runs: Path) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
     from statediff.cli.runfolders import kept_trial
-    from statediff.errors import BundleError
+    from statediff.errors import BundleError, ContractError
     from statediff.model.values import printable
     from statediff.reports.differences import differences
 
@@ -161,7 +161,7 @@ def _inside(case: Case, *runs: Path) -> Differences | str:
         bundles.append(kept.bundle)
     try:
         return differences(*bundles)
-    except BundleError as error:
+    except (BundleError, ContractError) as error:
         return printable(str(error))
 
 

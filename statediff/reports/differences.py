@@ -40,11 +40,20 @@ class Parting:
 
 
 @dataclass(frozen=True)
+class Deltas:
+    """Deltas that only one of the two has: how many, and the first as plain JSON and in words."""
+
+    number: int
+    documents: tuple[Json, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Differences:
     """What the bundles of a case say; `new` is in B and not in A, `vanished` in A and not in B."""
 
-    new: tuple[Json, ...]
-    vanished: tuple[Json, ...]
+    new: Deltas
+    vanished: Deltas
     first_failed_turn_a: int | None
     first_failed_turn_b: int | None
     parting: Parting | None
@@ -58,8 +67,8 @@ def differences(a: Bundle, b: Bundle) -> Differences:
         one, other = (_deltas(bundle) for bundle in (a, b))
         parting, unknown = _parting(*(trace_from(x.document("trace.json")) for x in (a, b)))
         return Differences(
-            tuple(delta for key, delta in other.items() if key not in one),
-            tuple(delta for key, delta in one.items() if key not in other),
+            _told([delta for key, delta in other.items() if key not in one]),
+            _told([delta for key, delta in one.items() if key not in other]),
             first_failed_turn(a), first_failed_turn(b), parting, unknown,
         )  # fmt: skip
 
@@ -70,6 +79,13 @@ def _deltas(bundle: Bundle) -> dict[bytes, Json]:
         write({name: delta[name] for name in kept}): delta
         for delta in bundle.document("judgement.json")["deltas"]
     }
+
+
+def _told(deltas: Sequence[Json]) -> Deltas:
+    return Deltas(
+        len(deltas), tuple(_delta(delta) for delta in deltas[:MAX_DELTAS]),
+        tuple(change(delta).plain for delta in deltas[:MAX_TOLD]),
+    )  # fmt: skip
 
 
 def _parting(a: Trace, b: Trace) -> tuple[Parting | None, str | None]:
@@ -95,7 +111,7 @@ def differences_document(found: Differences) -> Json:
     parting = found.parting
     return {
         "deltas": {
-            name: {"number": len(deltas), "first": [_delta(d) for d in deltas[:MAX_DELTAS]]}
+            name: {"number": deltas.number, "first": list(deltas.documents)}
             for name, deltas in (("new", found.new), ("vanished", found.vanished))
         },
         "first_failed_turn": {"a": found.first_failed_turn_a, "b": found.first_failed_turn_b},
@@ -108,7 +124,11 @@ def differences_document(found: Differences) -> Json:
 
 def differences_lines(found: Differences) -> list[str]:
     """The differences for people, a line each; none where nothing is known to differ."""
-    told = [*_told("new", found.new), *_told("vanished", found.vanished)]
+    told = []
+    for word, deltas in (("new", found.new), ("vanished", found.vanished)):
+        told += [f"{word} delta: {line}" for line in deltas.lines]
+        if deltas.number > len(deltas.lines):
+            told.append(f"and {deltas.number - len(deltas.lines)} more {word} deltas")
     turns = (found.first_failed_turn_a, found.first_failed_turn_b)
     if turns != (None, None):
         one, other = ("none" if turn is None else str(turn) for turn in turns)
@@ -118,13 +138,6 @@ def differences_lines(found: Differences) -> list[str]:
         told.append(f"first divergent action: call {found.parting.number}: A {one}, B {other}")
     elif found.unknown is not None and told:
         told.append(f"first divergent action: not known: {said(found.unknown, 200)}")
-    return told
-
-
-def _told(word: str, deltas: Sequence[Json]) -> list[str]:
-    told = [f"{word} delta: {change(delta).plain}" for delta in deltas[:MAX_TOLD]]
-    if len(deltas) > MAX_TOLD:
-        told.append(f"and {len(deltas) - MAX_TOLD} more {word} deltas")
     return told
 
 

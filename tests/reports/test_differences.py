@@ -37,8 +37,8 @@ def trial(*numbers: int, calls: tuple[Action, ...] = (), is_whole: bool = True) 
 
 def test_deltas_are_new_or_vanished_by_what_they_did() -> None:
     found = differences(trial(3, 4), trial(5, 4, 1))
-    assert [d["id"] for d in found.new] == ["item[1].n", "item[3]"]
-    assert [d["id"] for d in found.vanished] == ["item[1].n"]
+    assert [d["id"] for d in found.new.documents] == ["item[1].n", "item[3]"]
+    assert [d["id"] for d in found.vanished.documents] == ["item[1].n"]
     told = differences_lines(found)
     assert "vanished delta: ~ item 1 n  0 → 3" in told
     assert "new delta: ~ item 1 n  0 → 5" in told
@@ -112,13 +112,14 @@ def test_where_calls_may_be_missing_it_is_not_known_whether_the_agents_parted() 
     assert (found.parting, found.unknown) == (None, "arguments of call 1 in A: redacted")
 
 
-def test_a_bundle_that_contradicts_itself_is_refused() -> None:
+@pytest.mark.parametrize("what", ["op", "key", "before", "raw_after"])
+def test_a_bundle_that_contradicts_itself_is_refused(what: str) -> None:
     good = trial(3)
     documents = {name: good.document(name) for name in good.files if name.endswith(".json")}
-    documents["judgement.json"]["deltas"] = [{"op": "update"}]
+    documents["judgement.json"]["deltas"][0][what] = {"value": ["int", "three"]}
     facts = {n: v for n, v in good.manifest.items() if n not in ("format", "files")}
     with pytest.raises(BundleError, match="contradicts itself"):
-        differences(good, make(documents, good.files["contract.yaml"], facts))
+        differences(trial(4), make(documents, good.files["contract.yaml"], facts))
 
 
 def test_what_a_run_wrote_cannot_steer_the_terminal() -> None:
