@@ -47,8 +47,9 @@ class Told:
 
     verdicts: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Trial → verdict and the digest of its manifest, when it was told."""
-    clients_killed: int = 0
     workers_killed: int = 0
+    clients_killed: list[int] = field(default_factory=list)
+    """For each of them, how many verdicts had been told until then."""
     summary: dict[str, Any] = field(default_factory=dict)
     kept: int = 0
     """Bundles that were there when the last client began."""
@@ -56,9 +57,13 @@ class Told:
 
 
 def survived(
-    trials: int, jobs: int, base: Path, *, dask: bool, kills: float, clients: int, seed: int
-) -> Told:
-    """The suite, carried through; `AssertionError` where something was lost or left."""
+    trials: int, jobs: int, base: Path, *, dask: bool, kills: float, clients: int, seed: int,
+    told_first: int = 0,
+) -> Told:  # fmt: skip
+    """The suite, carried through; `AssertionError` where something was lost or left.
+
+    No client is killed before it has told `told_first` verdicts.
+    """
     chance, told = random.Random(seed), Told()
     temporary = base / "tmp"
     temporary.mkdir(parents=True)
@@ -86,7 +91,7 @@ def survived(
             )
             end = threading.Event()
             killer = threading.Thread(
-                target=_kill, args=(client, cluster, told, chance, kills, clients, end)
+                target=_kill, args=(client, cluster, told, chance, kills, clients, told_first, end)
             )
             killer.start()
             try:
@@ -123,12 +128,14 @@ def _listen(client: subprocess.Popen[bytes], base: Path, told: Told) -> None:
 
 def _kill(
     client: subprocess.Popen[bytes], cluster: list[int], told: Told, chance: random.Random,
-    every_seconds: float, clients: int, end: threading.Event,
+    every_seconds: float, clients: int, told_first: int, end: threading.Event,
 ) -> None:  # fmt: skip
     """Workers, and so many clients in all, end by `kill -9` at random moments."""
+    enough = len(told.verdicts) + told_first
     while not end.wait(chance.expovariate(1 / every_seconds) if every_seconds else None):
-        if told.clients_killed < clients and chance.random() < 0.3:
-            told.clients_killed += 1
+        has_told = len(told.verdicts) >= enough
+        if has_told and len(told.clients_killed) < clients and chance.random() < 0.3:
+            told.clients_killed.append(len(told.verdicts))
             client.kill()
             return
         workers = _workers_of(cluster or [client.pid], is_dask=bool(cluster))
@@ -287,6 +294,10 @@ def main() -> None:
     options.add_argument("--dask", action="store_true")
     options.add_argument("--kill-every", type=float, default=10.0, metavar="SECONDS")
     options.add_argument("--clients", type=int, default=4, help="how many clients are killed")
+    options.add_argument(
+        "--told-first", type=int, default=0, metavar="N",
+        help="no client is killed before it has told N verdicts",
+    )  # fmt: skip
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--overhead", type=int, default=0, metavar="TRIALS")
     said = options.parse_args()
@@ -298,12 +309,13 @@ def main() -> None:
         began = time.monotonic()
         told = survived(
             said.trials, said.jobs, Path(folder), dask=said.dask, kills=said.kill_every,
-            clients=said.clients, seed=said.seed,
+            clients=said.clients, seed=said.seed, told_first=said.told_first,
         )  # fmt: skip
         kind = "Dask" if said.dask else "processes"
         print(
             f"{said.trials} trials on {said.jobs} workers ({kind}): "
-            f"{told.workers_killed} workers and {told.clients_killed} clients killed, "
+            f"{told.workers_killed} workers and {len(told.clients_killed)} clients killed (after "
+            f"{', '.join(map(str, told.clients_killed)) or 'no'} verdicts), "
             f"{len(told.verdicts)} verdicts told, none lost, none twice; the last resume kept "
             f"{told.summary.get('kept', 0)} and made {said.trials - told.summary.get('kept', 0)}; "
             f"nothing left; {time.monotonic() - began:.0f} s"

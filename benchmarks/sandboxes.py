@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +32,8 @@ from statediff.packs import (
 from statediff.sandbox.containers import SOCKETS, Container, Spec, connect
 from statediff.sandbox.embedded import EmbeddedSandbox
 from statediff.sandbox.images import image_tag
-from statediff.sandbox.pool import SandboxPool
 from statediff.sandbox.system import System, system_of
+from statediff.suite.standing import Standing
 
 TASKS = {
     "accounts": "accounts/rotate-role",
@@ -168,19 +169,26 @@ def containers_at_once() -> float:
             list(several.map(Container.remove, made))
 
 
-def sandboxes_at_once(pack: str, variant: str, work: Path) -> float:
+def sandboxes_at_once(pack: str, variant: str) -> float:
     """Seconds until twenty whole sandboxes have started and every one is proven."""
-    described = sandbox_pack(pack, variant)
-    pool = SandboxPool(lambda folder: EmbeddedSandbox(described, folder), AT_ONCE, work)
-    began = time.perf_counter()
-    with pool, ThreadPoolExecutor(AT_ONCE) as several:
+    standing, all_there = Standing(), threading.Barrier(AT_ONCE)
 
-        def one(_: int) -> None:
-            with pool.lease() as sandbox:
+    def one(_: int) -> None:
+        try:
+            with standing.lease(pack, variant) as sandbox:
                 assert sandbox.verify(clock).ok
+                all_there.wait()  # until then nobody gets one that another has put back
+        except BaseException:
+            all_there.abort()
+            raise
 
-        list(several.map(one, range(AT_ONCE)))
+    began = time.perf_counter()
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as several:
+            list(several.map(one, range(AT_ONCE)))
         return time.perf_counter() - began
+    finally:
+        standing.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{AT_ONCE} containers at once: {containers_at_once():.1f} s", flush=True)
         for pack, variant in variants:
             if (pack, variant) in AT_ONCE_TOO:
-                seconds = sandboxes_at_once(pack, variant, Path(work) / f"{variant}-at-once")
+                seconds = sandboxes_at_once(pack, variant)
                 print(f"{AT_ONCE} × {pack}/{variant} at once: {seconds:.1f} s", flush=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from statediff.suite.terms import Cause, Component, Failure, Label
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
+    from statediff.suite.agreement import Rates
     from statediff.suite.labels import Given
 
 LABELLED = "statediff/labelled/1"
@@ -134,7 +136,10 @@ def resolve(
 
 
 def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = False) -> None:
-    """Show how far reviewers agree with each other, and the verdicts with what they settled."""
+    """Show how far reviewers agree with each other, and verdicts with what they settled.
+
+    Every verdict that contradicts a settled label is listed; error rates are by domain.
+    """
     from statediff.cli.drawing import drawn
     from statediff.cli.output import emit, results
     from statediff.evidence.keys import load_trust
@@ -144,7 +149,7 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
 
     keys = load_trust(trust)
     votes, seconds, causes, ways, blind = [], [], Counter[str](), Counter[str](), 0
-    verdicts: dict[tuple[str, str, str], list[tuple[str, Label]]] = {}
+    judged: list[of.Settled] = []
     for trial in drawn([target], None, 0):
         labels, resolutions = kept(trial.folder, trial.digest, keys)
         found = settled(labels, resolutions)
@@ -156,8 +161,19 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
         causes.update(each.given.cause.value for each in labels if each.given.cause is not None)
         ways.update(way.value for each in labels for way in each.given.failures)
         facts = trial.read().manifest
-        judge = (str(facts["contract"]), str(facts["contract_version"]), str(facts["kernel"]))
-        verdicts.setdefault(judge, []).append((str(facts["verdict"]), found))
+        contract, version, digest, kernel, verdict = (
+            str(facts[name])
+            for name in ("contract", "contract_version", "contract_digest", "kernel", "verdict")
+        )
+        judged.append(
+            of.Settled(
+                str(facts["trial"]), contract, version, digest, kernel, verdict, found, trial.digest
+            )
+        )
+    verdicts: dict[tuple[str, str, str], list[tuple[str, Label]]] = {}
+    for each in judged:
+        judge = (each.contract, each.version, each.kernel)
+        verdicts.setdefault(judge, []).append((each.verdict, each.label))
     trials, kappa = of.fleiss(votes)
     document: dict[str, Any] = {
         "schema": AGREEMENT, "trials": len(votes), "labels": sum(map(len, votes)), "blind": blind,
@@ -173,6 +189,12 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
             {"contract": contract, "version": version, "kernel": kernel,
              **asdict(of.against(members))}
             for (contract, version, kernel), members in sorted(verdicts.items())
+        ],
+        "domains": [_rates(each) for each in of.rates(judged)],
+        "disagreements": [
+            {**asdict(each), "label": each.label.value, "kind": each.disagreement}
+            for each in sorted(judged, key=lambda each: (each.contract, each.trial, each.bundle))
+            if each.disagreement is not None
         ],
     }  # fmt: skip
     if as_json:
@@ -193,12 +215,51 @@ def agreement(target: TargetArgument, trust: TrustOption, as_json: JsonFlag = Fa
             f"kernel {said(judge['kernel'])}"
         )
         told += [f"  {name} {judge[name]}" for name in _COUNTED]
+    told += [line for row in of.rates(judged) for line in _rates_told(row)]
+    told += [
+        f"{row['kind']}: {said(row['trial'])} of {said(row['contract'])} {said(row['version'])}: "
+        f"{said(row['verdict'])}, was {row['label']}"
+        for row in document["disagreements"]
+    ]
     results().print("\n".join(told).replace("None", "undefined"), soft_wrap=True)
 
 
 _COUNTED = (
     "agree", "false_acceptances", "false_rejections", "inconclusive", "unresolvable",
 )  # fmt: skip
+
+
+_RATES = ("error", "false_negatives", "false_positives")
+
+
+def _rates(row: Rates) -> dict[str, Any]:
+    shares = {name: getattr(row, name) for name in _RATES}
+    return {
+        "domain": row.domain, "kernel": row.kernel, "contracts": list(row.contracts),
+        "decided": row.decided,
+        **{
+            name: None if share is None else {
+                "wrong": share.hits, "of": share.total,
+                "low": float(share.low), "high": float(share.high),
+            } for name, share in shares.items()
+        },
+    }  # fmt: skip
+
+
+def _rates_told(row: Rates) -> Iterator[str]:
+    from statediff.reports.record import said
+
+    yield f"domain {said(row.domain)}, kernel {said(row.kernel)}: {row.decided} decided"
+    for name in _RATES:
+        share = getattr(row, name)
+        what = name.replace("_", " ")
+        if share is None:
+            yield f"  {what}: no figure, a contract is there in two versions"
+        elif not share.total:
+            yield f"  {what}: none of that kind"
+        else:
+            low, high = (f"{100 * float(end):.1f}" for end in (share.low, share.high))
+            yield f"  {what}: {share.hits} of {share.total}, 95 % interval {low} to {high} %"
 
 
 def _asked(bundle: Bundle, blind: bool) -> Given:

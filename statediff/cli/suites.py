@@ -14,6 +14,8 @@ from statediff.cli.output import JsonFlag
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from statediff.reports.differences import Differences
+    from statediff.suite.comparison import Case
     from statediff.suite.indexing import Found
     from statediff.suite.records import Run, Side
     from statediff.suite.store import Store
@@ -104,9 +106,16 @@ def compare(
     agent_b: Annotated[
         str | None, typer.Option("--agent-b", metavar="NAME", help="Of several agents in B, this.")
     ] = None,
+    details: Annotated[
+        int,
+        typer.Option(
+            "--details", metavar="N", min=0, max=10_000,
+            help="So many cases are opened for their deltas, turns and calls.",
+        ),
+    ] = 5,
     store: StoreOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> int:  # fmt: skip
     """Compare two runs, or two agents of a run, case by case.
 
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
@@ -122,14 +131,38 @@ def compare(
             for folder, agent in ((a, agent_a), (b, agent_b))
         )
     found = compare(one, other, seed)
+    inside = {case.key: _inside(case, a, b) for case in found.telling(details)}
     if as_json:
-        emit(comparison_document(found))
+        emit(comparison_document(found, inside))
     else:
-        for table in comparison_tables(found):
+        for table in comparison_tables(found, inside):
             _print(table)
     if found.of(Change.REGRESSED):
         return 1
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
+
+
+def _inside(case: Case, *runs: Path) -> Differences | str:
+    """Where the two bundles of a case part, or why one of them cannot be read."""
+    from statediff.cli.runfolders import kept_trial
+    from statediff.errors import BundleError, ContractError
+    from statediff.model.values import printable
+    from statediff.reports.differences import differences
+
+    bundles = []
+    for side, run in zip((case.a, case.b), runs, strict=True):
+        if side is None or not side.ended.has_verdict:
+            return "one of its trials has no verdict"
+        kept = kept_trial(run / "trials" / side.name)
+        if kept.bundle is None or kept.bundle.digest != side.bundle:
+            return f"the bundle of {printable(side.name)} is not the one that was indexed: " + (
+                printable(kept.why) or "it was changed; run this command again"
+            )
+        bundles.append(kept.bundle)
+    try:
+        return differences(*bundles)
+    except (BundleError, ContractError) as error:
+        return printable(str(error))
 
 
 def _of_agent(sides: list[Side], agent: str | None, run: Path) -> list[Side]:

@@ -60,10 +60,11 @@ def _clauses(clauses: Json) -> Iterator[Text]:
 
 def _changes(deltas: Json) -> Iterator[Text]:
     for delta in deltas:
-        yield _change(delta)
+        yield change(delta)
 
 
-def _change(delta: Json) -> Text:
+def change(delta: Json) -> Text:
+    """One delta on a line: its sign, what it is of, and both sides or the one that there is."""
     before, after = delta_sides(delta)
     if delta["path"]:
         what = f"{before} → {after}"
@@ -74,7 +75,7 @@ def _change(delta: Json) -> Text:
 
 def _hidden(hidden: Json) -> Iterator[Text]:
     for entry in hidden:
-        line = _change(entry["delta"])
+        line = change(entry["delta"])
         line.append(f"  by {said(entry['rule'])}")
         yield line
 

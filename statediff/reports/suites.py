@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from rich.table import Table
 
+from statediff.reports.differences import Differences, differences_document, differences_lines
 from statediff.reports.said import said
 from statediff.suite.comparison import Case, Change, Comparison
 from statediff.suite.overview import Counted, Judged
@@ -116,7 +117,11 @@ def stats_tables(found: Figures) -> Iterator[Table]:
     yield domains
 
 
-def comparison_document(found: Comparison) -> Json:
+Opened = Mapping[tuple[str, int | None, str], Differences | str]
+"""For a case by its key, where its bundles part, or why they cannot be read."""
+
+
+def comparison_document(found: Comparison, opened: Opened) -> Json:
     """The comparison as JSON, case by case."""
     return {
         "schema": COMPARISON, "cases": len(found.cases),
@@ -128,12 +133,12 @@ def comparison_document(found: Comparison) -> Json:
             "resamples": found.interval.resamples, "seed": found.interval.seed,
             "clusters": found.interval.clusters,
         },
-        "by_case": [_case(case) for case in found.cases],
+        "by_case": [_case(case, opened.get(case.key)) for case in found.cases],
     }  # fmt: skip
 
 
-def comparison_tables(found: Comparison) -> Iterator[Table | str]:
-    """The comparison for people: counts, the difference, and what changed."""
+def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str]:
+    """The comparison for people: counts, the difference, what changed, and where cases part."""
     told = ", ".join(
         f"{len(found.of(change))} {change.value.replace('_', ' ')}"
         for change in Change
@@ -169,6 +174,11 @@ def comparison_tables(found: Comparison) -> Iterator[Table | str]:
             )
         if len(counts) > MAX_LISTED:
             yield f"and {len(counts) - MAX_LISTED} more; --json lists them"
+    cases = {case.key: case for case in found.cases if case.key in opened}
+    for key, inside in opened.items():
+        if lines := [inside] if isinstance(inside, str) else differences_lines(inside):
+            yield f"{_name(cases[key])}:"
+            yield from (f"  {line}" for line in lines)
 
 
 _TOLD: Final = (
@@ -234,12 +244,16 @@ def _percent(value: Fraction | float | None) -> str:
     return "–" if value is None else f"{100 * float(value):.1f}"
 
 
-def _case(case: Case) -> Json:
+def _case(case: Case, inside: Differences | str | None) -> Json:
     return {
         "contract": case.contract, "number": case.number, "change": case.change.value,
         "a": _side(case.a), "b": _side(case.b),
         "new": [_loose(each) for each in case.new],
         "vanished": [_loose(each) for each in case.vanished],
+        "differences": (
+            differences_document(inside) if isinstance(inside, Differences) else None
+        ),
+        "not_opened": inside if isinstance(inside, str) else None,
     }  # fmt: skip
 
 

@@ -55,6 +55,20 @@ def turn_lines(bundle: Bundle, where: str = "the bundle") -> Iterator[Json]:
             }
 
 
+def first_failed_turn(bundle: Bundle, where: str = "the bundle") -> int | None:
+    """The number of the first turn that is known to fail its gate; None where none is.
+
+    `BundleError` if the bundle contradicts itself.
+    """
+    with reading(where):
+        if bundle.document("trace.json")["turns"] is None:
+            return None
+        clauses = bundle.document("judgement.json")["clauses"]
+        failed = {clause["clause"] for clause in clauses if clause["truth"] == "FAILS"}
+        gates = _gates(read_document(bundle.files["contract.yaml"], "contract.yaml").value)
+        return min((number for number, gate in gates.items() if gate in failed), default=None)
+
+
 def repair(calls: list[Json], window: int | None = None) -> Json:
     """How many tools were right the first time, and how many in the end; of how many.
 

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
 from typing import Final
 
+from statediff.suite.intervals import Share, clopper_pearson
+from statediff.suite.records import domain_of
 from statediff.suite.terms import Label
 
 EXPECTED: Final = {"MATCH": Label.CORRECT, "DIVERGE": Label.INCORRECT}
 """The label that a verdict should meet; INCONCLUSIVE claims nothing."""
 
+_DISAGREEMENTS: Final = {
+    ("DIVERGE", Label.CORRECT): "false-negative",
+    ("MATCH", Label.INCORRECT): "false-positive",
+}
 Votes = Sequence[Mapping[str, Label]]
 """For each trial, reviewer → label."""
 
@@ -48,6 +54,72 @@ class Against:
     """DIVERGE where the run was correct."""
     inconclusive: int
     unresolvable: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A trial whose label is settled, and its verdict."""
+
+    trial: str
+    contract: str
+    version: str
+    digest: str
+    kernel: str
+    verdict: str
+    label: Label
+    bundle: str
+    """The digest of its bundle."""
+
+    @property
+    def disagreement(self) -> str | None:
+        """How its verdict contradicts the label [TV eq. 5]; None where it does not."""
+        return _DISAGREEMENTS.get((self.verdict, self.label))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often verdicts of one kernel contradict the labels of one domain [TV eqs. 5–6].
+
+    Each share is None where a contract of the domain is there in two forms: they are two
+    evaluators, and have no common rate.
+    """
+
+    domain: str
+    kernel: str
+    contracts: tuple[str, ...]
+    decided: int
+    """Trials with a MATCH or a DIVERGE and a label that says right or wrong."""
+    error: Share | None
+    """Of the decided ones."""
+    false_negatives: Share | None
+    """DIVERGE, of the decided runs that were correct."""
+    false_positives: Share | None
+    """MATCH, of the decided runs that were incorrect."""
+
+
+def rates(settled: Sequence[Settled]) -> tuple[Rates, ...]:
+    """By domain and kernel; there is no figure over all of them."""
+    groups: dict[tuple[str, str], list[Settled]] = defaultdict(list)
+    for each in settled:
+        groups[domain_of(each.contract), each.kernel].append(each)
+    return tuple(_rates(*key, members) for key, members in sorted(groups.items()))
+
+
+def _rates(domain: str, kernel: str, members: Sequence[Settled]) -> Rates:
+    forms = {(each.contract, each.version, each.digest) for each in members}
+    decided = [e for e in members if e.verdict in EXPECTED and e.label is not Label.UNRESOLVABLE]
+    is_one = len({contract for contract, _, _ in forms}) == len(forms)
+
+    def share(of: Sequence[Settled]) -> Share | None:
+        wrong = sum(each.disagreement is not None for each in of)
+        return clopper_pearson(wrong, len(of)) if is_one else None
+
+    return Rates(
+        domain, kernel, tuple(sorted({f"{contract} {version}" for contract, version, _ in forms})),
+        len(decided), share(decided),
+        share([each for each in decided if each.label is Label.CORRECT]),
+        share([each for each in decided if each.label is Label.INCORRECT]),
+    )  # fmt: skip
 
 
 def pairs(votes: Votes) -> tuple[Pair, ...]:

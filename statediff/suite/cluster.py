@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from statediff.errors import HarnessError, UsageError
@@ -21,6 +21,8 @@ RESOURCE: Final = "sandbox"
 LOCAL: Final = "local"
 CONNECT_SECONDS: Final = 20
 LOOK_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 30.0
+"""How long the workers of this one command may take to end."""
 GONE_SECONDS: Final = 60.0
 """How long a scheduler may be out of reach."""
 _SETTING: Final = "distributed.scheduler.allowed-failures"
@@ -50,8 +52,14 @@ def on_cluster(address: str, number: int) -> Iterator[Workers]:
                 n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None,
                 resources={RESOURCE: 1}, host="127.0.0.1", silence_logs=logging.CRITICAL,
             )  # fmt: skip
-            with cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
-                yield _workers(client, (KilledWorker,))
+            try:
+                with Client(cluster) as client:  # type: ignore[no-untyped-call]
+                    yield _workers(client, (KilledWorker,))
+            finally:
+                # All that has a verdict is on the disk: nobody waits for ever for workers to end.
+                # Those that have not are killed when this process ends, and keepers tidy up.
+                with suppress(TimeoutError):
+                    cluster.close(timeout=CLOSE_SECONDS)
             return
         with _connected(Client, address) as client:
             yield _workers(client, (KilledWorker,))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import islice
 
 from statediff.errors import BundleError
 from statediff.suite.records import Ended, Loose, Side, Trial
@@ -38,6 +39,9 @@ DECIDED = {
     (Ended.DIVERGE, Ended.MATCH): Change.IMPROVED,
     (Ended.MATCH, Ended.DIVERGE): Change.REGRESSED,
 }
+_TELLING = (
+    Change.REGRESSED, Change.UNDECIDED, Change.IMPROVED, Change.BOTH_FAIL, Change.BOTH_PASS,
+)  # fmt: skip
 _DIFFERENCE = {Change.IMPROVED: 1, Change.REGRESSED: -1}
 
 
@@ -54,6 +58,11 @@ class Case:
     new: tuple[Loose, ...] = ()
     """Violations of B that A does not have, where both have a verdict of the same contract."""
     vanished: tuple[Loose, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int | None, str]:
+        """What no other case of a comparison has."""
+        return self.contract, self.number, self.name
 
     @property
     def lost_its_pass(self) -> bool:
@@ -79,6 +88,11 @@ class Comparison:
     def of(self, change: Change) -> tuple[Case, ...]:
         """The cases of one kind."""
         return tuple(case for case in self.cases if case.change is change)
+
+    def telling(self, number: int) -> tuple[Case, ...]:
+        """So many cases with two verdicts, those first in which the verdicts differ."""
+        found = (case for change in _TELLING for case in self.of(change))
+        return tuple(islice(found, number))
 
     @property
     def decided(self) -> int:

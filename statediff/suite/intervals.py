@@ -49,6 +49,8 @@ def _last_below(least: int, total: int, bound: Fraction) -> int:
 
 def _chance(least: int, total: int, share: int) -> Fraction:
     """Of `least` hits or more in `total`, exactly."""
-    other = _GRID - share
-    ways = sum(comb(total, n) * share**n * other ** (total - n) for n in range(least, total + 1))
-    return Fraction(ways, _GRID**total)
+    other, all_ways = _GRID - share, _GRID**total
+    is_short = 2 * least > total  # the shorter of the two tails is added up
+    tail = range(least, total + 1) if is_short else range(least)
+    ways = sum(comb(total, n) * share**n * other ** (total - n) for n in tail)
+    return Fraction(ways if is_short else all_ways - ways, all_ways)

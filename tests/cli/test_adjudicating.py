@@ -40,8 +40,27 @@ def test_labels_are_kept_beside_the_bundle_and_change_no_verdict(
     assert statediff("resolve", "t", *settle, "--trust", "trust.json").code == 0
     found = statediff("agreement", "t", "--trust", "trust.json", "--json").json
     assert found["verdicts"][0]["agree"] == 1
+    assert found["disagreements"] == []
+    assert found["domains"][0]["error"] == {"wrong": 0, "of": 1, "low": 0.0, "high": 0.975}
     assert statediff("replay", "t").code == 1
     assert len(list((trial / "t" / "labels").iterdir())) == 3
+
+
+@pytest.mark.usefixtures("trial")
+def test_verdicts_that_contradict_what_reviewers_settled_are_listed(statediff: Call) -> None:
+    assert statediff("adjudicate", "t", "--key", "ada", "--label", "correct").code == 0
+    found = statediff("agreement", "t", "--trust", "trust.json", "--json").json
+    (one,) = found["disagreements"]
+    assert (one["kind"], one["verdict"], one["label"]) == ("false-negative", "DIVERGE", "correct")
+    (domain,) = found["domains"]
+    assert (domain["domain"], domain["contracts"]) == ("notes", ["notes/close-ticket 1.0.0"])
+    assert [domain[name]["of"] for name in ("error", "false_negatives", "false_positives")] == [
+        1, 1, 0,
+    ]  # fmt: skip
+    told = statediff("agreement", "t", "--trust", "trust.json").out
+    assert "  error: 1 of 1, 95 % interval 2.5 to 100.0 %" in told
+    assert "  false positives: none of that kind" in told
+    assert "false-negative: offline of notes/close-ticket 1.0.0: DIVERGE, was correct" in told
 
 
 def test_without_a_terminal_nobody_is_asked(statediff: Call, trial: Path) -> None:

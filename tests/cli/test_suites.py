@@ -68,6 +68,32 @@ def test_compare_tells_what_regressed_and_by_which_clause(
     assert [each["clause"] for each in vanished] == ["closed"]
 
 
+def test_compare_opens_a_few_cases_and_says_what_it_could_not_read(
+    statediff: Call, folders: Folders
+) -> None:
+    folders.run("a", {"notes/close": ["MATCH", "MATCH", "fault"]})
+    b = folders.run("b", {"notes/close": ["MATCH", "DIVERGE", "DIVERGE"]})
+    told = statediff("compare", "runs/a", "runs/b")
+    assert 'vanished delta: ~ ticket 7 status  "open" → "closed"' in told.out
+    assert "first divergent action: not known" in told.out
+    said = statediff("compare", "runs/a", "runs/b", "--details", "1", "--json").json["by_case"]
+    assert [each["differences"] is not None for each in said] == [False, True, False]
+    assert said[1]["differences"]["deltas"] == {
+        "new": {"number": 0, "first": []},
+        "vanished": {
+            "number": 1,
+            "first": [
+                {"id": "ticket[7].status", "op": "update", "before": "open", "after": "closed"}
+            ],
+        },
+    }
+    (b / "trials" / "notes-close-2" / "bundle" / "judgement.json").write_text("{}")
+    said = statediff("compare", "runs/a", "runs/b", "--json").json["by_case"][1]
+    assert said["differences"] is None
+    assert "is not the one that was indexed" in said["not_opened"]
+    assert "not_opened" not in statediff("compare", "runs/a", "runs/b", "--details", "0").out
+
+
 def test_two_runs_without_a_common_case_do_not_compare_as_equal(
     statediff: Call, folders: Folders
 ) -> None:

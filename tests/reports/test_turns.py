@@ -9,7 +9,7 @@ from typing import Any
 from statediff.evaluate import Evaluated
 from statediff.model.trace import Action, Mark, Trace, Turn
 from statediff.reports.plain import dumps
-from statediff.reports.turns import turn_lines
+from statediff.reports.turns import first_failed_turn, turn_lines
 from tests.histories import course
 from tests.judging import at, item
 from tests.traces import call, log
@@ -43,6 +43,7 @@ def judged(body: str = BODY, turns: tuple[Turn, ...] | None = None) -> Evaluated
 
 def test_each_turn_has_its_calls_changes_gate_and_repair() -> None:
     found = judged(turns=(Turn("one", 0, "done"), Turn("two", 1)))
+    assert first_failed_turn(found.bundle) == 1
     first, second = turn_lines(found.bundle)
     assert [c["id"] for c in first["calls"]] == ["call-1"]
     assert (first["gate"], first["reply"], first["changes"]) == ("FAILS", "done", [])
@@ -59,6 +60,7 @@ def test_each_turn_has_its_calls_changes_gate_and_repair() -> None:
 def test_a_log_without_turns_is_one_turn_without_a_gate() -> None:
     body = "forbid: [{delete: item}]\nallow: [{update: item}]\n"
     (only,) = turn_lines(judged(body).bundle)
+    assert first_failed_turn(judged(body).bundle) is None
     assert (only["turn"], only["message"], only["gate"]) == (1, None, None)
     assert len(only["calls"]) == 4
 

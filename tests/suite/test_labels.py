@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.verify import Signer
-from statediff.suite.agreement import against, cohen, fleiss, pairs, sample
+from statediff.suite.agreement import Settled, against, cohen, fleiss, pairs, rates, sample
 from statediff.suite.labels import (
     Given,
     Labelled,
@@ -190,6 +190,43 @@ def test_verdicts_against_labels_keep_what_is_not_decided_apart() -> None:
     assert (found.trials, found.agree) == (7, 3)
     assert (found.false_acceptances, found.false_rejections) == (1, 1)
     assert (found.inconclusive, found.unresolvable) == (1, 1)
+
+
+def judged(contract: str, *ends: tuple[str, Label], kernel: str = "4") -> list[Settled]:
+    return [
+        Settled(str(n), contract, "1.0.0", "d", kernel, verdict, label, f"b{n}")
+        for n, (verdict, label) in enumerate(ends)
+    ]
+
+
+def test_error_rates_are_by_domain_and_kernel_over_what_is_decided() -> None:
+    shop = judged(
+        "shop/a", ("MATCH", C), ("MATCH", W), ("DIVERGE", C), ("DIVERGE", C), ("DIVERGE", W),
+        ("INCONCLUSIVE", W), ("MATCH", U),
+    )  # fmt: skip
+    more = judged("shop/b", ("MATCH", C), kernel="5") + judged("repo/c", ("DIVERGE", C))
+    repo, old, new = rates([*shop, *more])
+    assert [(r.domain, r.kernel) for r in (repo, old, new)] == [
+        ("repo", "4"), ("shop", "4"), ("shop", "5"),
+    ]  # fmt: skip
+    assert old.decided == 5
+    found = [(s.hits, s.total) for s in (old.error, old.false_negatives, old.false_positives) if s]
+    assert found == [(3, 5), (2, 3), (1, 2)]
+    assert old.error is not None
+    assert old.error.low < Fraction(3, 5) < old.error.high
+    assert new.false_positives is not None
+    assert (new.false_positives.total, new.false_positives.high) == (0, 1)
+    assert [e.disagreement for e in shop] == [
+        None, "false-positive", "false-negative", "false-negative", None, None, None,
+    ]  # fmt: skip
+
+
+def test_two_versions_of_a_contract_have_no_common_rate() -> None:
+    one = judged("shop/a", ("MATCH", W))
+    (found,) = rates([*one, replace(one[0], version="2.0.0")])
+    assert (found.decided, found.error, found.false_positives) == (2, None, None)
+    (found,) = rates([*one, replace(one[0], digest="e")])
+    assert found.error is None
 
 
 @given(

@@ -1,13 +1,18 @@
 """Sandboxes that a process keeps: one user each, and none is left, whatever ends the process."""
 
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from statediff.conformance import clock
 from statediff.errors import AdapterError, SandboxError
 from statediff.suite.keeper import inhabitants
 from statediff.suite.standing import Standing
@@ -63,3 +68,29 @@ def test_a_sandbox_is_handed_on_unless_something_failed_in_it() -> None:
     finally:
         assert standing.close()
     assert not root.exists()
+
+
+def test_nobody_shares_a_sandbox_and_everybody_can_put_theirs_back() -> None:
+    standing, lock = Standing(), threading.Lock()
+    taken: set[int] = set()
+
+    def trial(_: int) -> int:
+        with standing.lease("shop", "embedded") as sandbox:
+            with lock:
+                assert id(sandbox) not in taken
+                taken.add(id(sandbox))
+            sandbox.reset()
+            assert sandbox.verify(clock).ok
+            file = sandbox.access().urls["shop-db"].removeprefix("sqlite:///")
+            with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+                connection.execute("DELETE FROM refunds")
+                left: int = connection.execute("SELECT count(*) FROM refunds").fetchone()[0]
+            with lock:
+                taken.remove(id(sandbox))
+        return left
+
+    try:
+        with ThreadPoolExecutor(3) as workers:
+            assert list(workers.map(trial, range(12))) == [0] * 12
+    finally:
+        standing.close()
