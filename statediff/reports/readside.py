@@ -84,8 +84,8 @@ def read_side(
     reads = [a for a in trace["actions"] if str(a["tool"]) in verbs]
     calls = [_call(a, verbs[str(a["tool"])], str(a["id"]) in outside) for a in reads]
     fetched = {name for action in reads if (name := _delivered(action))}
-    listed = None if access.citations is None or isinstance(answer, NoAnswer) else answer
-    cited = listed.get(access.citations) if isinstance(listed, Map) else None
+    citing = access.citations
+    cited = answer.get(citing) if citing is not None and isinstance(answer, Map) else None
     sources = cited if isinstance(cited, tuple) else ()
     told = [f for f in findings if f["code"] in _NEVER | _CITATION or f["truth"] == "UNKNOWN"]
     as_of = f", as of {said(access.as_of, 40)}" if access.as_of else ""
