@@ -385,7 +385,7 @@ def test_the_agent_is_handed_no_secret(
     monkeypatch.setenv("SOME_API_KEY", "do-not-pass-on")
     show = "print(sorted(os.environ), pathlib.Path(f'/proc/{sink()}/cmdline').read_bytes())"
     shown = trial(sandbox, tmp_path, show).observed.run.stdout.text
-    names = ["ANSWER", "INPUTS", "OUTBOX_URL", "SHOP_DB_URL", "TASK", "TRACE"]
+    names = ["ANSWER", "INPUTS", "OUTBOX_URL", "SEED", "SHOP_DB_URL", "TASK", "TRACE"]
     known = ["HOME", "LANG", "PATH", *(f"STATEDIFF_{name}" for name in names), "TMPDIR", "TZ"]
     assert shown.startswith(str(known)), shown
     assert shown.rstrip().endswith(r"-m\x00statediff.sources.sink\x00'"), shown

@@ -13,6 +13,7 @@ after `kill -9`.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -305,8 +306,12 @@ class Engine:
             gone(lambda: api.remove_volume(found["Name"], force=True))  # noqa: B023 - called at once
         for found in api.networks(filters=wanted):
             gone(lambda: api.remove_network(found["Id"]))  # noqa: B023 - called at once
-        if _folder(label).exists():
-            remove(_folder(label))
+        while _folder(label).exists():
+            try:
+                remove(_folder(label))
+            except OSError as error:  # somebody else is removing it
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                    raise
 
     def reap(self) -> tuple[str, ...]:
         """Nothing of a dead owner is left; the labels of those whose things were removed."""

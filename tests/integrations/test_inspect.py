@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -42,7 +44,14 @@ require:
     create: message
     where: it.to == "ada@example.org"
 """
+T = TypeVar("T")
 MAIL = {"sender": "care@shop.example", "to": ["ada@example.org"], "subject": "Hi", "body": "Here."}
+
+
+def apart(task: Callable[[], T]) -> T:
+    """What the task gave in a thread of its own: others of this process have a loop of theirs."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(task).result()
 
 
 def said(output: ModelOutput) -> ModelOutput:
@@ -89,10 +98,10 @@ def test_all_three_verdicts_survive_into_the_log_of_a_task_run_offline(contract,
         sandbox="statediff",
         epochs=3,
     )
-    [log] = eval(
+    [log] = apart(lambda: eval(
         task, model=get_model("mockllm/model", custom_outputs=script), display="none",
         log_dir=str(tmp_path / "logs"), max_samples=1, max_sandboxes=1,
-    )  # fmt: skip
+    ))  # fmt: skip
     gc.collect()  # here, where its warnings are not of another test
     assert log.status == "success", log.error
     kept = read_eval_log(log.location)
@@ -150,12 +159,12 @@ def test_programs_in_the_sandbox_see_an_agents_environment_and_its_folder_only(
         finally:
             await StatediffSandbox.sample_cleanup("t", None, started, False)
 
-    asyncio.run(lives())
+    apart(lambda: asyncio.run(lives()))
 
 
 def test_a_sample_without_a_contract_is_told_what_it_lacks():
     with pytest.raises(UsageError, match=r'Sample\(metadata=\{"contract": NAME\}\)'):
-        asyncio.run(StatediffSandbox.sample_init("t", None, {}))
+        apart(lambda: asyncio.run(StatediffSandbox.sample_init("t", None, {})))
 
 
 def test_an_interrupted_sample_leaves_no_thread_and_no_sandbox(contract):
@@ -167,7 +176,7 @@ def test_an_interrupted_sample_leaves_no_thread_and_no_sandbox(contract):
         await StatediffSandbox.sample_cleanup("t", None, started, True)
         return box, folder
 
-    box, folder = asyncio.run(lives())
+    box, folder = apart(lambda: asyncio.run(lives()))
     assert not folder.exists()
     with pytest.raises(UsageError, match="is over and was not judged"):
         box.held.judged()
