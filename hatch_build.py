@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PACKS = ("sandboxes", "contracts", "fixtures/bundles")
+PACKS = ("sandboxes", "contracts", "fixtures/bundles", "docs/examples/reads")
 
 
 class PacksBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's own generic is private

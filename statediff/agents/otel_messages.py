@@ -26,6 +26,7 @@ from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Unobserved, Value
 
+_EXCHANGE: Final = frozenset({"gen_ai.tool.message", "gen_ai.choice"})
 _WHOLE: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt",
                  "gen_ai.completion")  # fmt: skip
 
@@ -48,8 +49,10 @@ class Messages:
         self._results: dict[str, Any] = {}
         for span in spans:
             self._attributes(span.attributes, span.started)
+            is_told = self._exchange(span)
             for event in span.events:
-                self._event(event)
+                if not (is_told and event.name in _EXCHANGE):
+                    self._event(event)
         for event in events:
             self._event(event)
 
@@ -80,6 +83,24 @@ class Messages:
                 self._response(told.get("id"), told.get("content"))
             case _:
                 self._attributes(body, event.at)
+
+    def _exchange(self, span: Span) -> bool:
+        """Whether the span of a call itself tells what the call was given and what it gave.
+
+        Then `gen_ai.tool.message`, elsewhere the response, holds the arguments, and `gen_ai.choice`
+        the response under the id of the call: so the Strands library has it.
+        """
+        call = span.text("gen_ai.tool.call.id")
+        if call is None or span.text("gen_ai.operation.name") != "execute_tool":
+            return False
+        told = {e.name: e for e in span.events if e.attributes.get("id") == call}
+        if not told.keys() >= _EXCHANGE:
+            return False
+        given, gave = told["gen_ai.tool.message"], told["gen_ai.choice"]
+        name = span.text("gen_ai.tool.name")
+        self._ask(call, name, given.attributes.get("content"), span.started)
+        self._response(call, gave.attributes.get("message"))
+        return True
 
     def _attributes(self, attributes: Mapping[str, Any], at: int) -> None:
         for name in _WHOLE:
@@ -123,13 +144,20 @@ class Messages:
 
 def as_arguments(told: Any) -> Map | Unobserved:
     """The arguments as exported: an object, or the JSON text of one."""
-    found = as_result(told)
+    found = _exported(told)
     if isinstance(found, (Map, Unobserved)):
         return found
     return Unobserved("the exported arguments are no JSON object")
 
 
 def as_result(told: Any) -> Value | Unobserved:
+    """What was exported; of content that is one block of text, what that text is."""
+    found = _exported(told)
+    text = _only_text(found)
+    return found if text is None else _exported(text)
+
+
+def _exported(told: Any) -> Value | Unobserved:
     """What was exported, read as JSON where it is the text of some object or list."""
     if isinstance(told, str) and told.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(InputError):
@@ -137,6 +165,15 @@ def as_result(told: Any) -> Value | Unobserved:
     found = _value(told)
     kept = recorded_value(Map.of({"": found}))  # bounded as everything that is recorded
     return kept if isinstance(kept, Unobserved) else found
+
+
+def _only_text(found: Value | Unobserved) -> str | None:
+    """The text of content that is one block of text, and nothing else."""
+    block = found[0] if isinstance(found, tuple) and len(found) == 1 else None
+    fields = dict(block.items) if isinstance(block, Map) else {}
+    text, kind = fields.get("text"), fields.get("type", "text")
+    is_alone = fields.keys() <= {"text", "type"} and kind == "text"
+    return text if is_alone and isinstance(text, str) else None
 
 
 def _read(told: Any) -> Any:

@@ -58,7 +58,8 @@ class Span:
     def error(self) -> str | None:
         """Why what the span tells of failed; None where it did not."""
         kind = self.text("error.type")
-        if not self.has_failed and kind is None:
+        is_refused = self.text("gen_ai.tool.status") == "error"  # of a span that is said to be fine
+        if not self.has_failed and kind is None and not is_refused:
             return None
         return self.failure or kind or "the span's status is an error"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -13,8 +14,11 @@ import typer
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
+    from statediff.evaluate import ContractFile
     from statediff.meta.exact import Bounds
     from statediff.meta.metatest import Case
+    from statediff.meta.recordings import Recordings
+    from statediff.meta.reference import Reference
     from statediff.meta.tally import Line, Tally
     from statediff.sandbox.embedded import EmbeddedSandbox
 
@@ -53,7 +57,7 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
         list[str] | None,
         typer.Argument(
             metavar="[CONTRACT...]",
-            help="Contract files, folders, or packs' names [default: every contract of the packs].",
+            help="Contract files, folders, or packs' names [default: all that come with it].",
         ),
     ] = None,
     seed: Annotated[
@@ -132,7 +136,6 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     from statediff.errors import UsageError
     from statediff.meta.corpus import corpus_files
     from statediff.meta.tally import tally
-    from statediff.packs import contract_folders
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
     is_one = contracts is not None and len(contracts) == 1
@@ -148,8 +151,7 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     if corpus is not None:
         paths = tuple(corpus_files(corpus))
     else:
-        named = contracts or [folder.name for folder in contract_folders()]
-        paths = tuple(contract_paths(named))
+        paths = contract_paths(contracts) if contracts else every_contract()
     if not as_json:
         kept = "files of the corpus" if corpus else "contracts"
         progress().print(f"seed {drawn}, {len(paths)} {kept}")
@@ -162,6 +164,14 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     else:
         _print(found, drawn)
     return 0 if found.is_good else 1
+
+
+def every_contract() -> tuple[Path, ...]:
+    """What is tried where no contract is named: the packs', and those with recorded runs."""
+    from statediff.meta.recordings import recorded_contracts
+    from statediff.packs import contract_folders
+
+    return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
 
 
 def _tried(
@@ -192,6 +202,7 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
     from statediff.meta.live import lived
     from statediff.meta.metatest import tried
     from statediff.meta.recorded import recorded
+    from statediff.meta.recordings import recordings
 
     if wanted.is_stored:
         return tuple(replayed(path, wanted.sample, wanted.seed))
@@ -205,6 +216,12 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
         else:
             runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
         return tried(runs, wanted.seed, cases.argued, wanted.sample)
+    kept = recordings(path)
+    if kept is not None:
+        runs = tuple(recorded_trial(file, kept, name) for name in kept.cases.references)
+        found = tried(runs, wanted.seed, kept.cases.argued, wanted.sample)
+        faulty = (recorded_trial(file, kept, wrong.agent) for wrong in kept.cases.faulty)
+        return (*found, *lived(faulty, kept.cases))
     with ExitStack() as stack:
         references = tuple(live_references(file, path, cases.references, running, stack))
         found = tried(references, wanted.seed, cases.argued, wanted.sample)
@@ -212,6 +229,15 @@ def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
         if not agents:
             return found
         return (*found, *lived(live_references(file, path, agents, running, stack), cases))
+
+
+def recorded_trial(file: ContractFile, kept: Recordings, name: str) -> Reference:
+    """The trial that a recorded run makes."""
+    from statediff.cli.agreeing import recorded_run
+
+    before, after = [str(kept.before)], [str(kept.after)]
+    run = recorded_run(file, before, after, kept.answer(name), kept.trace(name), kept.schema)
+    return replace(run, name=name)
 
 
 # ---------------------------------------------------------------- rendering

@@ -78,7 +78,7 @@ def listed_cases(folder: Path) -> tuple[Case, ...]:
         return ()
     verdicts = [verdict.value for verdict in Verdict]
     found = []
-    for entry in _listed(path, _document(path)):
+    for entry in _listed(path, document_of(path)):
         case = Case(*(str(entry.get(key, "")) for key in ("agent", "verdict", "unplug")))
         if not case.agent or case.verdict not in verdicts:
             raise UsageError(
@@ -101,7 +101,11 @@ def read_cases(folder: Path) -> Cases:
     path = folder / NAME
     if not path.is_file():
         return Cases()
-    document = _document(path)
+    return cases_in(path, document_of(path))
+
+
+def cases_in(path: Path, document: Mapping[str, Any]) -> Cases:
+    """The cases that a document tells; `UsageError`, which names its path, if it is broken."""
     cases = _listed(path, document)
     matching = [
         str(c["agent"]) for c in cases
@@ -158,7 +162,8 @@ def _argued(path: Path, listed: Any) -> Mapping[str, Argued]:
     return found
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def document_of(path: Path) -> Mapping[str, Any]:
+    """What a file of cases says; `UsageError` where it cannot be read, or is no mapping."""
     try:
         raw = path.read_bytes()
         if len(raw) > MAX_BYTES:

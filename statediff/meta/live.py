@@ -1,4 +1,4 @@
-"""Faulty agents as cases of the meta-test: they really ran, and their trials must diverge."""
+"""Faulty agents as cases of the meta-test: they ran, now or once, and their trials must diverge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from statediff.errors import ContractError
 from statediff.evaluate import failed
 from statediff.meta.cases import Cases
-from statediff.meta.metatest import Case, Part
+from statediff.meta.metatest import Case, Part, domain_of
 from statediff.meta.reference import Reference
 from statediff.model.verdict import Truth, Verdict
 
@@ -38,7 +38,7 @@ def lived(trials: Iterable[Reference], cases: Cases) -> Iterator[Case]:
                 if finding.truth is Truth.FAILS
             )
         yield Case(
-            Part.FAULT, f"agent:{cases.drift.get(wrong.agent, 'faulty')}", content.sandbox or "",
+            Part.FAULT, f"agent:{cases.drift.get(wrong.agent, 'faulty')}", domain_of(content),
             content.contract, "", wrong.agent, wrong.why, Verdict.DIVERGE, verdict, clause, stage,
             is_named, error,
         )  # fmt: skip

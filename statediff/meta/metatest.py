@@ -22,6 +22,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from statediff.contract.document import ContractDocument
 from statediff.errors import UsageError
 from statediff.meta import reads, stagecases
 from statediff.meta.beside import twin_of
@@ -247,11 +248,16 @@ def removed_case(removal: stagecases.Removal, world: World) -> Case:
     """The case of a bundle that lacks an item: it must be refused, or be no pass."""
     content = world.reference.contract.content
     return Case(
-        Part.STAGE, "evidence", content.sandbox or "", content.contract, world.reference.name,
+        Part.STAGE, "evidence", domain_of(content), content.contract, world.reference.name,
         removal.place, f"the bundle lacks {removal.place}", Verdict.INCONCLUSIVE,
         Verdict.INCONCLUSIVE if removal.refused else removal.verdict, "", "replay",
         bool(removal.refused), removal.refused,
     )  # fmt: skip
+
+
+def domain_of(content: ContractDocument) -> str:
+    """The sandbox; of a contract without one, what its name begins with."""
+    return content.sandbox or content.contract.partition("/")[0]
 
 
 def _case(
@@ -260,7 +266,7 @@ def _case(
 ) -> Case:  # fmt: skip
     content = world.reference.contract.content
     return Case(
-        part, kind, content.sandbox or "", content.contract, world.reference.name,
+        part, kind, domain_of(content), content.contract, world.reference.name,
         target_type(fault, world), fault.sentence, expected, outcome.verdict, outcome.clause,
         outcome.stage, is_named, outcome.error, codes=outcome.codes,
     )  # fmt: skip

@@ -53,6 +53,11 @@ class Record:
     def judgement(self) -> Json:
         return self._bundle.document("judgement.json")
 
+    @property
+    def contract(self) -> bytes:
+        """The contract's bytes."""
+        return self._bundle.files["contract.yaml"]
+
     @cached_property
     def trial(self) -> Json:
         return self._bundle.document("trial.json")

@@ -2,8 +2,8 @@
 
 In order: the verdict in a sentence, the three results, every clause, each finding with its
 witness, the changes and what explains them, what was left out and why, the readings with their
-ages, the answer beside the state, the numbers. Nothing here interprets markup, and every text
-passes `record.said`: an agent's values cannot colour, move or hide anything.
+ages, the answer beside the state, what was read, the numbers. Nothing here interprets markup, and
+every text passes `record.said`: an agent's values cannot colour, move or hide anything.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
 from statediff.reports.levels import disagreement
 from statediff.reports.makers import Makers, listing
+from statediff.reports.readside import read_side
 from statediff.reports.record import (
     Record,
     delta_name,
@@ -110,6 +111,7 @@ def _report(record: Record) -> Iterator[RenderableType]:
     yield from _section("Not known", _doubts(judged["doubts"]))
     yield from _section("Readings", [_readings(record)])
     yield from _section("Answer", _answer(record))
+    yield from _section("What was read", _reads(record))
     yield from _section("Numbers", [_numbers(judged["metrics"])])
 
 
@@ -315,6 +317,26 @@ def _answer(record: Record) -> Iterator[RenderableType]:
             line = _mark(finding["truth"])
             line.append(f" {said(finding['clause'], 100)}: {said(finding['sentence'])}")
             yield line
+
+
+def _reads(record: Record) -> Iterator[RenderableType]:
+    """Every call that read, the citations, and what was never fetched."""
+    side = read_side(record.contract, record.judgement, record.trace, record.answer)
+    if side is None:
+        return
+    yield Text(f"{side.actor}: {side.tally}")
+    for call in side.calls[:MAX_CHANGES]:
+        line = _mark("FAILS") if call.fault else Text("·", style="dim")
+        line.append(f" {call.call}", style="bold").append(f" {call.verb} {call.about}")
+        line.append(f"  {call.outcome}", style="dim")
+        yield line.append(f"  {call.fault}", style="red") if call.fault else line
+    yield from _more(side.calls, MAX_CHANGES)
+    for source, way in side.cited[:MAX_FINDINGS]:
+        yield Text(f"cited {source}: {way}")
+    yield from _more(side.cited, MAX_FINDINGS)
+    for clause, sentence in side.missed[:MAX_FINDINGS]:
+        yield Text(f"{clause}: {sentence}")
+    yield from _more(side.missed, MAX_FINDINGS)
 
 
 def _numbers(metrics: Json) -> Text:

@@ -261,3 +261,34 @@ def test_what_is_no_otlp_is_refused(raw, tmp_path):
 def test_spans_of_a_wrong_shape_are_read_as_far_as_they_go(wrong, tmp_path):
     document = spans(tool(1, "a", None), {**tool(2, "b", None), **wrong})
     assert read(tmp_path, document).actions[0].tool in ("a", "b")
+
+
+def exchanged(status: str, gave: Any) -> dict[str, Any]:
+    """A call as Strands tells of it: given and gave, in the call's own span."""
+    events = [
+        event("gen_ai.tool.message", {"role": "tool", "content": '{"id": "a"}', "id": "c1"}),
+        event("gen_ai.choice", {"message": json.dumps(gave), "id": "c1"}),
+    ]
+    return tool(1, "fetch", "c1", told={"gen_ai.tool.status": status}, events=events)
+
+
+def test_events_of_a_call_s_own_span_tell_what_it_was_given_and_what_it_gave(tmp_path):
+    def told(status: str, *gave: dict[str, Any]) -> Any:
+        [action] = read(tmp_path, spans(exchanged(status, list(gave)))).actions
+        assert action.arguments == Map.of({"id": "a"})
+        return action
+
+    whole = told("success", {"text": '{"page": 1}'})
+    assert (whole.result, whole.error) == (Map.of({"page": 1}), None)
+    two = told("success", {"text": "one"}, {"text": "two"})
+    assert two.result == (Map.of({"text": "one"}), Map.of({"text": "two"}))
+    more = told("success", {"text": "one", "more": 1})
+    assert more.result == (Map.of({"text": "one", "more": 1}),)
+    assert told("error", {"text": "no such page"}).error is not None
+
+
+def test_a_tool_message_alone_is_the_response_of_its_call(tmp_path):
+    said = event("gen_ai.tool.message", {"content": '{"page": 1}', "id": "c1"})
+    [action] = read(tmp_path, spans(tool(1, "fetch", "c1", events=[said]))).actions
+    assert action.result == Map.of({"page": 1})
+    assert isinstance(action.arguments, Unobserved)

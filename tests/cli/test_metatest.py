@@ -1,7 +1,12 @@
 import json
 from pathlib import Path
 
+from statediff.cli.metatesting import every_contract
+from statediff.evaluate import load_contract
+from statediff.meta.reads import CODES, UNRECORDED
 from tests.cli.conftest import Call
+
+CHECKOUT = Path(__file__).parents[2]
 
 KEYS = [
     "schema", "seed", "faults", "caught", "named", "twins", "twins_diverged", "evidence_faults",
@@ -101,3 +106,21 @@ def test_metatest_seeds_into_the_trials_that_a_run_kept(statediff: Call, tmp_pat
     broken = statediff("metatest", name, "--captures", str(trial))
     assert broken.code == 2
     assert "has another digest than it says" in broken.err
+
+
+def test_metatest_seeds_into_the_recorded_runs_beside_a_contract(statediff: Call) -> None:
+    contract = str(CHECKOUT / "docs" / "examples" / "reads" / "silence.yaml")
+    said = statediff("metatest", contract, "--sample", "4", "--seed", "3", "--json")
+    assert (said.code, said.err) == (0, "")
+    faults = said.json["by_class"]
+    assert faults["agent:faulty"]["caught"] == 2, "both wrong runs, without --live"
+    assert {*CODES, *UNRECORDED} & set(faults), "the read side is seeded"
+    assert list(said.json["by_domain"]) == ["reads"]
+
+
+def test_a_metatest_of_everything_has_contracts_of_the_read_side() -> None:
+    everything = every_contract()
+    files = [load_contract(path) for path in everything]
+    assert len(set(everything)) == len(everything)
+    assert len([each for each in files if each.content.access is not None]) >= 3
+    assert {each.content.sandbox for each in files} >= {None, "shop", "helpdesk"}

@@ -14,6 +14,7 @@ from statediff.contract.formatting import formatted
 from statediff.contract.schemafile import load_schema_file, refine
 from statediff.evaluate import Evaluated, evaluate, load_contract, replay
 from statediff.evaluate.linting import lint
+from statediff.meta.recordings import recorded_contracts
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace
@@ -80,10 +81,8 @@ def test_the_silence_run_covered_one_of_eleven_and_the_perspective_run_leaked_no
     assert not any("leak" in sentence for sentence in strays)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*[a-z].yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", recorded_contracts(), ids=lambda p: p.stem)
 def test_the_contracts_are_tidy_and_lint_finds_no_error(path: Path, office: Capture) -> None:
-    if path.stem == "schema":
-        return
     assert formatted(path.read_bytes(), path.name) == path.read_bytes()
     found = [p for p in lint(load_contract(path), None, office) if p.severity == "error"]
     assert [str(p) for p in found] == []

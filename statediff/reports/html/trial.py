@@ -43,6 +43,7 @@ from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
 from statediff.reports.makers import Makers
+from statediff.reports.readside import ReadSide, read_side
 from statediff.reports.record import Reading, Record, reading
 
 Json = Any
@@ -143,6 +144,8 @@ class Trial:
     numbers: tuple[Number, ...]
     contract: tuple[str, ...]
     more_contract: str
+    reads: ReadSide | None
+    """What the run read, where the contract says something of it."""
     seal: Seal | None = None
     """The sealed copy that the page is made from and carries."""
 
@@ -239,6 +242,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         numbers=tuple(_number(*entry, judged["metrics"]) for entry in words.NUMBERS),
         contract=lines[:MAX_LINES],
         more_contract=rest(lines, MAX_LINES, "lines of the contract"),
+        reads=read_side(bundle.files["contract.yaml"], judged, trace, answer),
     )  # fmt: skip
 
 
