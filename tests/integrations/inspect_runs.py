@@ -1,0 +1,181 @@
+"""Inspect AI: a task of contracts runs offline by a scripted model, and no verdict is lost.
+
+Run by `test_inspect.py`, in a process of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task, eval  # noqa: A004 - Inspect's name for it
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.solver import Generate, TaskState, generate, solver
+from inspect_ai.util import sandbox
+
+import statediff
+from statediff.errors import UsageError
+from statediff.integrations.inspect_provider import (
+    StatediffSandbox,
+    contract_samples,
+    contracts,
+    statediff_scorer,
+    statediff_tools,
+)
+
+TOLD = """contract: t/told
+version: 1.0.0
+owner: t
+intent: Tell ada@example.org once.
+sandbox: shop
+answer:
+  schema: {told: int}
+  claims:
+    - answer.told == 1
+require:
+  - id: told
+    create: message
+    where: it.to == "ada@example.org"
+"""
+MAIL = {"sender": "care@shop.example", "to": ["ada@example.org"], "subject": "Hi", "body": "Here."}
+
+
+def said(output: ModelOutput) -> ModelOutput:
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
+
+
+def call(tool: str, arguments: dict[str, Any]) -> ModelOutput:
+    return said(ModelOutput.for_tool_call("mockllm", tool, arguments))
+
+
+def answer(text: str = '{"told": 1}') -> ModelOutput:
+    return said(ModelOutput.from_content("mockllm", text))
+
+
+@solver
+def unplugging():
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
+        if state.epoch == 3:  # the mail server ends before anybody looks at what it got
+            sandbox().as_type(StatediffSandbox).running.unplug("outbox")
+        return state
+
+    return solve
+
+
+@pytest.fixture(scope="module")
+def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inspect") / "told.yaml"
+    path.write_text(TOLD)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")  # what Inspect leaves open by itself is not ours to mend
+def test_all_three_verdicts_survive_into_the_log_of_a_task_run_offline(contract, tmp_path):
+    script = [
+        call("outbox_send", MAIL), answer(),  # MATCH
+        call("outbox_send", {"to": 7}), answer("I told her."),  # refused by Inspect; DIVERGE
+        call("outbox_send", MAIL), answer(),  # and then its server ends: INCONCLUSIVE
+    ]  # fmt: skip
+    task = Task(
+        dataset=contract_samples(contract),
+        solver=[statediff_tools(), generate(), unplugging()],
+        scorer=statediff_scorer(str(tmp_path / "kept")),
+        sandbox="statediff",
+        epochs=3,
+    )
+    [log] = eval(
+        task, model=get_model("mockllm/model", custom_outputs=script), display="none",
+        log_dir=str(tmp_path / "logs"), max_samples=1, max_sandboxes=1,
+    )  # fmt: skip
+    gc.collect()  # here, where its warnings are not of another test
+    assert log.status == "success", log.error
+    kept = read_eval_log(log.location)
+    scores = [sample.scores["statediff_scorer"] for sample in kept.samples]
+    verdicts = [score.answer for score in scores]
+    assert verdicts == ["MATCH", "DIVERGE", "INCONCLUSIVE"], scores[0].explanation
+    for score, verdict in zip(scores, ("match", "diverge", "inconclusive"), strict=True):
+        assert score.value == {
+            name: float(name == verdict) for name in ("match", "diverge", "inconclusive")
+        }
+        assert score.explanation.startswith(verdict.upper())
+        bundle = statediff.load(score.metadata["bundle"])
+        assert statediff.replay(bundle).value == verdict.upper() == score.metadata["verdict"]
+        assert bundle.bundle.document("trial.json")["agent"] == "mockllm/model"
+    means = {each.name: each.metrics["mean"].value for each in kept.results.scores}
+    assert means == pytest.approx({"match": 1 / 3, "diverge": 1 / 3, "inconclusive": 1 / 3})
+    # Every call was recorded; what Inspect itself refused leaves the record incomplete.
+    whole, refused, _ = (
+        statediff.load(s.metadata["bundle"]).bundle.document("trace.json") for s in scores
+    )
+    assert [action["tool"] for action in whole["actions"]] == ["outbox_send"]
+    assert (whole["is_complete"], refused["is_complete"]) == (True, False)
+    assert "1 calls never came" in refused["cause"]
+
+
+def test_programs_in_the_sandbox_see_an_agents_environment_and_its_folder_only(
+    contract, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SECRET_KEY", "not for agents")
+
+    async def lives() -> None:
+        started = await StatediffSandbox.sample_init("t", str(contract), {})
+        box = started["default"].as_type(StatediffSandbox)
+        try:
+            await box.write_file("notes/a.txt", "täglich")
+            assert await box.read_file("notes/a.txt") == "täglich"
+            assert await box.read_file("notes/a.txt", text=False) == "täglich".encode()
+            seen = await box.exec(["env"], env={"MORE": "1"}, cwd="notes")
+            assert "STATEDIFF_SHOP_DB_URL=" in seen.stdout
+            assert "MORE=1" in seen.stdout
+            assert "SECRET_KEY" not in seen.stdout
+            read = await box.exec(["cat", "-", "notes/a.txt"], input="from input ")
+            assert (read.success, read.stdout) == (True, "from input täglich")
+            assert (await box.exec([sys.executable, "-c", "exit(3)"])).returncode == 3
+            assert (await box.exec(["no-such-program"])).returncode == 127
+            with pytest.raises(TimeoutError, match="did not end within 1 s"):
+                await box.exec(["sleep", "30"], timeout=1)
+            for outside in ("../x", "/etc/passwd", str(tmp_path / "x")):
+                with pytest.raises(PermissionError, match="outside the agent's folder"):
+                    await box.write_file(outside, "x")
+                with pytest.raises(PermissionError, match="outside the agent's folder"):
+                    await box.read_file(outside)
+            judged = box.held.judged()
+            assert judged.verdict.value == "DIVERGE"
+        finally:
+            await StatediffSandbox.sample_cleanup("t", None, started, False)
+
+    asyncio.run(lives())
+
+
+def test_a_sample_without_a_contract_is_told_what_it_lacks():
+    with pytest.raises(UsageError, match=r'Sample\(metadata=\{"contract": NAME\}\)'):
+        asyncio.run(StatediffSandbox.sample_init("t", None, {}))
+
+
+def test_an_interrupted_sample_leaves_no_thread_and_no_sandbox(contract):
+    async def lives() -> tuple[StatediffSandbox, Path]:
+        started = await StatediffSandbox.sample_init("t", None, {"contract": str(contract)})
+        box = started["default"].as_type(StatediffSandbox)
+        folder = box.held.trial.folder
+        assert folder.is_dir()
+        await StatediffSandbox.sample_cleanup("t", None, started, True)
+        return box, folder
+
+    box, folder = asyncio.run(lives())
+    assert not folder.exists()
+    with pytest.raises(UsageError, match="is over and was not judged"):
+        box.held.judged()
+
+
+def test_the_task_of_contracts_has_a_sample_for_each():
+    task = contracts("shop/notify-once,shop/refund-returned-order")
+    assert [sample.id for sample in task.dataset] == [
+        "shop/notify-once@1.0.0", "shop/refund-returned-order@1.0.0",
+    ]  # fmt: skip
+    assert "We recall the article HS-314" in task.dataset[0].input
