@@ -13,6 +13,7 @@ The meta-tests judge what a seed draws. It is another one in every run, which sa
 ``STATEDIFF_SEED`` gives it.
 """
 
+import gc
 import os
 import secrets
 import subprocess
@@ -87,6 +88,12 @@ def why_no_docker(*images: str) -> str:
     except StatediffError as error:
         return str(error)
     return f"run `statediff sandbox build {' '.join(missing)}`" if missing else ""
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of is looked at by no collection of garbage any more."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -54,7 +54,8 @@ class Said:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {n: v for n, v in os.environ.items() if n not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**kept, "PYTHONPATH": str(CHECKOUT), "PYTHONUTF8": "1", **(extra or {})}
+    path = f"{CHECKOUT / 'tests' / 'lean'}{os.pathsep}{CHECKOUT}"
+    return {**kept, "PYTHONPATH": path, "PYTHONUTF8": "1", **(extra or {})}
 
 
 Call = Callable[..., Said]
