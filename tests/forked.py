@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import NoReturn
 
 _IMPORTED = (
-    "cli.main", "cli.reporting", "evaluate.contracts", "evidence.pack", "harness",
-    "sandbox.embedded", "suite.workers",
+    "agents.command", "agents.tools", "cli.campaigns", "cli.contracts", "cli.main", "cli.reporting",
+    "cli.trials", "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
+    "harness", "meta.metatest", "reports.suites", "sandbox.embedded", "sandbox.repository",
+    "sandbox.tracker", "suite.indexing", "suite.store", "suite.workers",
 )  # fmt: skip
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 
