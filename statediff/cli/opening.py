@@ -37,7 +37,10 @@ def open_pages(
         typer.Option("--out", metavar="FILE", help="Of runs: write one page, and serve nothing."),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", help="On 127.0.0.1 [default: any that is free].")
+        int,
+        typer.Option(
+            "--port", help="On 127.0.0.1 [default: any that is free].", show_default=False
+        ),
     ] = 0,
     start: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")

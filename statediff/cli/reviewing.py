@@ -45,7 +45,10 @@ def review(  # noqa: PLR0913, PLR0917 - one parameter an option
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", help="On 127.0.0.1 [default: any that is free].")
+        int,
+        typer.Option(
+            "--port", help="On 127.0.0.1 [default: any that is free].", show_default=False
+        ),
     ] = 0,
     start: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
