@@ -37,7 +37,7 @@ from statediff.sandbox.engine_errors import said as told
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
-from statediff.sandbox.processes import Life
+from statediff.sandbox.processes import Life, await_end
 
 LABEL: Final = "statediff.owner"
 SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
@@ -135,8 +135,10 @@ class Container:
         """Whether it is certain that what was started in it runs no more."""
         return self._life is not None and self._life.has_ended(self._engine.api)
 
-    def ended_by_others(self) -> str | None:
-        """How it ended, where it did and nothing says that it ended itself; None else."""
+    def ended_by_others(self, door: str = "") -> str | None:
+        """How it ended, where it did and nothing says so of itself; None else. `door`: a socket."""
+        if door:
+            await_end(self.socket(door), self.has_ended)
         return None if self._life is None else self._life.ended_by_others(self._engine.api)
 
     def is_starved(self) -> bool:

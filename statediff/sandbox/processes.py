@@ -9,7 +9,9 @@ killed, or asked to end, was ended from outside: no account that an agent gets c
 from __future__ import annotations
 
 import signal
+import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +25,7 @@ _SENT: Final = {0, *(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQ
                 128 + signal.SIGKILL, 128 + signal.SIGTERM}  # fmt: skip
 """How whoever is killed or asked to end does end."""
 _TOLD_SECONDS: Final = 2.0
+_ENDING_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.02
 
 
@@ -96,6 +99,23 @@ class Life:
     def _state(self, api: docker.APIClient) -> dict[str, Any]:
         state: dict[str, Any] = api.inspect_container(self.container)["State"]
         return state
+
+
+def await_end(door: Path, has_ended: Callable[[], bool]) -> None:
+    """A server that is asked to end closes its door some time before it does: it has ended, then.
+
+    Returns at once where the door is open, and after some seconds where nothing comes of it.
+    """
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while not has_ended() and time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+            caller.settimeout(_ENDING_SECONDS)
+            try:
+                caller.connect(str(door))
+            except OSError:
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
 
 
 def group_of(pid: int, container: str, controller: str = "pids") -> Path:

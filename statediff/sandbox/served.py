@@ -109,7 +109,7 @@ class FolderServer:
         """How others ended it, or a process of it; None where it served, or ended itself."""
         if self._container is None or self._container.is_starved():
             return None
-        if (cause := self._container.ended_by_others()) is not None:
+        if (cause := self._container.ended_by_others(SOCKET)) is not None:
             return cause
         return "a process of its server was killed" if self._lost_a_handler() else None
 
