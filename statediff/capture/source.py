@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from statediff.errors import StatediffError
-from statediff.model.readings import SourceCapture
+from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
 
@@ -35,3 +35,17 @@ class Source(Protocol):
         Raises `SourceUnavailable`; what it could only read in part it delivers with an incomplete
         enumeration and a cause.
         """
+
+
+def scanned(name: str, as_of: datetime, state: State) -> SourceCapture:
+    """What a scan of the source `name` found, and where it is incomplete, type by type."""
+    gaps = [
+        f"{table.type.name}: {table.enumeration.cause}"
+        for table in state.tables.values()
+        if not table.enumeration.is_complete
+    ]
+    reading = Reading(
+        name, name, ReadingKind.SCAN, as_of, "trial",
+        is_complete=not gaps, digest=state.digest(), cause="; ".join(gaps) or None,
+    )  # fmt: skip
+    return SourceCapture(reading, state)

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.capture.source import Clock, SourceUnavailable
-from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,
@@ -114,23 +114,8 @@ class RedmineSource:
             known = _enumeration(raw, table, lost if table == JOURNAL.name else 0)
             earlier = None if like is None else like.tables.get(entity.name)
             tables[entity.name] = _table(entity, rows.get(table, []), known, store, earlier)
-        gaps = [
-            f"{t.type.name}: {t.enumeration.cause}"
-            for t in tables.values()
-            if not t.enumeration.is_complete
-        ]
         state = State(schema, tables)
-        reading = Reading(
-            self._name,
-            self._name,
-            ReadingKind.SCAN,
-            as_of,
-            "trial",
-            is_complete=not gaps,
-            digest=state.digest(),
-            cause="; ".join(gaps) or None,
-        )
-        return SourceCapture(reading, state)
+        return scanned(self._name, as_of, state)
 
     def _learn(self, raw: State) -> _Learned:
         by_table = {t.type.source_table: t.type for t in raw.tables.values()}

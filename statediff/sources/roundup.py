@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from statediff.capture.source import Clock, SourceUnavailable
-from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,
@@ -167,22 +167,7 @@ class RoundupSource:
         # In memory: the run's folder never holds what the tables hold of passwords.
         raw = self._database.read(MemoryChunks(), clock, None).state
         state = self.told(raw, self._home, store, like)
-        gaps = [
-            f"{t.type.name}: {t.enumeration.cause}"
-            for t in state.tables.values()
-            if not t.enumeration.is_complete
-        ]
-        reading = Reading(
-            self._name,
-            self._name,
-            ReadingKind.SCAN,
-            as_of,
-            "trial",
-            is_complete=not gaps,
-            digest=state.digest(),
-            cause="; ".join(gaps) or None,
-        )
-        return SourceCapture(reading, state)
+        return scanned(self._name, as_of, state)
 
     def told(self, raw: State, home: Home, store: ChunkStore, like: State | None) -> State:
         """One raw state of the database in the tracker's own terms, with what its files say."""

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import httpx
 
-from statediff.capture.source import Clock, SourceUnavailable
+from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import InputError
-from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,
@@ -127,22 +127,7 @@ class RoundupApiSource:
                 else table
             )
         state = State(self.schema(), tables)
-        gaps = [
-            f"{t.type.name}: {t.enumeration.cause}"
-            for t in tables.values()
-            if not t.enumeration.is_complete
-        ]
-        reading = Reading(
-            self._name,
-            self._name,
-            ReadingKind.SCAN,
-            as_of,
-            "trial",
-            is_complete=not gaps,
-            digest=state.digest(),
-            cause="; ".join(gaps) or None,
-        )
-        return SourceCapture(reading, state)
+        return scanned(self._name, as_of, state)
 
 
 def api_types(schema: Schema, kinds: tuple[str, ...]) -> tuple[EntityType, ...]:
