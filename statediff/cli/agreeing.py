@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.output import JsonFlag
+from statediff.cli.recordedoptions import After, Answer, Before
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
@@ -31,20 +32,9 @@ def agree(  # noqa: PLR0913, PLR0917 — one argument an option
             help="An agent of A's folder to run [default: every one in its cases.yaml].",
         ),
     ] = None,
-    before: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--before", metavar="[NAME=]STATE",
-            help="Instead of agents, a recorded run: its state before, once a source.",
-        ),
-    ] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="[NAME=]STATE", help="Its state after."),
-    ] = None,
-    answer: Annotated[
-        Path | None, typer.Option("--answer", metavar="FILE", help="Its answer, JSON.")
-    ] = None,
+    before: Before = None,
+    after: After = None,
+    answer: Answer = None,
     sample: Annotated[
         int,
         typer.Option(

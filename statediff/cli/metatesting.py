@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from statediff.cli.judging import SchemaFileOption
 from statediff.cli.output import JsonFlag
+from statediff.cli.recordedoptions import After, Answer, Before, Jobs
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from statediff.sandbox.embedded import EmbeddedSandbox
 
 METATEST: Final = "statediff/metatest/1"
-MAX_JOBS: Final = 64
 SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
 
@@ -93,34 +94,15 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
             help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
         ),
     ] = None,
-    before: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--before",
-            metavar="CAPTURE",
-            help="Seed into a recorded run, not into reference agents: what `judge` takes.",
-        ),
-    ] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="CAPTURE", help="The recorded run's state after."),
-    ] = None,
-    answer: Annotated[
-        Path | None,
-        typer.Option("--answer", metavar="FILE", help="What the recorded run answered, as JSON."),
-    ] = None,
+    before: Before = None,
+    after: After = None,
+    answer: Answer = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
     ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", metavar="FILE", help="State schema file of the recorded run."),
-    ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes."),
-    ] = 1,
+    schema: SchemaFileOption = None,
+    jobs: Jobs = 1,
     as_json: JsonFlag = False,
 ) -> int:
     """Seed faults and harmless twins into right runs; 1 if the evaluator gets one of them wrong.

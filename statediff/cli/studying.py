@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from statediff.cli.judging import SchemaFileOption
 from statediff.cli.output import JsonFlag
+from statediff.cli.recordedoptions import After, Answer, Before, Jobs
 
 if TYPE_CHECKING:
     from statediff.meta.study.measures import Study
     from statediff.meta.study.trials import Scored
     from statediff.sandbox.embedded import EmbeddedSandbox
-
-MAX_JOBS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -52,23 +52,10 @@ def study(  # noqa: PLR0913 - one parameter an option
     live: Annotated[
         bool, typer.Option("--live", help="Run the faulty agents of every cases.yaml as well.")
     ] = False,
-    before: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--before", metavar="[NAME=]STATE",
-            help="Instead of agents, a right run of one contract: its state before, once a source.",
-        ),
-    ] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="[NAME=]STATE", help="Its state after."),
-    ] = None,
-    answer: Annotated[
-        Path | None, typer.Option("--answer", metavar="FILE", help="Its answer, JSON.")
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="FILE", help="State schema file.")
-    ] = None,
+    before: Before = None,
+    after: After = None,
+    answer: Answer = None,
+    schema: SchemaFileOption = None,
     suites: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,9 +91,7 @@ def study(  # noqa: PLR0913 - one parameter an option
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="A page with plots.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1,
+    jobs: Jobs = 1,
     as_json: JsonFlag = False,
 ) -> int:  # fmt: skip
     """Compare evaluators on labelled runs: text, calls, assertions, raw states, and the judge.
