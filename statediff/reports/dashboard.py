@@ -1,8 +1,8 @@
 """Many runs on one page: what the trials in a store say together, and the way down to each.
 
 Three pages: the overview (matrix of contracts × agents, trends, what fails, what is not stable,
-cost), the trials that fit a choice, a page at a time, and the report of one trial. All figures are
-added up by the database; verdicts of different evaluators are never in one count.
+cost), the trials that fit a choice (`dashboard_trials`), and the report of one trial. All figures
+are added up by the database; verdicts of different evaluators are never in one count.
 
 Addresses are made of our own words and of quoted names; nothing that acts is made from a run.
 """
@@ -14,21 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from statediff.reports.dashboard_trials import KIND, SIGNS, Choice
 from statediff.reports.html import words
-from statediff.reports.html.cells import cut, name
+from statediff.reports.html.cells import name
 from statediff.reports.html.charts import Line, Mark, Tone, lines
-from statediff.reports.html.page import Kind, render
+from statediff.reports.html.page import render
 from statediff.reports.html.words import Sign
 from statediff.suite import overview
-from statediff.suite.overview import PAGE, Cell, Counted, Place, Point, pooled
+from statediff.suite.overview import Cell, Counted, Point, pooled
 from statediff.suite.records import Ended
 from statediff.suite.store import Store
 
-KIND: Final = Kind(("report.css", "dashboard.css"))
 MAX_ROWS: Final = 300
 """Contracts that the matrix lists; it says how many more there are."""
 MAX_AGENTS: Final = 12
@@ -40,17 +39,6 @@ MAX_POINTS: Final = 40
 MAX_RUNS: Final = 50
 _TONES: Final = (Tone.OURS, Tone.PLAIN, Tone.OPEN)
 """Of the lines of a trend, which are so many: no agent is drawn in the colour of a verdict."""
-DAMAGED: Final = words.Sign("fault", "!", "DAMAGED", "What lies there is no bundle of this trial.")
-UNFINISHED: Final = words.Sign("fault", "…", "UNFINISHED", "It was begun, and nobody said why not.")
-SIGNS: Final = {
-    Ended.DIVERGE: words.VERDICTS["DIVERGE"],
-    Ended.INCONCLUSIVE: words.VERDICTS["INCONCLUSIVE"],
-    Ended.MATCH: words.VERDICTS["MATCH"],
-    Ended.FAULT: words.FAULT,
-    Ended.DAMAGED: DAMAGED,
-    Ended.UNFINISHED: UNFINISHED,
-    Ended.NOT_RUN: words.NOT_RUN,
-}
 _SHOWN: Final = (Ended.MATCH, Ended.INCONCLUSIVE, Ended.DIVERGE)
 
 
@@ -138,53 +126,6 @@ class Board:
     first: int = FIRST
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One trial of a list."""
-
-    name: str
-    sign: Sign
-    told: str
-    run: str
-    link: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which trials are asked for; None and empty mean all."""
-
-    run: str | None = None
-    contract: str | None = None
-    agent: str | None = None
-    ended: Ended | None = None
-    clause: str | None = None
-
-    def link(self, root: str, page: int = 0) -> str:
-        """Where these trials are listed; empty where there is no server to ask."""
-        if not root:
-            return ""
-        given = {
-            "run": self.run, "contract": self.contract, "agent": self.agent,
-            "ended": None if self.ended is None else self.ended.value, "clause": self.clause,
-            "page": str(page) if page else None,
-        }  # fmt: skip
-        chosen = {key: value for key, value in given.items() if value is not None}
-        return f"{root}/trials?{urlencode(chosen, errors='replace')}"
-
-
-@dataclass(frozen=True)
-class Trials:
-    """A page of the trials that fit a choice."""
-
-    root: str
-    chosen: tuple[tuple[str, str], ...]
-    first: int
-    entries: tuple[Entry, ...]
-    back: str
-    on: str
-
-
 def board_page(store: Store, runs: Sequence[str] | None, title: str, root: str = "") -> str:
     """The overview of the runs (None: of all); without a `root`, a page that needs no server."""
     cells = overview.matrix(store, runs)
@@ -212,42 +153,6 @@ def board_page(store: Store, runs: Sequence[str] | None, title: str, root: str =
             _runs(points, root), _notes(agents),
         ),
         KIND,
-    )  # fmt: skip
-
-
-def trials_page(store: Store, runs: Sequence[str] | None, chosen: Choice, root: str, page: int,
-                names: dict[str, str]) -> str:  # fmt: skip
-    """The trials that fit, a page of them; `names` tells the runs' names by their ids."""
-    within = runs if chosen.run is None else [chosen.run]
-    found = overview.drilled(
-        store, runs=within, contract=chosen.contract, agent=chosen.agent, ended=chosen.ended,
-        clause=chosen.clause, limit=PAGE + 1, offset=page * PAGE,
-    )  # fmt: skip
-    told = (
-        ("run", None if chosen.run is None else names.get(chosen.run, chosen.run)),
-        ("contract", chosen.contract), ("agent", chosen.agent),
-        ("verdict", None if chosen.ended is None else SIGNS[chosen.ended].word),
-        ("clause", chosen.clause),
-    )  # fmt: skip
-    return render(
-        "trials.html",
-        Trials(
-            root, tuple((what, name(value)) for what, value in told if value is not None),
-            page * PAGE + 1, tuple(_entry(place, root, names) for place in found[:PAGE]),
-            chosen.link(root, page - 1) if page else "",
-            chosen.link(root, page + 1) if len(found) > PAGE else "",
-        ),
-        KIND,
-    )  # fmt: skip
-
-
-def _entry(place: Place, root: str, names: dict[str, str]) -> Entry:
-    trial = place.trial
-    asked = urlencode({"run": trial.run, "name": trial.name}, errors="replace")
-    told = f"{trial.contract} {trial.version}, agent {trial.agent or 'unknown'}"
-    return Entry(
-        name(trial.name), SIGNS[trial.ended], cut(told), name(names.get(trial.run, trial.run)),
-        f"{root}/report?{asked}" if trial.ended.has_verdict else "", cut(trial.why),
     )  # fmt: skip
 
 

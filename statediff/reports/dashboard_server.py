@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from statediff.evidence.package import Bundle
-from statediff.reports.dashboard import KIND, Choice, board_page, trials_page
+from statediff.reports.dashboard import board_page
+from statediff.reports.dashboard_trials import KIND, Choice, trials_page
 from statediff.reports.html import trial_html
 from statediff.reports.html.page import REPORT, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused, whole
