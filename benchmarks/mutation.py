@@ -1,12 +1,14 @@
 """How many changes to the judging kernel its tests notice.
 
-    python -m benchmarks.mutation [--part NAME] [--sample N] [--seed N] [--jobs N] [--json FILE]
+    python -m benchmarks.mutation [--part NAME] [--module NAME] [--sample N] [--seed N] [--jobs N]
+                                  [--again FILE] [--json FILE]
 
 The part's tests run once, as they are, and it is noted which test comes by which line. Then every
 mutant gets a process of its own, forked from one that has loaded everything: the changed function
 is put in force there, and the tests that come by the changed lines run, the quickest first, until
 one fails. A mutant that none of them notices survives and is listed; `docs/mutation.md` argues for
-some. The seed draws the sample: the same seed asks the same questions.
+some. The seed draws the sample: the same seed asks the same questions. `--again` tries only what
+survived in an earlier run, by the file that its `--json` wrote.
 """
 
 from __future__ import annotations
@@ -208,10 +210,21 @@ def mutants_in(part: Part) -> list[Mutant]:
     return [mutant for path in paths for mutant in mutants_of(path)]
 
 
-def scored(name: str, sample: int, seed: int, jobs: int, is_quiet: bool = False) -> Score:
-    """The score of a part, all mutants or a sample; `SystemExit` where the tests fail as is."""
+def scored(
+    name: str,
+    sample: int,
+    seed: int,
+    jobs: int,
+    is_quiet: bool = False,
+    modules: frozenset[str] = frozenset(),
+    again: frozenset[str] | None = None,
+) -> Score:
+    """The score of a part, all mutants or some; `SystemExit` where the tests fail as is."""
     part = PARTS[name]
-    known = mutants_in(part)
+    known = [
+        each for each in mutants_in(part)
+        if (not modules or each.path.stem in modules) and (again is None or each.name in again)
+    ]  # fmt: skip
     chosen = known
     if sample and sample < len(known):
         picked = random.Random(f"{seed} {name}").sample(range(len(known)), sample)
@@ -234,14 +247,19 @@ def main() -> int:
     """Print the score of each part and every survivor."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
     parser.add_argument("--part", action="append", choices=sorted(PARTS), help="default: all")
+    parser.add_argument("--module", action="append", default=[], help="only these, e.g. frame")
     parser.add_argument("--sample", type=int, default=0, help="mutants of each part (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--again", type=Path, help="only what survived in the scores written there")
     parser.add_argument("--json", type=Path, help="write the scores there as well")
     wanted = parser.parse_args()
     kept: dict[str, Any] = {}
-    for name in wanted.part or KERNEL:
-        score = scored(name, wanted.sample, wanted.seed, wanted.jobs)
+    before = json.loads(wanted.again.read_text(encoding="utf-8")) if wanted.again else None
+    for name in wanted.part or (KERNEL if before is None else before):
+        again = None if before is None else frozenset(before[name]["survived"])
+        modules = frozenset(wanted.module)
+        score = scored(name, wanted.sample, wanted.seed, wanted.jobs, False, modules, again)
         share = 100 * score.killed / max(1, score.tried)
         print(
             f"{name}: {score.killed} of {score.tried} mutants noticed ({share:.1f} %), "
