@@ -274,4 +274,4 @@ class _Layered(MemoryChunks):
         return super().get(ref) if ref.digest in self._batches else self._under.get(ref)
 
     def piece(self, ref: ChunkRef) -> pa.Buffer:
-        return super().piece(ref) if ref.digest in self._pieces else self._under.piece(ref)
+        return super().piece(ref) if ref.digest in self._batches else self._under.piece(ref)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.model.schema import EntityType
+from statediff.model.schema import EntityType, Kind
 from statediff.model.state import (
     KEYLESS_KEY,
     NATIVE,
@@ -116,7 +116,7 @@ def _cut_and_joined(
     table: Table, batch: pa.RecordBatch, out: list[_Entry], into: list[_Entry]
 ) -> pa.RecordBatch:
     entity_type = table.type
-    keys = batch_keys(entity_type, batch)
+    keys = _keys(entity_type, batch)
     dropped: set[int] = set()
     for key, row in out:
         at = bisect.bisect_left(keys, key_order(key), key=key_order)
@@ -134,9 +134,14 @@ def _cut_and_joined(
         places.setdefault(at, []).append(number)
     pieces = _pieces(len(keys), dropped, places)
     new = encode_rows(entity_type, into)
+    as_it_was = _untouched(out, into)
     arrays, fields = [], []
     for index in range(batch.num_columns):
         field = batch.schema.field(index)
+        if field.name in as_it_was:
+            arrays.append(batch.column(index))
+            fields.append(field)
+            continue
         kind = None if field.name == KEYLESS_KEY else entity_type.by_name[field.name].kind
         form = form_of(batch, index)
         # A column with an odd value is stored in another form; the odd one may be what goes.
@@ -151,11 +156,44 @@ def _cut_and_joined(
                      for is_new, a, b in pieces]  # fmt: skip
             joined = pa.concat_arrays(parts) if parts else new.column(index)
             # The unused bits of a joined bitmap's last byte may be anything.
-            is_bits = pa.types.is_boolean(joined.type)
-            array = pa.array(joined.to_pylist(), joined.type) if is_bits else joined
+            array = _bits_of_its_own(joined) if pa.types.is_boolean(joined.type) else joined
         arrays.append(array)
         fields.append(field)
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _untouched(out: list[_Entry], into: list[_Entry]) -> frozenset[str]:
+    """The fields that every row keeps: none where other rows are there than before."""
+    if [key_order(key) for key, _ in out] != [key_order(key) for key, _ in into]:
+        return frozenset()
+    pairs = [(old, new) for (_, old), (_, new) in zip(out, into, strict=True)]
+    return frozenset(n for n in pairs[0][0] if all(same(old[n], new[n]) for old, new in pairs))
+
+
+def _keys(entity_type: EntityType, batch: pa.RecordBatch) -> Sequence[Key]:
+    """The keys of a chunk; those that are one number each are not decoded before they are asked."""
+    if len(entity_type.key) == 1:
+        index = batch.schema.get_field_index(entity_type.key[0])
+        if form_of(batch, index) == Kind.INT.value and not batch.column(index).null_count:
+            return _Numbers(batch.column(index).to_numpy())
+    return batch_keys(entity_type, batch)
+
+
+class _Numbers(Sequence[Key]):
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, index: Any) -> Any:
+        return (int(self._column[index]),)
+
+
+def _bits_of_its_own(joined: pa.Array) -> pa.Array:
+    if joined.null_count:
+        return pa.array(joined.to_pylist(), joined.type)
+    return pa.array(joined.to_numpy(zero_copy_only=False))
 
 
 def _pieces(

@@ -116,7 +116,7 @@ class ChunkStore(Protocol):
 
 
 class MemoryChunks:
-    """A chunk store in memory. Each chunk lies in one piece: comparing two is one memcmp."""
+    """A chunk store in memory. `piece` gives a chunk in one piece: comparing two is one memcmp."""
 
     def __init__(self) -> None:
         self._batches: dict[str, pa.RecordBatch] = {}
@@ -126,11 +126,9 @@ class MemoryChunks:
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         digest = batch_digest(batch)
         if digest not in self._batches:
-            piece, schema = batch.serialize(), batch.schema
-            # One object for equal schemas: telling them apart is then free for most chunks.
-            schema = self._schemas.setdefault(schema.serialize().to_pybytes(), schema)
-            self._pieces[digest] = piece, schema
-            self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
+            self._batches[digest] = batch
+            if batch.get_total_buffer_size() > _SPARE * batch.nbytes:
+                self._in_one_piece(digest)  # a slice would hold all it was cut from
         return ChunkRef(digest, batch.num_rows, is_fully_observed(batch))
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
@@ -138,7 +136,21 @@ class MemoryChunks:
 
     def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
         """The chunk's message in one piece; equal pieces under one schema are equal chunks."""
+        if ref.digest not in self._pieces:
+            self._in_one_piece(ref.digest)
         return self._pieces[ref.digest]
+
+    def _in_one_piece(self, digest: str) -> None:
+        batch = self._batches[digest]
+        piece, schema = batch.serialize(), batch.schema
+        # One object for equal schemas: telling them apart is then free for most chunks.
+        schema = self._schemas.setdefault(schema.serialize().to_pybytes(), schema)
+        self._pieces[digest] = piece, schema
+        self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
+
+
+_SPARE: Final = 1.25
+"""How much more memory than its own a batch may hold while it lies in a store."""
 
 
 @dataclass(frozen=True)
@@ -460,7 +472,13 @@ def normal_buffers(array: pa.Array) -> list[memoryview]:
     length = len(array)
     views: list[memoryview] = []
     if array.null_count:
-        views.append(_bitmap(array.is_valid()))
+        known = array.is_valid()
+        views.append(_bitmap(known))
+        if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):
+            values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
+            own = values[array.offset : array.offset + length].copy()
+            own[~known.to_numpy(zero_copy_only=False)] = 0
+            return [*views, memoryview(own.tobytes())]
         array = pc.fill_null(array, _NOTHING[array.type])
     if array.type == pa.bool_():
         return [*views, _bitmap(array)]
@@ -479,7 +497,7 @@ def normal_buffers(array: pa.Array) -> list[memoryview]:
 _NOTHING: Final = {
     kind: pa.array([nothing], kind)[0]
     for kind, nothing in (
-        (pa.bool_(), False), (pa.int64(), 0), (pa.float64(), 0.0), (pa.string(), ""),
+        (pa.bool_(), False), (pa.string(), ""),
         (pa.binary(), b""), (pa.timestamp("us", tz="UTC"), 0), (pa.timestamp("us"), 0),
         (pa.date32(), 0),
     )

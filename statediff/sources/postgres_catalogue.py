@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,17 +100,17 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
-    bases = {
-        oid: (is_domain, base, element)
-        for oid, is_domain, base, element in connection.execute(queries.TYPES).fetchall()
-    }
+    types, stored, keyed, referring = _asked(
+        connection, (queries.TYPES, queries.COLUMNS, queries.KEYS, queries.REFERENCES)
+    )
+    bases = {oid: (is_domain, base, element) for oid, is_domain, base, element in types}
     columns: dict[int, list[Column]] = {}
-    for table, name, oid, declared, required, is_builtin in connection.execute(queries.COLUMNS):
+    for table, name, oid, declared, required, is_builtin in stored:
         shown = declared.upper() if is_builtin else declared
         columns.setdefault(table, []).append(Column(name, _type(oid, shown, bases), required))
-    keys = {table: tuple(names) for table, names in connection.execute(queries.KEYS).fetchall()}
+    keys = {table: tuple(names) for table, names in keyed}
     references: dict[int, dict[str, tuple[int, str]]] = {}
-    for table, column, target, target_column in connection.execute(queries.REFERENCES).fetchall():
+    for table, column, target, target_column in referring:
         references.setdefault(table, {})[column] = (target, target_column)
     tables = {
         r.type_name: TableEntry(
@@ -117,19 +118,43 @@ def read_catalogue(connection: Connection) -> Catalogue:
         )
         for r in relations(connection)
     }
-    listed: dict[str, list[Row]] = {}
-    refused: dict[str, str] = {}
-    for listing in objects.LISTINGS:
-        names = [f.name for f in listing.type.fields]
-        connection.execute("SAVEPOINT listing")
-        try:
-            rows = connection.execute(listing.query.encode()).fetchall()
-        except psycopg.errors.InsufficientPrivilege as error:
-            connection.execute("ROLLBACK TO listing")
-            rows, refused[listing.type.name] = [], str(error.diag.message_primary)
-        listed[listing.type.name] = [dict(zip(names, row, strict=True)) for row in rows]
+    listed, refused = _listings(connection)
     _add_starts(connection, listed["db.sequence"])
     return Catalogue(tables, listed, refused)
+
+
+def _asked(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any, ...]]]:
+    """The answers to several queries, all of them sent before the first answer is waited for."""
+    with connection.pipeline():
+        cursors = [connection.execute(query.encode()) for query in asked]
+    return [cursor.fetchall() for cursor in cursors]
+
+
+def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, str]]:
+    """The rows of each `db.` type, and why some may not be listed."""
+    answers: dict[str, list[tuple[Any, ...]]] = {}
+    refused: dict[str, str] = {}
+    connection.execute("SAVEPOINT listing")
+    try:
+        found = _asked(connection, [listing.query for listing in objects.LISTINGS])
+        answers = dict(zip((each.type.name for each in objects.LISTINGS), found, strict=True))
+    except psycopg.errors.InsufficientPrivilege:
+        connection.execute("ROLLBACK TO listing")
+        for listing in objects.LISTINGS:
+            name = listing.type.name
+            try:
+                answers[name] = connection.execute(listing.query.encode()).fetchall()
+            except psycopg.errors.InsufficientPrivilege as error:
+                connection.execute("ROLLBACK TO listing")
+                answers[name], refused[name] = [], str(error.diag.message_primary)
+            else:
+                connection.execute("SAVEPOINT listing")
+    names = {each.type.name: [f.name for f in each.type.fields] for each in objects.LISTINGS}
+    listed: dict[str, list[Row]] = {
+        name: [dict(zip(names[name], row, strict=True)) for row in rows]
+        for name, rows in answers.items()
+    }
+    return listed, refused
 
 
 def _add_starts(connection: Connection, sequences: list[Row]) -> None:

@@ -108,7 +108,9 @@ class Delta:
         query = self.query(base.type)
         try:
             with start.connection.transaction(), end.connection.transaction():
-                return patched(base, start.rows(query, pages), end.rows(query, pages))
+                then, now = start.lines(query, pages), end.lines(query, pages)
+            # Most rows of a touched page are as they were: only the others are taken apart.
+            return patched(base, then.rows_beside(now, query), now.rows_beside(then, query))
         except ValueError as error:
             return f"its delta does not fit the state before: {error}"
         except UnicodeDecodeError:

@@ -107,7 +107,7 @@ class PostgresFeed:
             held, catalogue = self._source.snapshot(now)
             end = Snapshot.parse(_text(now, "SELECT pg_current_snapshot()::text"))
             position, commits = hold.commits(end)
-            delta = Delta(catalogue, Look(hold.past), Look(now), commits, hold.catalogues)
+            delta = Delta(catalogue, hold.first, Look(now), commits, hold.catalogues)
             scan = Scan(now, catalogue, held, Shelf(store))
             schema = self._source.schema_after(before, catalogue)
             tables: dict[str, Table] = {}
@@ -162,16 +162,20 @@ class _Hold:
             self._stack.callback(self.admin.execute, _UNSLOT)  # before its connection is closed
             self.since = _text(self.admin, "SELECT pg_current_wal_insert_lsn()::text")
             self._now = self._stack.enter_context(source.session(HOLD_SECONDS))
+            self._now.prepare_threshold = 0  # what is asked now is planned for when the run is over
             self.catalogues: dict[File, str] = {
                 (is_shared, file): name
                 for is_shared, file, name in self._now.execute(_CATALOGUES).fetchall()
             }
             database = int(_text(self._now, _DATABASE))
-            with self.looking():  # the server knows its catalogue by heart when it is asked again
-                source.snapshot(self._now)
+            with self.looking() as now:  # the server knows its catalogue by heart when asked again
+                source.snapshot(now)
+                _ = Look(now).definitions
             self.past = self._stack.enter_context(source.session(HOLD_SECONDS))
             self.past.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.start = Snapshot.parse(_text(self.past, "SELECT pg_current_snapshot()::text"))
+            self.first = Look(self.past)
+            _ = self.first.definitions
             process = self.past.info.backend_pid
             row = self.admin.execute(_TRANSACTION, (process,)).fetchone()
             if row is None:
@@ -205,7 +209,7 @@ class _Hold:
             yield self._now
         finally:
             if not self._now.closed:
-                self._now.execute("ROLLBACK")
+                self._now.execute("COMMIT")  # a rollback would unlearn what is prepared
 
     def commits(self, end: Snapshot) -> tuple[str, tuple[Commit, ...]]:
         """Where the log is now, and all that committed since `attach` and before `end`."""

@@ -12,10 +12,11 @@ What does not follow a snapshot is the server's cache of its catalogue: function
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import Row
@@ -153,12 +154,10 @@ class Look:
             self._fingerprints[catalogue, names_only] = str(found)
         return self._fingerprints[catalogue, names_only]
 
-    def rows(self, query: TableQuery, pages: Iterable[tuple[int, int]]) -> list[Row]:
-        """The rows that lie on the pages (number of the table or partition, page).
-
-        Raises `ValueError` for one without a key.
-        """
-        found: list[Row] = []
+    def lines(self, query: TableQuery, pages: Iterable[tuple[int, int]]) -> Lines:
+        """The rows that lie on the pages (number of the table or partition, page), as written."""
+        found: Counter[bytes] = Counter()
+        parse: Callable[[bytes], tuple[Any, ...] | None] | None = None
         conditions = _conditions(pages)
         for at in range(0, len(conditions), _RANGES_AT_ONCE):
             some = conditions[at : at + _RANGES_AT_ONCE]
@@ -166,12 +165,9 @@ class Look:
                 self.connection.cursor() as cursor,
                 cursor.copy(query.where(some).encode()) as copy,
             ):
-                for stored in copy.rows():
-                    row = query.row(stored)
-                    if not all(is_key(row[name]) for name in query.key):
-                        raise ValueError("a row has no key, or one beyond the capture limit")
-                    found.append(row)
-        return found
+                found.update(map(bytes, copy))
+                parse = copy.formatter.parse_row
+        return Lines(found, parse)
 
     def enter(self, admin: Connection, held: Held, seen: Snapshot) -> None:
         """Its connection sees another moment now."""
@@ -193,6 +189,25 @@ class Look:
         admin.execute(f"COPY (VALUES {values}) TO '{place}'".encode())
         self.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self.connection.execute(f"SET TRANSACTION SNAPSHOT '{_FILE}'".encode())
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows as the server writes them, each with how often it is there."""
+
+    found: Counter[bytes]
+    parse: Callable[[bytes], tuple[Any, ...] | None] | None
+
+    def rows_beside(self, other: Lines, query: TableQuery) -> list[Row]:
+        """What is here and not there. Raises `ValueError` for a row without a key."""
+        rows = []
+        for line in (self.found - other.found).elements():
+            stored = self.parse(line) if self.parse is not None else None
+            row = query.row(stored or ())
+            if not all(is_key(row[name]) for name in query.key):
+                raise ValueError("a row has no key, or one beyond the capture limit")
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import MemoryChunks, build_table
+from statediff.model.state import MemoryChunks, build_table, encode_rows
 from statediff.model.values import ABSENT, Unobserved
 
 KEYED = EntityType(
@@ -96,3 +97,30 @@ def test_a_row_may_not_come_where_one_stays():
     table = build_table(KEYED, [ROW], MemoryChunks())
     with pytest.raises(ValueError, match="duplicate"):
         patched(table, [], [{**ROW, "name": "b"}])
+
+
+def test_what_an_update_leaves_alone_is_not_copied():
+    rows = [
+        {"id": n, "flag": None, "name": str(n), "price": None, "any": None, "size": n / 2}
+        for n in range(100)
+    ]
+    table = build_table(KEYED, rows, MemoryChunks())
+    (old,) = table.batches()
+    (new,) = patched(table, [rows[50]], [{**rows[50], "name": "other"}]).batches()
+    kept = {
+        name
+        for name in ("id", "name", "size")
+        if old.column(name).buffers()[1].address == new.column(name).buffers()[1].address
+    }
+    assert kept == {"id", "size"}
+
+
+def test_a_slice_in_memory_does_not_keep_what_it_was_cut_from():
+    numbers = EntityType("number", ("id",), (KEYED.fields[0],))
+    whole = encode_rows(numbers, [((n,), {"id": n}) for n in range(50_000)])
+    store, part, size = MemoryChunks(), whole.slice(500, 10), whole.nbytes
+    held = pa.total_allocated_bytes()
+    ref = store.put(part)
+    assert store.get(ref).equals(part)
+    del whole, part
+    assert pa.total_allocated_bytes() < held - size // 2
