@@ -164,8 +164,12 @@ def bits(array: pa.Array) -> pa.Array:
 
 def unequal(left: pa.Array, right: pa.Array) -> Mask:
     """Where two columns of one form and length differ; null is equal to null only."""
+    has_null = bool(left.null_count or right.null_count)
+    if not has_null and left.type == right.type == _BITS:
+        known: Mask = left.to_numpy() != right.to_numpy()
+        return known
     differs = as_mask(pc.fill_null(pc.not_equal(left, right), False))
-    if left.null_count or right.null_count:
+    if has_null:
         differs = differs | (as_mask(left.is_null()) != as_mask(right.is_null()))
     return differs
 

@@ -90,13 +90,11 @@ def batch_changes(
         from_before = np.concatenate([matched.before[candidates], matched.only_before])
         from_after = np.concatenate([matched.after[candidates], matched.only_after])
     found: dict[tuple[Any, ...], RowChange] = {}
-    for part in _rows_at(before, from_before):
-        for key, row in batch_rows(before_type, part, None):
-            found[key_order(key)] = RowChange(key, row, None)
-    for part in _rows_at(after, from_after):
-        for key, row in batch_rows(after_type, part, None):
-            known = found.get(key_order(key))
-            found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
+    for key, row in _rows_at(before_type, before, from_before):
+        found[key_order(key)] = RowChange(key, row, None)
+    for key, row in _rows_at(after_type, after, from_after):
+        known = found.get(key_order(key))
+        found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
     return [found[order] for order in sorted(found)]
 
 
@@ -285,13 +283,15 @@ def _candidates_of_pairs(
     return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
 
-def _rows_at(batch: pa.RecordBatch, indexes: Indexes) -> Iterator[pa.RecordBatch]:
-    """The rows at `indexes`, in one batch, or in small ones without copying if they are few."""
+def _rows_at(
+    entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes
+) -> Iterator[tuple[Key, Row]]:
+    """The rows at `indexes`: copied out at once, or looked up one by one if they are few."""
     if len(indexes) > MAX_RUNS:
-        yield batch.take(pa.array(indexes))
+        yield from batch_rows(entity_type, batch.take(pa.array(indexes)), None)
     else:
         for index in indexes.tolist():
-            yield batch.slice(index, 1)
+            yield from batch_rows(entity_type, batch.slice(index, 1), None)
 
 
 def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:
