@@ -240,6 +240,9 @@ class Container:
             spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
             environment=dict(spec.environment), host_config=limits,
             working_dir=spec.folder or None,
+            # Else the engine makes and wires up a network of nothing, which costs more than all
+            # else it does; so the runtime makes the namespace, with nothing in it but loopback.
+            network_disabled=not spec.loopback_of,
         )["Id"]  # fmt: skip
         api.start(self.id)
         self._life = Life.of(api, self.id)

@@ -363,6 +363,7 @@ def test_the_reaper_removes_what_a_dead_owner_left_and_nothing_else(engine: Engi
 
 def test_twenty_containers_run_at_once_and_keep_apart(engine: Engine) -> None:
     made: list[Container] = []
+    networks = {str(Path("/proc/self/ns/net").readlink())}
     lock = threading.Lock()
 
     def one(number: int) -> str:
@@ -372,12 +373,15 @@ def test_twenty_containers_run_at_once_and_keep_apart(engine: Engine) -> None:
         container.await_ready(lambda: container.socket("echo").exists())
         container.check("sh", "-c", f"test ! -e /tmp/mine && echo {number} > /tmp/mine")
         assert container.check("cat", "/tmp/mine").decode().strip() == str(number)
+        with lock:
+            networks.add(container.check("readlink", "/proc/1/ns/net").decode().strip())
         return asked(container.forward("echo"), str(number))
 
     try:
         with ThreadPoolExecutor(20) as several:
             assert list(several.map(one, range(20))) == [f"heard {n}\n" for n in range(20)]
         assert len({container.id for container in made}) == 20
+        assert len(networks) == 21, "each its own, and none this machine's"
     finally:
         with ThreadPoolExecutor(20) as several:
             list(several.map(Container.remove, made))
