@@ -205,14 +205,12 @@ def test_nothing_that_an_agent_defines_takes_part(run):
         "CREATE OPERATOR public.>= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = public.same)",
         "CREATE AGGREGATE public.string_agg(bytea, bytea) (SFUNC = byteacat_, STYPE = bytea)",
         "ALTER ROLE agent SET search_path = public, pg_catalog",
-        "CREATE FUNCTION public.lie(int) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ''s'''",
         "CREATE CAST (t AS bytea) WITH INOUT AS IMPLICIT",
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
         "CREATE POLICY most ON t USING (t <> 2)",
         "CREATE STATISTICS public.lies ON sent, low0 FROM t",
         "ALTER TABLE t ALTER COLUMN t SET STATISTICS 0",
         "CREATE INDEX ON t (t) WHERE t < 0",
-        "CREATE INDEX ON t (lie(t))",
         "ALTER TABLE t ADD CONSTRAINT low CHECK (t < 150) NOT VALID",
         "ANALYZE t",
         "CREATE TEMP TABLE t (LIKE public.t)",
@@ -221,7 +219,7 @@ def test_nothing_that_an_agent_defines_takes_part(run):
         with_failures(run.agent, each)
     assert run.anew_after("t", "SELECT 1") == 0
     assert run.anew_after("t", "UPDATE public.t SET sent = 'lie' WHERE t = 40") == 1
-    assert run.anew_after("t", "UPDATE public.t SET t = -5 WHERE t = 150") == 2
+    assert run.anew_after("t", "UPDATE public.t SET t = -5 WHERE t = 150") == 3
 
 
 def with_failures(agent, statement):
