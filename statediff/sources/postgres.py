@@ -6,7 +6,8 @@
    rewritten after a snapshot looks empty in it. What the agent keeps locked is unobserved.
 3. One repeatable-read, read-only transaction covers the catalogue and all rows.
 4. Rows come from plain tables only, named with their schema; no view, rule, policy, cast, operator
-   or function of the database is run (`search_path` holds nothing but the server's own).
+   or function of the database is run (`search_path` holds nothing but the server's own). Of a large
+   table only what the server's digests tell to be other than before is read (`postgres_digests`).
 5. After each table it is checked that the name still means the table that was locked.
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
@@ -16,7 +17,7 @@ stand; only a server that does not answer, or has no readable catalogue, is unav
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Generator, Iterator
+from collections.abc import Container, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,7 @@ from statediff.sources.postgres_catalogue import (
     relations,
 )
 from statediff.sources.postgres_copy import ahead, blocks_copied
+from statediff.sources.postgres_digests import Digests
 from statediff.sources.postgres_rows import TableQuery, is_key
 from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
 from statediff.sources.relational import Refine, Shelf, continued, with_types
@@ -51,7 +53,8 @@ class PostgresSource:
     """One database of a PostgreSQL server as a source.
 
     `url` holds the evaluator's account. `own_databases` are the sandbox's, which come and go beside
-    the one that is read. `refine` maps the schema of the catalogue to the logical one.
+    the one that is read. `refine` maps the schema of the catalogue to the logical one. With
+    `reads_all` no chunk is known by the server's digest of it: every row is read each time.
     """
 
     def __init__(
@@ -60,8 +63,11 @@ class PostgresSource:
         url: str,
         refine: Refine | None = None,
         own_databases: Container[str] = (),
+        *,
+        reads_all: bool = False,
     ) -> None:
         self._name = name
+        self._reads_all = reads_all
         self._url = url
         self._refine = refine
         self.own_databases = own_databases
@@ -80,7 +86,8 @@ class PostgresSource:
         with self.session() as connection:
             held, catalogue = self.snapshot(connection)
             schema = self.schema_after(like, catalogue)
-            scan = Scan(connection, catalogue, held, Shelf(store))
+            digests = None if self._reads_all else Digests(connection, store)
+            scan = Scan(connection, catalogue, held, Shelf(store), digests)
             tables = {
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
                 for t in schema.types
@@ -186,11 +193,13 @@ class Scan:
         catalogue: Catalogue,
         held: dict[int, str | None],
         shelf: Shelf,
+        digests: Digests | None = None,
     ) -> None:
         self._connection = connection
         self._catalogue = catalogue
         self._held = held
         self.shelf = shelf
+        self._digests = digests
 
     def table(self, entity_type: EntityType, like: Table | None) -> Table:
         """The rows of one type, keyed as in `like` so that before and after can be compared."""
@@ -242,8 +251,29 @@ class Scan:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
         if not (query.is_sorted and query.bulk.is_possible):
             return None
+        digests = self._digests
+        compared = None if digests is None or like is None else digests.compared(query, like)
+        if digests is not None and compared is not None:
+            cuts = (None, *compared.like.partition, None)
+            runs = (query.run(cuts[first], cuts[last + 1]) for first, last in compared.runs)
+            table = self._columns(query, self._blocks(runs), compared.cut)
+            if table is not None:
+                table = compared.joined(table)
+                digests.learn(query, table, compared.digests)
+                return table
+        table = self._columns(query, ahead(self._blocks([query.text])), like)
+        if digests is not None and table is not None and like is None:
+            digests.learn(query, table)
+        return table
+
+    def _blocks(self, copies: Iterable[str]) -> Generator[bytearray]:
+        for each in copies:
+            yield from blocks_copied(self._connection, f"{each} (FORMAT csv)")
+
+    def _columns(
+        self, query: TableQuery, texts: Generator[bytearray], like: Table | None
+    ) -> Table | None:
         met = _Pass()
-        texts = ahead(blocks_copied(self._connection, f"{query.text} (FORMAT csv)"))
         try:
             with contextlib.closing(self._copied(texts, query.relation, met)) as copied:
                 table = self.shelf.in_bulk(query.bulk, copied, like)

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import Row
-from statediff.model.values import ABSENT, Unobserved, is_value
+from statediff.model.values import ABSENT, Key, Unobserved, is_value
 from statediff.sources.postgres_bulk import BulkReader, Column
 from statediff.sources.postgres_catalogue import TableEntry
 from statediff.sources.postgres_values import (
     EXACT_SIZE_OIDS,
+    INTEGER_OIDS,
     MAX_VALUE_BYTES,
     ORDERED_OIDS,
+    SENT_OIDS,
     TEXT_OIDS,
     TIMESTAMP_OID,
     PgType,
@@ -75,13 +77,42 @@ class TableQuery:
             expressions[k] + (' COLLATE "C"' if types[k].oid in TEXT_OIDS else "") for k in self.key
         ]
         self._order = f" ORDER BY {', '.join(order)}" if self.is_sorted else ""
-        self._select = f"SELECT {', '.join(columns) or 'NULL'} FROM {entry.relation.only} AS t"  # noqa: S608 - names are quoted
+        self._from = f"FROM {entry.relation.only} AS t"
+        self._select = f"SELECT {', '.join(columns) or 'NULL'} {self._from}"  # names are quoted
+        self._key_columns = ", ".join(expressions[k] for k in self.key)
+        self.columns = tuple(columns)
+        """What is selected, as SQL."""
         self.types = tuple(types.values())
+        self.is_digestible = (
+            self.is_sorted
+            and self.bulk.is_possible
+            and entry.key == tuple(entity_type.by_name[k].source_column for k in self.key)
+            and all(types[k].oid in INTEGER_OIDS for k in self.key)
+            and all(t.oid in SENT_OIDS and not t.is_own for t in self.types)
+        )
+        """Whether equal binary forms of its rows are equal rows, and its key's index orders them as
+        its chunks are cut; see `postgres_digests`."""
 
     @property
     def text(self) -> str:
         """All rows, in the order of their keys where the server has that order."""
         return f"COPY ({self._select}{self._order}) TO STDOUT"
+
+    def between(self, low: Sequence[str] | None, high: Sequence[str] | None) -> str:
+        """SQL: from the rows of the keys not below `low` and below `high`, in their order."""
+        bounds = [
+            f"({self._key_columns}) OPERATOR(pg_catalog.{than}) ({', '.join(key)})"
+            for than, key in ((">=", low), ("<", high))
+            if key is not None
+        ]
+        return f"{self._from} WHERE {' AND '.join(bounds)}{self._order}"
+
+    def run(self, low: Key | None, high: Key | None) -> str:
+        """The rows of these keys, all whole numbers, in their order."""
+        ends = (
+            None if k is None else [f"'{n!r}'::pg_catalog.int8" for n in k] for k in (low, high)
+        )
+        return f"COPY (SELECT {', '.join(self.columns)} {self.between(*ends)}) TO STDOUT"
 
     def where(self, conditions: Sequence[str]) -> str:
         """The rows for which one of the conditions on `t` holds; they must exclude each other."""

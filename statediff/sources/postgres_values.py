@@ -164,6 +164,13 @@ _KINDS: Final[Mapping[int, Kind]] = {
 TIMESTAMP_OID: Final = _TIMESTAMP
 EXACT_SIZE_OIDS: Final = frozenset({17, 25, 1042, 1043})
 """bytea, text, char and varchar: `octet_length` knows their size without unpacking them."""
-ORDERED_OIDS: Final = frozenset({_INT2, _INT4, _INT8, 25, 1043})
+INTEGER_OIDS: Final = frozenset({_INT2, _INT4, _INT8})
+ORDERED_OIDS: Final = INTEGER_OIDS | {25, 1043}
 """Types that the server can sort as `key_order` does (text under the collation "C")."""
 TEXT_OIDS: Final = frozenset({25, 1043})
+SENT_OIDS: Final = frozenset(_READERS) | {
+    18, 19, 25, _JSON, 650, 774, 829, 869, 1042, 1043, 1083, 1186, 1266, 1560, 1562, 2950,
+}  # fmt: skip
+"""Types whose `send` function gives all of a value, so that its text follows from that: those that
+are read as more than text, "char", name, text, json, network addresses, char, varchar, times,
+intervals, bit strings and uuid. Arrays of them too."""

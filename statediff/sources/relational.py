@@ -43,18 +43,18 @@ class Shelf:
     """Where one reading puts its tables; `failures` collects what could not be read."""
 
     def __init__(self, store: ChunkStore) -> None:
-        self._store = store
+        self.store = store
         self.failures: list[str] = []
 
     def build(
         self, entity_type: EntityType, rows: Iterable[Row], like: Table | None, *, is_sorted: bool
     ) -> Table:
         """The rows as a table; `ValueError` for a key that comes twice or out of order."""
-        return build_table(entity_type, rows, self._store, like=like, is_sorted=is_sorted)
+        return build_table(entity_type, rows, self.store, like=like, is_sorted=is_sorted)
 
     def in_bulk(self, reader: Bulk[B], read: Iterable[Any], like: Table | None) -> Table:
         """What was read in columns as a table; `NotInBulk` where the rows must be looked at."""
-        return build_from_blocks(reader.type, reader.blocks(read), reader.encode, self._store, like)
+        return build_from_blocks(reader.type, reader.blocks(read), reader.encode, self.store, like)
 
     def distinct(
         self,
@@ -69,7 +69,7 @@ class Shelf:
         With `may_be_keyless`, where some do, an empty table of the type without its key.
         """
         try:
-            return build_table(entity_type, rows, self._store, like=like)
+            return build_table(entity_type, rows, self.store, like=like)
         except ValueError:
             if may_be_keyless:
                 return self.empty(replace(entity_type, key=()), None)
@@ -78,12 +78,12 @@ class Shelf:
         for order in orders:
             counts[order] = counts.get(order, 0) + 1
         single = [row for row, order in zip(rows, orders, strict=True) if counts[order] == 1]
-        table = build_table(entity_type, single, self._store, like=like)
+        table = build_table(entity_type, single, self.store, like=like)
         return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
 
     def empty(self, entity_type: EntityType, like: Table | None) -> Table:
         """The type without any entity."""
-        return build_table(entity_type, (), self._store, like=like)
+        return build_table(entity_type, (), self.store, like=like)
 
     def fail(self, table: Table, cause: str) -> Table:
         """What was read of the table, which is not all, or nothing at all."""

@@ -1,4 +1,8 @@
-"""Gates of a full scan of PostgreSQL: a change is a delta, or unobserved; none is silent."""
+"""Gates of a scan of PostgreSQL: a change is a delta, or unobserved; none is silent.
+
+Chunks are short here, so that every table with a sound key is compared by the server's digests; a
+reading of all rows must show the same.
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,10 +12,13 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.diff import diff  # noqa: E402
+from statediff.model import bulk  # noqa: E402
 from statediff.model.delta import Diff  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.sources import postgres_digests  # noqa: E402
+from statediff.sources.postgres import PostgresSource  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 LONG = "n" * 63
@@ -32,10 +39,11 @@ CREATE TABLE loose (LIKE part INCLUDING ALL);
 SEED = f"""
 INSERT INTO item (id, a, b, n, r, w) VALUES (1, 'x', 'y', 1.5, 0.0, 'short'),
   (2, 'y', 'x', 2, 0.0, repeat('w', 50000)), (3, 'z', 'z', 3, 0, repeat('v', 50000));
+INSERT INTO item (id, a) SELECT n, 'more' FROM generate_series(4, 12) n;
 INSERT INTO bag VALUES ('same'), ('same'), ('other');
-INSERT INTO quick VALUES (1, 'a');
-INSERT INTO {LONG} VALUES (1, 'a');
-INSERT INTO part VALUES (1, 'low'), (11, 'high');
+INSERT INTO quick SELECT n, 'a' FROM generate_series(1, 4) n;
+INSERT INTO {LONG} SELECT n, 'a' FROM generate_series(1, 4) n;
+INSERT INTO part VALUES (1, 'low'), (2, 'low'), (11, 'high'), (13, 'high');
 """
 GATES = {
     "values swapped between rows": ("UPDATE item SET a = b, b = a WHERE id < 3", {"item"}),
@@ -44,7 +52,7 @@ GATES = {
     ),
     "numeric scale": ("UPDATE item SET n = 1.50 WHERE id = 1", {"item"}),
     "negative zero": ("UPDATE item SET r = '-0' WHERE id = 1", {"item"}),
-    "an unlogged table": ("UPDATE quick SET x = 'b'", {"quick"}),
+    "an unlogged table": ("UPDATE quick SET x = 'b' WHERE id = 1", {"quick"}),
     "a sequence": ("SELECT nextval('counter')", {"db.sequence"}),
     "a trigger": (
         ("CREATE TRIGGER t BEFORE UPDATE ON bag FOR EACH ROW "
@@ -62,7 +70,7 @@ GATES = {
         "UPDATE item SET w = overlay(w PLACING 'W' FROM 40000) WHERE id = 2", {"item"},
     ),
     "a narrow value beside a wide one": ("UPDATE item SET a = 'q' WHERE id = 3", {"item"}),
-    "names of 63 bytes": (f"UPDATE {LONG} SET {LONG} = 'b'", {LONG}),
+    "names of 63 bytes": (f"UPDATE {LONG} SET {LONG} = 'b' WHERE id = 4", {LONG}),
     "a dropped table": ("DROP TABLE bag", {"bag", "db.table"}),
     "a view": ("CREATE OR REPLACE VIEW shown AS SELECT b AS a FROM item", {"db.view"}),
     "a generated column": ("UPDATE item SET w = 'long' WHERE id = 1", {"item"}),
@@ -91,17 +99,28 @@ def system(tmp_path_factory):
     made.stop()
 
 
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    monkeypatch.setattr(bulk, "CHUNK_KEYS", 1)
+    monkeypatch.setattr(postgres_digests, "LEAST_CHUNKS", 2)
+
+
 def compared(system: PostgresSystem, statement: str) -> Diff | None:
     """The diff of two full scans; None where the agent may not do that."""
     system.reset()
     (source,) = system.sources()
-    before = source.read(MemoryChunks(), lambda: datetime.now(UTC), None).state
+    store = MemoryChunks()
+    before = source.read(store, lambda: datetime.now(UTC), None).state
     with psycopg.connect(system.url, autocommit=True) as agent:
         try:
             agent.execute(statement)
         except psycopg.errors.InsufficientPrivilege:
             return None
-    after = source.read(MemoryChunks(), lambda: datetime.now(UTC), before).state
+    after = source.read(store, lambda: datetime.now(UTC), before).state
+    whole = PostgresSource(
+        "gates", system._running().reader_url, None, source.own_databases, reads_all=True
+    )
+    assert whole.read(store, lambda: datetime.now(UTC), before).state == after
     return diff(before, after)
 
 

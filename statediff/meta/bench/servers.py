@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from statediff.meta.bench.databases import only_orders
+from statediff.meta.bench.registry import NotRun
+from statediff.sandbox.containers import connect
 from statediff.sandbox.postgres import PostgresSystem
+from statediff.sandbox.processes import group_of
 from statediff.sources.postgres import PostgresSource
 from statediff.sources.postgres_feed import PostgresFeed
 
@@ -16,9 +21,19 @@ class OrdersServer(PostgresSystem):
         """The evaluator's own account, over the server's socket."""
         return self._running().reader_url
 
-    def orders(self) -> PostgresSource:
+    def orders(self, *, reads_all: bool = False) -> PostgresSource:
         """The orders, and nothing else of the database."""
-        return PostgresSource("bench", self.reader_url, only_orders)
+        return PostgresSource("bench", self.reader_url, only_orders, reads_all=reads_all)
+
+    def processor_seconds(self) -> float:
+        """What the server has used of all cores so far. `NotRun` where the kernel does not tell."""
+        container = self._running().container.id
+        pid = int(connect().api.inspect_container(container)["State"]["Pid"])
+        for file, unit in (("cpuacct.usage", 1e9), ("cpu.stat", 1e6)):
+            with contextlib.suppress(OSError, ValueError):
+                told = (group_of(pid, container, "cpuacct") / file).read_text("ascii")
+                return int(told.removeprefix("usage_usec ").split()[0]) / unit
+        raise NotRun("the kernel does not tell the server's processor time")
 
     def observed(self) -> tuple[PostgresSource, PostgresFeed]:
         """The whole database as a trial reads it, and what watches it."""
