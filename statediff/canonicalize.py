@@ -8,7 +8,7 @@ whether a difference matters: what a rule hides is still shown, and read by forb
 
 Rules are row-local and deterministic, and canonicalizing twice equals once. No table is
 rewritten: ν is applied to the rows that are looked at. `ABSENT`, `Excluded` and `Unobserved` pass
-through every rule except `ignore@1`.
+through every rule except `ignore@1`; of a `Digested` content a rule leaves nothing to tell apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ from statediff.model.delta import Doubt
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.stages import Canonical, Matching, RuleUse
 from statediff.model.state import Row
-from statediff.model.values import Excluded, Observed, Value, is_value, order_key, same
+from statediff.model.values import (
+    Digested,
+    Excluded,
+    Observed,
+    Unobserved,
+    Value,
+    is_value,
+    order_key,
+    same,
+)
 
 __all__ = ["RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "canonicalize", "rule_book"]
 
@@ -254,6 +263,9 @@ def _apply(uses: Sequence[BoundRule], value: Observed) -> Observed:
         for use in uses:
             if use.rule.is_removal:
                 value = Excluded(use.text)
+            elif isinstance(value, Digested):
+                # Two contents that the rule makes equal have two digests.
+                value = Unobserved(f"{value.cause}; {use.rule.id} needs the content")
             elif is_value(value):
                 value = use.transform(cast(Value, value))
         if same(previous, value):

@@ -44,12 +44,14 @@ from statediff.model.state import (
 from statediff.model.values import (
     ABSENT,
     Absent,
+    Digested,
     Key,
     Observed,
     Unobserved,
     is_value,
     key_order,
     same,
+    told_apart,
 )
 from statediff.model.view import Canonicalizer
 
@@ -288,11 +290,15 @@ class _Comparison:
         """Its deletion and creation where its identity was replaced, else one delta a field."""
         raw = self._lens.whole(before), self._lens.whole(after)
         canonical = self._lens.canonical(raw[0]), self._lens.canonical(raw[1])
-        differing = {
+        # Rules look at one row: what is of one content is of one canonical content.
+        compared = [
             name for name in self._lens.fields
-            if name not in self._lens.excluded
-            and not _is_unobserved(canonical, name)
-            and not same(canonical[0][name], canonical[1][name])
+            if name not in self._lens.excluded and not told_apart(raw[0][name], raw[1][name])
+        ]  # fmt: skip
+        unknown = [name for name in compared if _is_unobserved(canonical, name)]
+        differing = {
+            name for name in compared
+            if name not in unknown and not same(canonical[0][name], canonical[1][name])
         }  # fmt: skip
         if any(
             name in self._immutable
@@ -303,10 +309,6 @@ class _Comparison:
             yield self._entity_delta(RowChange(key, before, None))
             yield self._entity_delta(RowChange(key, None, after))
             return
-        unknown = [
-            name for name in self._lens.fields
-            if name not in self._lens.excluded and _is_unobserved(canonical, name)
-        ]  # fmt: skip
         # Without what decides identity or deletion, nothing is known of the entity's deltas.
         is_open = any(name in self._immutable or name == self._deleted_when for name in unknown)
         moved = self._softly_moved(key, before, after)
@@ -342,9 +344,12 @@ class _Comparison:
         if name is None:
             return None
         cells = before.get(name, ABSENT), after.get(name, ABSENT)
-        if any(isinstance(cell, Unobserved) for cell in cells):
+        if any(isinstance(c, Unobserved) and not isinstance(c, Digested) for c in cells):
             return None
-        gone = tuple(is_value(cell) and cell is not None and cell is not False for cell in cells)
+        gone = tuple(
+            isinstance(c, Digested) or (is_value(c) and c is not None and c is not False)
+            for c in cells
+        )
         if gone[0] == gone[1]:
             return None
         delta = self._entity_delta(
@@ -386,7 +391,8 @@ def _same_rows(a: Row, b: Row) -> bool:
 
 
 def _is_unobserved(rows: tuple[Row, Row], name: str) -> bool:
-    return isinstance(rows[0][name], Unobserved) or isinstance(rows[1][name], Unobserved)
+    cells = rows[0][name], rows[1][name]
+    return any(isinstance(cell, Unobserved) for cell in cells) and told_apart(*cells) is None
 
 
 def _cause(rows: tuple[Row, Row], name: str) -> str:

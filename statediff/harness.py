@@ -18,7 +18,8 @@ from __future__ import annotations
 import platform
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from statediff import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
 from statediff.capture.history import Watch, observed
-from statediff.capture.source import Clock
+from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.bind import plain_value
 from statediff.contract.document import ContractDocument
@@ -209,8 +210,10 @@ def observe_trial(
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
-    with Watch(sandbox.feeds(), clock) as watch:
-        before = take(sandbox.sources(), store, clock, None, "before")
+    with ExitStack() as stack:
+        watch = stack.enter_context(Watch(sandbox.feeds(), clock))
+        readers = _readers(sandbox.sources(), stack) if scans.by_pages else {}
+        before = take(_read_so(sandbox.sources(), readers), store, clock, None, "before")
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
@@ -221,9 +224,11 @@ def observe_trial(
         _save(folder / "timeline.json", documents.timeline_document(timeline))
         if hooks.before_capture_after is not None:
             hooks.before_capture_after(sandbox)
-        sources = sandbox.sources()
+        sources = _read_so(sandbox.sources(), readers)
         wanted = [source.name for source in sources if scans.wanted(plan.id, source.name)]
-        guarded = capture_after(sources, watch, store, clock, before, wanted)
+        guarded = capture_after(
+            sources, watch, store, clock, before, wanted, by_pages=scans.by_pages
+        )
     after = guarded.capture
     trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
@@ -337,10 +342,23 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
     )
 
 
+def _readers(sources: Sequence[Source], stack: ExitStack) -> dict[str, PageReader]:
+    """By name, those that can be read by pages; what they keep goes with the stack."""
+    return {
+        source.name: stack.enter_context(closing(source.by_pages()))
+        for source in sources
+        if isinstance(source, PagedSource)
+    }
+
+
+def _read_so(sources: Sequence[Source], readers: Mapping[str, PageReader]) -> list[Source]:
+    return [readers.get(source.name, source) for source in sources]
+
+
 def _check_document(check: Check) -> dict[str, Any]:
     return {
         "source": check.source,
-        "by": [way for way, is_so in (("feed", check.by_feed), ("scan", check.by_scan)) if is_so],
+        "by": [way for way in ("feed", "pages", "scan") if getattr(check, f"by_{way}")],
         "doubts": [{"type": doubt.type, "cause": doubt.cause} for doubt in check.doubts],
         "disagreement": list(check.disagreement),
     }

@@ -10,6 +10,7 @@ import pytest
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
+from statediff.capture.guard import Scans
 from statediff.errors import ContractError, SandboxError, StorageError
 from statediff.evaluate import load_contract, parse_contract, replay
 from statediff.evidence.package import load
@@ -240,3 +241,25 @@ def test_an_agent_whose_clock_is_wrong_cannot_move_the_timeline(sandbox, tmp_pat
 
     timeline = observe(sandbox, agent, tmp_path).timeline
     assert timeline.first_action_at == timeline.agent_started_at > timeline.reset_verified_at
+
+
+def test_a_trial_read_by_pages_is_the_trial_that_scans_show(sandbox, tmp_path):
+    folder = contract_folder("shop/refund-returned-order")
+    told = {}
+    for rate in (0.0, 1.0):
+        name = f"trial-{rate}"
+        trial = run_trial(
+            sandbox, load_contract(folder.contract),
+            CommandAgent((sys.executable, str(folder.agent("careful")))),
+            TrialPlan(name, tmp_path / name, seed=7), clock=clock, store=MemoryChunks(),
+            scans=Scans(rate, by_pages=True),
+        )  # fmt: skip
+        assert trial.evaluated.judgement.verdict is Verdict.MATCH
+        (shop,) = (p for p in trial.observed.after.parts if p.reading.source == "shop-db")
+        assert trial.observed.after.history.gap("shop-db") is None
+        assert shop.reading.is_complete
+        checks = json.loads((tmp_path / name / "captures.json").read_text())["checks"]
+        (how,) = (check["by"] for check in checks if check["source"] == "shop-db")
+        told[rate] = how, sorted(d.id for d in trial.evaluated.judgement.deltas)
+    assert [how for how, _ in told.values()] == [["pages"], ["pages", "scan"]]
+    assert len({str(ids) for _, ids in told.values()}) == 1

@@ -16,6 +16,10 @@ at a rate (which trials, follows from the seed, so that a run can be made again)
 (`--authoritative`). A scan that agrees is the reading; one that disagrees about anything that both
 know is a fault of the source: all of it is unobserved, and so is its history. A feed that cannot
 establish anything raises `SourceUnavailable`, and the source is scanned.
+
+Between the two, a scan by pages (`--scan pages`) costs as much as comparing what says that a page
+changed. Of a `PageReader`, which has no feed that tells the state, it is the reading; a `PagedFeed`
+is asked to hold what its log names against what the pages themselves say.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ import blake3
 
 from statediff.capture.feed import Feed, Seen
 from statediff.capture.history import Watch, history_of, read_of, unseen
-from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable
 from statediff.capture.take import read_source, unobserved_state
 from statediff.errors import AdapterError
 from statediff.model.readings import (
@@ -43,6 +47,10 @@ from statediff.model.state import ChunkStore, State
 FAULT: Final = (
     "contradiction: a whole scan after the run shows something else than the state before with all "
     "that the feed saw, in {}; the source is at fault, and nothing it said is used"
+)
+PAGES_FAULT: Final = (
+    "contradiction: a whole scan after the run shows something else than the pages that changed, "
+    "in {}; the source is at fault, and nothing it said is used"
 )
 _NAMES_TOLD: Final = 5
 
@@ -79,6 +87,14 @@ class DeltaFeed(Feed, Protocol):
         """
 
 
+@runtime_checkable
+class PagedFeed(DeltaFeed, Protocol):
+    """A feed that can look at the pages themselves, beside what its log says of them."""
+
+    def check_pages(self) -> None:
+        """`establish` looks at every page from now on, and refuses where the log missed one."""
+
+
 @dataclass(frozen=True)
 class Scans:
     """How often a whole scan is made although a feed establishes the state."""
@@ -86,6 +102,8 @@ class Scans:
     rate: float = 0.0
     """Of all trials and sources; 1 is always."""
     seed: int = 0
+    by_pages: bool = False
+    """Whether pages are compared on every trial, where a source or a feed can do that."""
 
     def wanted(self, trial: str, source: str) -> bool:
         """Whether this trial's reading of the source is to be a whole scan as well."""
@@ -106,7 +124,8 @@ class Check:
     by_scan: bool
     doubts: tuple[Doubt, ...] = ()
     disagreement: tuple[str, ...] = ()
-    """Types in which scan and feed differ."""
+    """Types in which a scan and what was told without it differ."""
+    by_pages: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,10 +143,13 @@ def capture_after(
     clock: Clock,
     before: Capture,
     wanted: Sequence[str] = (),
+    *,
+    by_pages: bool = False,
 ) -> Guarded:
     """Everything the sources show after the run, sorted by name, with what the feeds saw.
 
-    `wanted` are the sources of which a whole scan is made in any case.
+    `wanted` are the sources of which a whole scan is made in any case; `by_pages` has feeds look at
+    pages, where they can.
     """
     ordered = sorted(sources, key=lambda source: source.name)
     if len({source.name for source in ordered}) < len(ordered):
@@ -136,7 +158,9 @@ def capture_after(
     told: list[History] = []
     checks: list[Check] = []
     for source in ordered:
-        part, history, check = _after(source, watch, store, clock, before, source.name in wanted)
+        part, history, check = _after(
+            source, watch, store, clock, before, source.name in wanted, by_pages
+        )
         parts.append(part)
         checks.append(check)
         if history is not None:
@@ -145,16 +169,27 @@ def capture_after(
 
 
 def _after(
-    source: Source, watch: Watch, store: ChunkStore, clock: Clock, before: Capture, is_wanted: bool
+    source: Source,
+    watch: Watch,
+    store: ChunkStore,
+    clock: Clock,
+    before: Capture,
+    is_wanted: bool,
+    by_pages: bool,
 ) -> tuple[SourceCapture, History | None, Check]:
     """The part, its history if it is settled already, and how it was come by."""
     name = source.name
     first = read_of(before, name)
     like = next((p.state for p in before.parts if p.reading.source == name), None)
     feed = watch.attached(name)
+    if first is not None and isinstance(source, PageReader) and not isinstance(feed, DeltaFeed):
+        return _by_pages(source, store, clock, first.state, is_wanted)
     if first is None or not isinstance(feed, DeltaFeed):
         return read_source(source, store, clock, like, "after"), None, Check(name, False, True)
+    paged = feed if by_pages and isinstance(feed, PagedFeed) else None
     try:
+        if paged is not None:
+            paged.check_pages()
         found = feed.establish(store, clock, first.state)
     except SourceUnavailable as error:
         part = read_source(source, store, clock, like, "after")
@@ -163,16 +198,43 @@ def _after(
     if found.part.reading.source != name:
         raise AdapterError(f"the feed of {name!r} delivered another source's reading")
     part = replace(found.part, reading=replace(found.part.reading, id=f"after/{name}"))
-    check = Check(name, True, False, found.doubts)
+    check = Check(name, True, False, found.doubts, by_pages=paged is not None)
     if is_wanted:
-        scan = read_source(source, store, clock, like, "after")
-        if scan.reading.digest is not None:
-            check = replace(check, by_scan=True, disagreement=differing(part.state, scan.state))
-            if check.disagreement:
-                cause = FAULT.format(_named(check.disagreement))
-                return _refused(part, store, cause), unseen(name, cause, clock), check
-            part = scan if scan.reading.is_complete else part
+        part, fault, check = _scanned_too(source, store, clock, like, part, check, FAULT)
+        if fault is not None:
+            return part, fault, check
     return part, history_of(name, found.seen, Capture((part,)), clock), check
+
+
+def _scanned_too(
+    source: Source, store: ChunkStore, clock: Clock, like: State | None, part: SourceCapture,
+    check: Check, fault: str,
+) -> tuple[SourceCapture, History | None, Check]:  # fmt: skip
+    """What was told without a scan, held against one; with a history where that is a fault."""
+    scan = read_source(source, store, clock, like, "after")
+    if scan.reading.digest is None:
+        return part, None, check
+    check = replace(check, by_scan=True, disagreement=differing(part.state, scan.state))
+    if check.disagreement:
+        cause = fault.format(_named(check.disagreement))
+        return _refused(part, store, cause), unseen(check.source, cause, clock), check
+    return scan if scan.reading.is_complete else part, None, check
+
+
+def _by_pages(
+    source: PageReader, store: ChunkStore, clock: Clock, before: State, is_wanted: bool
+) -> tuple[SourceCapture, History | None, Check]:
+    """The part as its changed pages tell it; scanned where they do not. Its history is not told."""
+    try:
+        found = source.read_changed(store, clock, before)
+    except SourceUnavailable:
+        part = read_source(source, store, clock, before, "after")
+        return part, None, Check(source.name, False, True)
+    part = replace(found, reading=replace(found.reading, id=f"after/{source.name}"))
+    check = Check(source.name, False, False, by_pages=True)
+    if not is_wanted:
+        return part, None, check
+    return _scanned_too(source, store, clock, before, part, check, PAGES_FAULT)
 
 
 def differing(told: State, scanned: State) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
@@ -35,6 +35,28 @@ class Source(Protocol):
         Raises `SourceUnavailable`; what it could only read in part it delivers with an incomplete
         enumeration and a cause.
         """
+
+
+@runtime_checkable
+class PageReader(Source, Protocol):
+    """A source that keeps the pages it read, and reads again only what lies on others."""
+
+    def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
+        """One consistent reading, where `like` is what `read` showed when it kept the pages.
+
+        Raises `SourceUnavailable` where pages do not tell all of it: `read` then does.
+        """
+
+    def close(self) -> None:
+        """Nothing is kept any more."""
+
+
+@runtime_checkable
+class PagedSource(Source, Protocol):
+    """A source whose pages can be compared with those of an earlier reading."""
+
+    def by_pages(self) -> PageReader:
+        """The same source, read so; whoever asks closes it."""
 
 
 def scanned(name: str, as_of: datetime, state: State) -> SourceCapture:

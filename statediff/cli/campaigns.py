@@ -68,6 +68,7 @@ class Campaign:
     """By the name of the trial."""
     variant: str
     scan_rate: float
+    by_pages: bool = False
 
     def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
         """The next attempt at the trial; what there was of it is set aside."""
@@ -83,6 +84,7 @@ class Campaign:
         return Episode(
             self.folder, planned, entry.path, options, entry.file.content.sandbox or "",
             self.variant, self.scan_rate, before + 1, is_retried=is_retried,
+            by_pages=self.by_pages,
         )  # fmt: skip
 
 
@@ -105,6 +107,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
     return Campaign(
         folder.absolute(), run, scheduled(run), {entry.name: entry for entry in entries}, by_trial,
         str(settings.get("sandbox", "embedded")), 1.0 if scans == "always" else float(scans),
+        settings.get("scan") == "pages",
     )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ class Episode:
     lost: int = 0
     """How many attempts of this command failed around the agent."""
     on_cluster: bool = False
+    by_pages: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ def _made(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
         with STANDING.lease(episode.sandbox, episode.variant) as sandbox:
             done = run_trial(
                 sandbox, file, agent, plan, clock=clock, store=DiskChunks(episode.run / "chunks"),
-                scans=Scans(episode.scan_rate),
+                scans=Scans(episode.scan_rate, by_pages=episode.by_pages),
             )  # fmt: skip
     except HarnessError as error:
         return _fault(episode, folder, error), None

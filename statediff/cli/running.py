@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,6 +44,13 @@ Retries = Annotated[
         "--retries", min=0, max=100, help="Further attempts where the environment failed."
     ),
 ]
+
+
+class ScanBy(StrEnum):
+    """What is compared with the state before where nothing tells the state after."""
+
+    WHOLE = "whole"
+    PAGES = "pages"
 
 
 def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
@@ -121,6 +129,13 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
             help="How many of the trials that a feed tells of are scanned too, to compare.",
         ),
     ] = 0.05,
+    scan: Annotated[
+        ScanBy,
+        typer.Option(
+            "--scan",
+            help="`pages`: pages are compared on every trial, where a system has them to compare.",
+        ),
+    ] = ScanBy.WHOLE,
     as_json: JsonFlag = False,
 ) -> int:
     """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
@@ -150,6 +165,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         settings["labels"] = list(labels(names))
     if seed != 1:
         settings["first_seed"] = seed
+    if scan is ScanBy.PAGES:
+        settings["scan"] = scan.value
     folders.require_writable(out)
     with ExitStack() as stack:
         stack.callback(STANDING.close)

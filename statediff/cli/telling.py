@@ -48,7 +48,7 @@ class Report:
     def suspects(self) -> list[str]:
         """The trials to judge again: those that rest on a feed which a later scan contradicted.
 
-        A feed is trusted again from the last scan that agreed with it.
+        A feed, or what pages tell, is trusted again from the last scan that agreed with it.
         """
         found: set[str] = set()
         unproven: dict[tuple[str, str], list[str]] = {}
@@ -59,7 +59,7 @@ class Report:
                     found.update(since)
                 if check.by_scan:
                     since.clear()
-                elif check.by_feed:
+                elif check.by_feed or check.by_pages:
                     since.append(finished.trial)
         return sorted(found)
 

@@ -21,7 +21,16 @@ from statediff.contract.world import (
     note,
 )
 from statediff.model.state import Coverage
-from statediff.model.values import ABSENT, Absent, Excluded, Key, Map, Observed, Unobserved
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Digested,
+    Excluded,
+    Key,
+    Map,
+    Observed,
+    Unobserved,
+)
 
 
 def as_condition(result: Result, world: World) -> int:
@@ -109,6 +118,8 @@ def field_value(node: FieldOf, holder: Result) -> Result:
     if isinstance(observed, Unobserved):
         where = f"{node.entity_type.removeprefix('@')}.{node.field}"
         cause = f"{where} {holder.side}: {observed.cause}"
+        if isinstance(observed, Digested) and not node.part:
+            return Unknown(frozenset({cause}), False, True, observed)
         return Unknown(frozenset({cause}), node.is_nullable, _may_lack_parts(node))
     if isinstance(observed, Excluded):
         return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))

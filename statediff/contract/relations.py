@@ -26,7 +26,7 @@ from statediff.contract.world import (
     World,
     note,
 )
-from statediff.model.values import Absent, Map, Value, same
+from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
 
 
 def _named(side: Result) -> Result:
@@ -44,6 +44,11 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
             world.undefined.append(side.reason)
             return UNDEFINED
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
+    if op == "in" and _digest(left) is not left and isinstance(right, tuple):
+        return _member(left, right, world)
+    told = told_apart(_digest(left), _digest(right)) if unknown and op == "==" else None
+    if told is not None:
+        return TRUE if told else FALSE
     if unknown:
         for side in unknown:
             note(side, world)
@@ -65,6 +70,13 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
         return UNDEFINED
     holds = {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[op]
     return TRUE if holds else FALSE
+
+
+def _digest(side: Result) -> Result:
+    """What tells an unknown text apart, in its place; anything else known as it is compared."""
+    if isinstance(side, Unknown):
+        return side.digest or Unobserved("nothing tells it apart")
+    return plain(side)
 
 
 def _orders_badly(left: Result, right: Result) -> bool:

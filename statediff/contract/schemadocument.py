@@ -54,6 +54,14 @@ class FieldRefinement(Part):
     to: TypeName | None = None
     immutable: Flag | None = None
     nullable: Flag | None = None
+    digest_above_bytes: Annotated[
+        int | None,
+        Described(
+            ge=0,
+            description="a longer text or binary value is captured as size and SHA-256 only; "
+            "0 for every one",
+        ),
+    ] = None
     optional: Annotated[
         bool,
         Described(description="true if the column may be missing: absent until it is added"),

@@ -220,6 +220,13 @@ class _Refinement:
                         "unknown-field",
                         did_you_mean(part, tuple(by_name)),
                     )
+        for part in key:
+            if part in by_name and by_name[part].digest_above_bytes is not None:
+                self._problem(
+                    (name, "fields", part, "digest_above_bytes"),
+                    f"`digest_above_bytes`: expected a field outside the key, found `{part}`",
+                    "wrong-field",
+                )
         deleted_when = logical.get(found.deleted_when or "", found.deleted_when)
         if entity.deleted_when is not None:
             deleted_when = entity.deleted_when
@@ -321,8 +328,18 @@ class _Refinement:
                 "unknown-type",
                 did_you_mean(told.to, tuple(sorted(self._known_types(renamed)))),
             )
+        if told.digest_above_bytes is not None and (
+            kind not in (Kind.TEXT, Kind.BYTES, Kind.ANY) or told.to or field.reference
+        ):
+            self._problem(
+                (*path, "digest_above_bytes"),
+                f"`digest_above_bytes`: expected a text or binary field that refers to nothing, "
+                f"found `{name}`, {kind.value}",
+                "wrong-field",
+            )
         return replace(
             field,
+            digest_above_bytes=told.digest_above_bytes,
             kind=kind,
             zone=zone if kind is Kind.TIMESTAMP else None,
             reference=told.to or field.reference,

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from statediff.contract.syntax import Call, Compare
 from statediff.model.state import Row
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Key, Value
+from statediff.model.values import Digested, Key, Value
 from statediff.model.view import View
 
 TRUE: Final = 1
@@ -45,6 +45,8 @@ class Unknown:
     causes: frozenset[str]
     maybe_null: bool = True
     maybe_undefined: bool = False
+    digest: Digested | None = None
+    """What tells it apart from others all the same."""
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,12 @@ def _type_document(entity: EntityType) -> Json:
                 "column": f.column,
                 "zone": f.zone,
                 "is_immutable": f.is_immutable,
+                # Where nothing is said, what was written before it could be said stands.
+                **(
+                    {}
+                    if f.digest_above_bytes is None
+                    else {"digest_above_bytes": f.digest_above_bytes}
+                ),
             }
             for f in entity.fields
         ],
@@ -219,6 +225,7 @@ def schema_from(document: Json) -> Schema:
                     f["column"],
                     f["zone"],
                     f["is_immutable"],
+                    f.get("digest_above_bytes"),
                 )
                 for f in t["fields"]
             ),

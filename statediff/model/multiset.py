@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.model.columns import RowChange
-from statediff.model.values import Observed, Unobserved, encode, same
+from statediff.model.values import Observed, Unobserved, encode, same, told_apart
 
 MAX_COMPARISONS: Final = 1_000_000
 """Row comparisons spent on telling what is certain; beyond it nothing in doubt is certain."""
@@ -86,9 +86,11 @@ def _content(item: Item) -> str:
 
 
 def _may_equal(a: Item, b: Item) -> bool:
-    return all(
-        isinstance(cell, Unobserved)
-        or isinstance(b.content[name], Unobserved)
-        or same(cell, b.content[name])
-        for name, cell in a.content.items()
-    )
+    return all(_may_be(cell, b.content[name]) for name, cell in a.content.items())
+
+
+def _may_be(a: Observed, b: Observed) -> bool:
+    told = told_apart(a, b)
+    if told is None:
+        return isinstance(a, Unobserved) or isinstance(b, Unobserved) or same(a, b)
+    return told

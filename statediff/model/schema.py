@@ -42,6 +42,8 @@ class Field:
     zone: str | None = None
     """The zone of a timestamp that the source stores without one; declared, never guessed."""
     is_immutable: bool = False
+    digest_above_bytes: int | None = None
+    """A longer text or binary value is captured by its digest; None leaves that to the source."""
 
     @property
     def source_column(self) -> str:
@@ -73,6 +75,12 @@ class EntityType:
     @cached_property
     def by_name(self) -> dict[str, Field]:
         return {f.name: f for f in self.fields}
+
+    def kept_bytes(self, field: Field, most: int) -> int:
+        """How long a value of the field may be to be captured itself; identities always are."""
+        if field.digest_above_bytes is None or field.name in self.key or field.reference:
+            return most
+        return min(field.digest_above_bytes, most)
 
     @property
     def is_keyless(self) -> bool:

@@ -3,7 +3,8 @@
 A *value* is `None`, `bool`, `int`, `Decimal`, `float`, `str`, `bytes`, `datetime` (aware: an
 instant; naive: a local timestamp, a type of its own), `date`, a `tuple` of values or a `Map`.
 What is *observed* of a field is a value or one of three markers that are never values:
-`ABSENT`, `Excluded(rule)`, `Unobserved(cause)` (DESIGN.md §3).
+`ABSENT`, `Excluded(rule)`, `Unobserved(cause)` (DESIGN.md §3). `Digested` is an `Unobserved` whose
+content can still be told apart from others.
 
 `encode` maps each of them to JSON without floats, type-tagged, so that `1`, `1.0`, `true` and
 `"1"` stay four things; `decode` is its strict inverse.
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
@@ -71,6 +74,38 @@ class Unobserved:
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class Digested(Unobserved):
+    """Text (in UTF-8) or bytes that were left in the source: their size and SHA-256 are known.
+
+    Nothing can be said of the content but whether it is another one; see `told_apart`.
+    """
+
+    cause: str = field(init=False)
+    kind: str
+    """`text` or `bytes`."""
+    size_bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        # Whoever makes one may have read it from a file.
+        is_sound = self.kind in ("text", "bytes") and type(self.size_bytes) is int
+        if not (is_sound and self.size_bytes >= 0 and _SHA256.fullmatch(self.sha256)):
+            raise ValueError(f"not the digest of a text or of bytes: {self.sha256[:80]!r}")
+        told = f"{self.size_bytes} bytes" + (" of text" if self.kind == "text" else "")
+        cause = f"{told}, of which the capture holds the digest only: sha256:{self.sha256}"
+        object.__setattr__(self, "cause", cause)
+
+    @staticmethod
+    def of(content: str | bytes) -> Digested:
+        """What stands for the content where the content itself does not."""
+        kind = "text" if isinstance(content, str) else "bytes"
+        stored = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
+        return Digested(kind, len(stored), hashlib.sha256(stored).hexdigest())
+
+
+_SHA256: Final = re.compile("[0-9a-f]{64}")
+
 Value: TypeAlias = (
     None | bool | int | Decimal | float | str | bytes | datetime | date | tuple["Value", ...] | Map
 )
@@ -107,6 +142,22 @@ def same(a: Observed, b: Observed) -> bool:
     return a == b
 
 
+def told_apart(a: object, b: object) -> bool | None:
+    """Whether two observations, one of them `Digested`, are of one content; None if nobody knows.
+
+    The other may be the content itself, which a source with another limit has captured.
+    """
+    if not isinstance(a, Digested):
+        a, b = b, a
+    if not isinstance(a, Digested) or isinstance(b, Excluded):
+        return None
+    if isinstance(b, Digested):
+        return a == b
+    if isinstance(b, Unobserved):
+        return None
+    return isinstance(b, str | bytes) and a == Digested.of(b)
+
+
 def encode(observed: Observed) -> list[Any]:
     """The type-tagged JSON form: a list whose first element names the kind."""
     match observed:
@@ -116,6 +167,8 @@ def encode(observed: Observed) -> list[Any]:
             return ["absent"]
         case Excluded(rule):
             return ["excluded", rule]
+        case Digested(kind=kind, size_bytes=size, sha256=digest):
+            return ["digest", kind, str(size), digest]
         case Unobserved(cause):
             return ["unobserved", cause]
         case bool():
@@ -168,6 +221,8 @@ def _decode(tagged: Any, depth: int) -> Observed:
             return Excluded(rule)
         case ["unobserved", str(cause)]:
             return Unobserved(cause)
+        case ["digest", str(kind), str(size), str(digest)]:
+            return Digested(kind, int(size), digest)
         case ["bool", bool(flag)]:
             return flag
         case ["int", str(text)]:

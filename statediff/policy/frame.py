@@ -9,7 +9,7 @@ from itertools import chain
 from statediff.contract.bound import Pattern
 from statediff.contract.world import FALSE, TRUE
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.values import Unobserved, is_value, key_order
+from statediff.model.values import Digested, Unobserved, is_value, key_order
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import Known, cascaded
 from statediff.policy.findings import (
@@ -135,7 +135,7 @@ def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> Known:
     inside = {*pattern.fields, *judge.after.schema.by_name[delta.type].key}
     cells = value.fields if isinstance(value, Entity) else ()
     outside = [(name, cell) for name, cell in cells if name not in inside]
-    if any(cell is not None and is_value(cell) for _, cell in outside):
+    if any(isinstance(c, Digested) or (c is not None and is_value(c)) for _, c in outside):
         return Known(FALSE)
     causes = frozenset(
         f"{delta.id}.{name}: {cell.cause}" for name, cell in outside if isinstance(cell, Unobserved)

@@ -30,7 +30,16 @@ from statediff.contract.world import (
 )
 from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Absent, Excluded, Key, Unobserved, Value, key_order
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Digested,
+    Excluded,
+    Key,
+    Unobserved,
+    Value,
+    key_order,
+)
 from statediff.model.view import View
 from statediff.policy.attribution import NOBODY, UNATTRIBUTED, Attribution
 
@@ -364,7 +373,10 @@ def field_of(thing: Thing | Unknown, path: str) -> Result:
     held = thing.row.get(path, ABSENT)
     if isinstance(held, (Unobserved, Excluded)):
         text = held.cause if isinstance(held, Unobserved) else held.rule
-        return Unknown(frozenset({f"{thing.type}.{path} {thing.side}: {text}"}))
+        digest = held if isinstance(held, Digested) else None
+        return Unknown(
+            frozenset({f"{thing.type}.{path} {thing.side}: {text}"}), digest is None, digest=digest
+        )
     return held
 
 

@@ -14,7 +14,7 @@ from statediff.contract.bound import BoundTransition, Expected, New
 from statediff.contract.relations import comparison_key, equal
 from statediff.contract.world import FALSE, TRUE
 from statediff.model.delta import Delta, Doubt, Entity, Op
-from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved
+from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved, told_apart
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.frame import Said
@@ -202,6 +202,9 @@ def _fields(side: Observed | Entity) -> dict[str, Observed]:
 
 
 def _is(wanted: Any, held: Any, naming: Naming) -> int:
+    told = told_apart(wanted, held)
+    if told is not None:
+        return TRUE if told else FALSE
     if isinstance(held, Unobserved):
         return TRUE | FALSE
     if isinstance(held, Excluded):

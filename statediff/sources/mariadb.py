@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Container, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, Row, State, Table
-from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
 from statediff.sources.mariadb_catalogue import (
     OBJECT_NAMES,
     Catalogue,
@@ -45,6 +45,10 @@ LOCK_SECONDS: Final = 2
 READ_SECONDS: Final = 300
 ATTEMPTS: Final = 3
 UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
+BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+DIGESTIBLE: Final = BINARY | {
+    "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json"
+}  # fmt: skip
 _SETTINGS: Final = (
     (
         "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
@@ -230,7 +234,7 @@ class Query:
             if (column := entry.column(f.source_column)) is not None and not column.is_virtual
         ]
         self.columns = tuple(column for _, column in stored)
-        """What is asked for, in this order; the sizes of those without a bound stand behind."""
+        """What is asked for, in this order; sizes and digests of the `guarded` stand behind."""
         self._names = tuple(f.name for f, _ in stored)
         self._absent = dict.fromkeys(
             (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
@@ -241,30 +245,78 @@ class Query:
             for step in (_reader(field, column), None if is_identity else converter(field)):
                 if step is not None:
                     self._readers.append((field.name, step))
-        columns = [_expression(column) for _, column in stored]
-        self._guarded = tuple(f.name for f, c in stored if c.data_type in UNBOUNDED)
-        sizes = [f"OCTET_LENGTH({quoted(c.name)})" for _, c in stored if c.data_type in UNBOUNDED]
+        most = {c.name: entity_type.kept_bytes(f, MAX_VALUE_BYTES) for f, c in stored}
+        self.guarded = tuple(
+            Guarded(f.name, c, most[c.name] if c.data_type in DIGESTIBLE else MAX_VALUE_BYTES)
+            for f, c in stored
+            if c.data_type in UNBOUNDED
+            or (c.data_type in DIGESTIBLE and most[c.name] < MAX_VALUE_BYTES)
+        )
+        """The columns whose values may be left in the server, in the order of their sizes."""
+        limits = {guarded.column.name: guarded.most for guarded in self.guarded}
+        columns = [_expression(column, limits.get(column.name)) for _, column in stored]
+        sizes = [f"OCTET_LENGTH({quoted(g.column.name)})" for g in self.guarded]
+        digests = [_digest(guarded) for guarded in self.guarded]
         place = f"{quoted(database)}.{quoted(entry.name)}"
-        self.text = f"SELECT {', '.join([*columns, *sizes]) or '1'} FROM {place}"  # noqa: S608 - quoted
+        self.text = f"SELECT {', '.join([*columns, *sizes, *digests]) or '1'} FROM {place}"  # noqa: S608 - quoted
 
     def row(self, stored: tuple[Any, ...]) -> Row:
         row: Row = dict(zip(self._names, stored, strict=False))
         for name, read in self._readers:
             if row[name] is not None:
                 row[name] = read(row[name])
-        for name, size in zip(self._guarded, stored[len(self._names) :], strict=True):
-            if size is not None and int(size) > MAX_VALUE_BYTES:
-                row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
+        told = stored[len(self._names) :]
+        sizes, digests = told[: len(self.guarded)], told[len(self.guarded) :]
+        for guarded, size, digest in zip(self.guarded, sizes, digests, strict=True):
+            if size is not None and int(size) > guarded.most:
+                row[guarded.name] = _left(size, digest)
         row.update(self._absent)
         return row
 
 
-def _expression(column: Column) -> str:
+@dataclass(frozen=True)
+class Guarded:
+    """A column of which values longer than `most` bytes stay in the server."""
+
+    name: str
+    column: Column
+    most: int
+
+    def digest_of(self, cell: str | bytes) -> str | None:
+        """What the server would say of a value that its log tells whole."""
+        if len(cell) * 4 <= self.most or self.column.data_type not in DIGESTIBLE:
+            return None  # of the short ones nobody asks
+        found = Digested.of(cell)
+        return f"{found.kind} {found.size_bytes} {found.sha256}"
+
+
+def _digest(guarded: Guarded) -> str:
+    """SQL: `KIND SIZE SHA-256` of a value that is left in the server; null of all others."""
+    name, data_type = quoted(guarded.column.name), guarded.column.data_type
+    if data_type not in DIGESTIBLE:
+        return "NULL"
+    is_bytes = data_type in BINARY
+    content = name if is_bytes else f"CONVERT({name} USING utf8mb4)"
+    kind = "bytes" if is_bytes else "text"
+    return (
+        f"CASE WHEN OCTET_LENGTH({name}) > {guarded.most} THEN"
+        f" CONCAT('{kind} ', OCTET_LENGTH({content}), ' ', SHA2({content}, 256)) END"
+    )
+
+
+def _left(size: Any, digest: str | None) -> Unobserved:
+    if digest is None:
+        return Unobserved(f"value of {size} bytes exceeds the capture limit")
+    kind, told, sha256 = digest.split(" ")
+    return Digested(kind, int(told), sha256)
+
+
+def _expression(column: Column, most: int | None) -> str:
     name = quoted(column.name)
     if column.data_type == "float":
         return f"CAST({name} AS DOUBLE)"  # as text it has six digits only
-    if column.data_type in UNBOUNDED:
-        return f"CASE WHEN OCTET_LENGTH({name}) <= {MAX_VALUE_BYTES} THEN {name} END"
+    if most is not None:
+        return f"CASE WHEN OCTET_LENGTH({name}) <= {most} THEN {name} END"
     return name
 
 

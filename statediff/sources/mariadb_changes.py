@@ -10,7 +10,7 @@ from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import Row, Table
 from statediff.model.values import key_order, printable, same
-from statediff.sources.mariadb import UNBOUNDED, Query, is_key
+from statediff.sources.mariadb import Query, is_key
 from statediff.sources.mariadb_catalogue import Catalogue
 from statediff.sources.mariadb_cells import Image, Inexact, Layout
 from statediff.sources.mariadb_log import Kind, RowsChanged
@@ -70,15 +70,15 @@ def read_changes(
 
 
 def _row(query: Query, entity_type: EntityType, image: Image) -> Row:
-    cells: list[Any] = []
-    sizes: list[Any] = []
-    for column in query.columns:
-        cell = image[column.name]
-        cells.append(cell)
-        if column.data_type in UNBOUNDED:
-            content = cell.encode() if isinstance(cell, str) else cell
-            sizes.append(None if content is None else len(content))
-    row = query.row((*cells, *sizes))
+    cells = [image[column.name] for column in query.columns]
+    sizes: list[int | None] = []
+    digests: list[str | None] = []
+    for guarded in query.guarded:
+        cell = image[guarded.column.name]
+        content = cell.encode() if isinstance(cell, str) else cell
+        sizes.append(None if content is None else len(content))
+        digests.append(None if cell is None else guarded.digest_of(cell))
+    row = query.row((*cells, *sizes, *digests))
     if not all(is_key(row[name]) for name in entity_type.key):
         raise Inexact("a row has a key beyond the capture limit")
     return row

@@ -141,7 +141,7 @@ class BulkReader:
     type: EntityType
     columns: tuple[Column, ...]
     is_guarded: bool = False
-    """The text has the size of each value behind the values; one that was left out is too big."""
+    """Behind the values the text has the size of each, and the digest of each that is left out."""
 
     @property
     def is_possible(self) -> bool:
@@ -157,7 +157,8 @@ class BulkReader:
     def _parsed(self, text: bytes | bytearray) -> TextBlock:
         types = [c.read_as for c in self.columns]
         if self.is_guarded:
-            types += [pa.int64()] * len(types)
+            count = len(types)
+            types += [pa.int64()] * count + [pa.string()] * count
         names = [str(at) for at in range(len(types))]
         try:
             table = csv.read_csv(
@@ -173,9 +174,11 @@ class BulkReader:
         except pa.ArrowException as error:
             raise NotInBulk(str(error).partition("\n")[0]) from error
         stored = names[: len(self.columns)]
-        for name in names[len(stored) :]:
-            if (pc.max(table[name]).as_py() or 0) > MAX_VALUE_BYTES:
-                raise NotInBulk("a value exceeds the capture limit")
+        sizes, digests = names[len(stored) : 2 * len(stored)], names[2 * len(stored) :]
+        if any((pc.max(table[name]).as_py() or 0) > MAX_VALUE_BYTES for name in sizes) or any(
+            table[name].null_count < len(table) for name in digests
+        ):
+            raise NotInBulk("a value exceeds the capture limit")
         table = table.select(stored).rename_columns([c.field.name for c in self.columns])
         (batch,) = table.to_batches()
         return TextBlock(self.type.key, batch)

@@ -38,6 +38,7 @@ from statediff.sources.postgres import PostgresSource, Scan
 from statediff.sources.postgres_catalogue import OBJECT_NAMES
 from statediff.sources.postgres_delta import Delta
 from statediff.sources.postgres_moments import Moments
+from statediff.sources.postgres_pages import check_pages
 from statediff.sources.postgres_past import Held, Look
 from statediff.sources.postgres_session import Connection, cause_of
 from statediff.sources.postgres_wal import (
@@ -79,6 +80,7 @@ class PostgresFeed:
         self._source = source
         self._admin = admin
         self._hold: _Hold | None = None
+        self._checks_pages = False
 
     @property
     def source(self) -> str:
@@ -95,6 +97,10 @@ class PostgresFeed:
         if self._hold is not None:
             self._hold.close()
             self._hold = None
+
+    def check_pages(self) -> None:
+        """`establish` refuses from now on where rows changed on a page that no commit touched."""
+        self._checks_pages = True
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
         return self.establish(store, clock, before).seen
@@ -118,6 +124,8 @@ class PostgresFeed:
                 if each.name not in OBJECT_NAMES:
                     cause = delta.doubt(each, like)
                     if cause is None and like is not None:
+                        if self._checks_pages:
+                            check_pages(delta, each, hold.admin, now, hold.since)
                         found = delta.table(each, like, delta.first, delta.last, commits)
                         if isinstance(found, Table):
                             tables[each.name] = found

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import Row
-from statediff.model.values import ABSENT, Key, Unobserved, is_value
+from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value
 from statediff.sources.postgres_bulk import BulkReader, Column
 from statediff.sources.postgres_catalogue import TableEntry
 from statediff.sources.postgres_values import (
+    BYTES_OID,
     EXACT_SIZE_OIDS,
     INTEGER_OIDS,
     MAX_VALUE_BYTES,
@@ -41,7 +42,9 @@ class TableQuery:
     def __init__(self, entity_type: EntityType, entry: TableEntry) -> None:
         self.key = entity_type.key
         self.relation = entry.relation
-        self.is_guarded = entry.relation.outside_bytes > OUTSIDE_BYTES
+        self.is_guarded = entry.relation.outside_bytes > OUTSIDE_BYTES or any(
+            f.digest_above_bytes is not None for f in entity_type.fields
+        )
         stored = [
             (f, column)
             for f in entity_type.fields
@@ -67,12 +70,20 @@ class TableQuery:
             for k in self.key
         )
         expressions = {f.name: f"t.{quoted(column.name)}" for f, column in stored}
-        columns = [
-            _guarded(expressions[name], types[name]) if self.is_guarded else expressions[name]
-            for name in self._names
-        ]
+        columns = list(expressions.values())
+        self._most = {
+            f.name: entity_type.kept_bytes(f, MAX_VALUE_BYTES)
+            if _digestible(types[f.name])
+            else MAX_VALUE_BYTES
+            for f, _ in stored
+        }
         if self.is_guarded:
-            columns += [_size(expressions[name], types[name]) for name in self._names]
+            each = [(expressions[n], types[n], self._most[n]) for n in self._names]
+            columns = [
+                *(_guarded(*one) for one in each),
+                *(_size(column, pg_type) for column, pg_type, _ in each),
+                *(_digest(*one) for one in each),
+            ]
         order = [
             expressions[k] + (' COLLATE "C"' if types[k].oid in TEXT_OIDS else "") for k in self.key
         ]
@@ -126,9 +137,11 @@ class TableQuery:
             if text is not None:
                 row[name] = read(text)
         if self.is_guarded:
-            for name, size in zip(self._names, stored[len(self._names) :], strict=True):
-                if size is not None and int(size) > MAX_VALUE_BYTES:
-                    row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
+            count = len(self._names)
+            sizes, digests = stored[count : 2 * count], stored[2 * count :]
+            for name, size, digest in zip(self._names, sizes, digests, strict=True):
+                if size is not None and int(size) > self._most[name]:
+                    row[name] = _left(size, digest)
         if self._absent:
             row.update(self._absent)
         return row
@@ -151,5 +164,27 @@ def _size(column: str, pg_type: PgType) -> str:
     return f"CASE WHEN pg_column_compression({column}) IS NULL THEN {plain} ELSE {unpacked} END"
 
 
-def _guarded(column: str, pg_type: PgType) -> str:
-    return f"CASE WHEN {_size(column, pg_type)} <= {MAX_VALUE_BYTES} THEN {column} END"
+def _guarded(column: str, pg_type: PgType, most: int) -> str:
+    return f"CASE WHEN {_size(column, pg_type)} <= {most} THEN {column} END"
+
+
+def _digestible(pg_type: PgType) -> bool:
+    return pg_type.oid in (BYTES_OID, *TEXT_OIDS) and not pg_type.is_array
+
+
+def _digest(column: str, pg_type: PgType, most: int) -> str:
+    """SQL: `KIND SIZE SHA-256` of a value that is left in the server; null of all others."""
+    if not _digestible(pg_type):
+        return "NULL::text"
+    is_bytes = pg_type.oid == BYTES_OID
+    content = column if is_bytes else f"convert_to({column}::text, 'UTF8')"
+    told = f"octet_length({content}) || ' ' || encode(sha256({content}), 'hex')"
+    kind = "bytes" if is_bytes else "text"
+    return f"CASE WHEN {_size(column, pg_type)} > {most} THEN '{kind} ' || {told} END"
+
+
+def _left(size: str, digest: str | None) -> Unobserved:
+    if digest is None:
+        return Unobserved(f"value of {size} bytes exceeds the capture limit")
+    kind, told, sha256 = digest.split(" ")
+    return Digested(kind, int(told), sha256)

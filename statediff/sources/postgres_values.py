@@ -162,6 +162,7 @@ _KINDS: Final[Mapping[int, Kind]] = {
     _JSONB: Kind.ANY,
 }
 TIMESTAMP_OID: Final = _TIMESTAMP
+BYTES_OID: Final = _BYTES
 EXACT_SIZE_OIDS: Final = frozenset({17, 25, 1042, 1043})
 """bytea, text, char and varchar: `octet_length` knows their size without unpacking them."""
 INTEGER_OIDS: Final = frozenset({_INT2, _INT4, _INT8})

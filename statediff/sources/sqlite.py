@@ -15,7 +15,7 @@ import stat
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from statediff.capture.source import Clock, SourceUnavailable
@@ -32,6 +32,9 @@ from statediff.sources.sqlite_scan import (
     cause_of,
 )
 
+if TYPE_CHECKING:
+    from statediff.sources.sqlite_paged import SqlitePages
+
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
@@ -44,17 +47,23 @@ class SqliteSource:
     """
 
     def __init__(self, name: str, path: Path | str, refine: Refine | None = None) -> None:
-        self._path = Path(path)
-        self._scanner = Scanner(name, refine)
+        self.path = Path(path)
+        self.scanner = Scanner(name, refine)
 
     @property
     def name(self) -> str:
-        return self._scanner.name
+        return self.scanner.name
+
+    def by_pages(self) -> SqlitePages:
+        """The same source, read again by the pages that changed."""
+        from statediff.sources.sqlite_paged import SqlitePages  # noqa: PLC0415 - it builds upon this module
+
+        return SqlitePages(self)
 
     def schema(self) -> Schema:
-        with closing(open_database(self._path)) as connection:
+        with closing(open_database(self.path)) as connection:
             catalogue = begin(connection)
-            schema = self._scanner.schema(catalogue)
+            schema = self.scanner.schema(catalogue)
             return with_types(
                 schema,
                 {
@@ -66,8 +75,8 @@ class SqliteSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
-        with closing(open_database(self._path)) as connection:
-            found = self._scanner.scan(connection, begin(connection), store, like)
+        with closing(open_database(self.path)) as connection:
+            found = self.scanner.scan(connection, begin(connection), store, like)
         reading = Reading(
             self.name,
             self.name,

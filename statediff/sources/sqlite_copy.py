@@ -88,6 +88,10 @@ class DatabaseCopy:
         """A page as it is now."""
         return os.pread(self._file, self._page_size, (number - 1) * self._page_size)
 
+    def block(self, offset: int, length: int) -> bytes:
+        """Some of its bytes as they are now; fewer where it ends."""
+        return os.pread(self._file, length, offset)
+
     def write(self, commit: Commit) -> None:
         """The copy is the database after the commit."""
         for number in sorted(commit.pages):

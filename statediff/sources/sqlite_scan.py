@@ -28,7 +28,7 @@ from statediff.model.state import (
     Table,
     encode_rows,
 )
-from statediff.model.values import ABSENT, Unobserved, is_value, printable
+from statediff.model.values import ABSENT, is_value, printable
 from statediff.sources.relational import (
     MAX_KEY_LENGTH,
     Refine,
@@ -47,6 +47,7 @@ from statediff.sources.sqlite_catalogue import (
     folded,
     read_catalogue,
 )
+from statediff.sources.sqlite_digests import Digests, kept, size_of
 from statediff.sources.typed import Convert, converter
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
@@ -164,6 +165,7 @@ class Scan:
         self._store = store
         self._shelf = Shelf(store)
         self._row_limit: int | None = None
+        self._told = Digests(connection)
 
     @property
     def failures(self) -> list[str]:
@@ -209,22 +211,29 @@ class Scan:
         None where only reading the whole table can say what to make of them.
         """
         entry = self._catalogue.tables[folded(entity_type.source_table)]
-        met, query = _Pass(), _Query(entity_type, entry, is_guarded=False)
+        met, query = _Pass(), self._query(entity_type, entry)
         text = query.between(lower, upper)
         rows = [((row[query.key[0]],), row) for row in self._stream(query, met, text)]
         if met != _Pass():
             return None
         return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
 
+    def _query(
+        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False
+    ) -> _Query:
+        is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
+        row_id = self._told.row_id(entry) if is_guarded else None
+        return _Query(entity_type, entry, is_guarded, row_id)
+
     def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
-        table = self._in_bulk(_Query(entity_type, entry, is_guarded=False), like)
+        table = self._in_bulk(self._query(entity_type, entry), like)
         if table is not None:
             return table
         is_decided = like is not None or entry.name == SEQUENCES
         is_guarded = False
         while True:
             met = _Pass()
-            query = _Query(entity_type, entry, is_guarded)
+            query = self._query(entity_type, entry, is_guarded)
             try:
                 table = self._shelf.build(
                     entity_type,
@@ -238,7 +247,7 @@ class Scan:
                 table = self._shelf.distinct(
                     entity_type, list(self._stream(query, met)), like, may_be_keyless=not is_decided
                 )
-            if met.too_big and not is_guarded:
+            if met.too_big and not query.is_guarded:
                 is_guarded = True
                 continue
             if (met.has_null_key or not table.type.key) and entity_type.key and not is_decided:
@@ -251,7 +260,7 @@ class Scan:
 
     def _in_bulk(self, query: _Query, like: Table | None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
-        if not query.bulk.is_possible:
+        if query.is_guarded or not query.bulk.is_possible:
             return None
         try:
             return self._shelf.in_bulk(query.bulk, self._fetched(query), like)
@@ -274,7 +283,7 @@ class Scan:
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
             most = self._most_rows()
             for count, stored in enumerate(self._connection.execute(text or query.text)):
-                row = query.row(stored)
+                row = query.row(stored, self._told)
                 for name in query.key:
                     part = row[name]
                     if part is None:
@@ -308,16 +317,24 @@ class Scan:
 class _Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`.
 
-    A guarded query asks for the size of each value first, and leaves the large ones in the file.
+    A guarded query asks for the size of each value first, and leaves the large ones in the file:
+    there they are digested, where `row_id` says by what name a row's number is asked for.
     """
 
-    def __init__(self, entity_type: EntityType, entry: TableEntry, is_guarded: bool) -> None:
+    def __init__(
+        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool, row_id: str | None
+    ) -> None:
         self.key = entity_type.key
         self.is_guarded = is_guarded
-        stored = [
-            (f, f"t.{quoted(column.name)}")
+        found = [
+            (f, column)
             for f in entity_type.fields
             if (column := entry.column(f.source_column)) is not None and column.is_stored
+        ]
+        stored = [(f, f"t.{quoted(column.name)}") for f, column in found]
+        self._table = entry.name
+        self._kept = [
+            (f.name, column.name, entity_type.kept_bytes(f, MAX_VALUE_BYTES)) for f, column in found
         ]
         self._stored = stored
         self._names = tuple(f.name for f, _ in stored)
@@ -334,7 +351,12 @@ class _Query:
         self.bulk = BulkReader(entity_type, self._names, dict(self._converters))
         columns = [expression for _, expression in stored]
         if is_guarded:
-            columns = [_guarded(c) for c in columns] + [_size(c) for c in columns]
+            columns = [
+                *(kept(c, most) for c, (_, _, most) in zip(columns, self._kept, strict=True)),
+                *map(size_of, columns),
+                *(f"typeof({c})" for c in columns),
+                "NULL" if row_id is None else f"t.{row_id}",
+            ]
         order = [
             f"{expression} COLLATE BINARY"
             for name in self.key
@@ -357,25 +379,16 @@ class _Query:
         where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
         return f"{self._rows}{where} ORDER BY {key}"
 
-    def row(self, stored: tuple[Any, ...]) -> Row:
+    def row(self, stored: tuple[Any, ...], told: Digests) -> Row:
         row: Row = dict(zip(self._names, stored, strict=False))
         for name, convert in self._converters:
             row[name] = convert(row[name])
         if self.is_guarded:
-            for name, size in zip(self._names, stored[len(self._names) :], strict=True):
-                if size is not None and size > MAX_VALUE_BYTES:
-                    row[name] = Unobserved(f"value of {size} bytes exceeds the capture limit")
+            count = len(self._names)
+            sizes, kinds = stored[count : 2 * count], stored[2 * count : -1]
+            for (name, column, most), size, kind in zip(self._kept, sizes, kinds, strict=True):
+                if size is not None and size > most:
+                    row[name] = told.of(self._table, column, stored[-1], kind, size)
         if self._absent:
             row.update(self._absent)
         return row
-
-
-def _size(column: str) -> str:
-    return (
-        f"CASE typeof({column}) WHEN 'blob' THEN length({column}) "
-        f"WHEN 'text' THEN length(CAST({column} AS BLOB)) END"
-    )
-
-
-def _guarded(column: str) -> str:
-    return f"CASE WHEN coalesce({_size(column)}, 0) > {MAX_VALUE_BYTES} THEN NULL ELSE {column} END"

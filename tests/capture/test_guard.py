@@ -149,3 +149,62 @@ def test_which_trials_are_scanned_follows_from_the_seed() -> None:
     assert 60 < sum(some) < 140
     assert all(AUTHORITATIVE.wanted(t, "db") for t in trials)
     assert not any(Scans().wanted(t, "db") for t in trials)
+
+
+class Paged(Scanned):
+    """The same, read by pages as well, which show a state of their own or say that they cannot."""
+
+    def __init__(self, shown: State, by_pages: State | SourceUnavailable) -> None:
+        super().__init__(shown)
+        self.changed = by_pages
+
+    def read_changed(self, store: Any, clock: Any, like: State) -> SourceCapture:
+        assert like.digest() == OLD.digest()
+        if isinstance(self.changed, SourceUnavailable):
+            raise self.changed
+        return part("after", self.changed)
+
+    def close(self) -> None: ...
+
+
+def by_pages(source: Paged, wanted: tuple[str, ...] = ()) -> Guarded:
+    before = capture("before", part("before", OLD))
+    with Watch([], clock) as watch:
+        return capture_after([source], watch, MemoryChunks(), clock, before, wanted, by_pages=True)
+
+
+def test_pages_that_tell_what_changed_spare_the_scan_and_are_held_to_one_all_the_same() -> None:
+    source = Paged(NEW, NEW)
+    found = by_pages(source)
+    assert (source.count, found.checks) == (0, (Check("db", False, False, by_pages=True),))
+    assert found.capture.parts[0].state.digest() == NEW.digest()
+    assert by_pages(source, ("db",)).checks == (Check("db", False, True, by_pages=True),)
+    wrong = by_pages(Paged(OTHER, NEW), ("db",))
+    assert wrong.checks[0].disagreement == ("item",)
+    assert "the pages that changed, in item" in (wrong.capture.parts[0].reading.cause or "")
+    assert wrong.capture.parts[0].state.tables["item"].row_count == 0
+
+
+def test_pages_that_cannot_tell_leave_it_to_the_scan() -> None:
+    source = Paged(NEW, SourceUnavailable("most of its pages changed"))
+    found = by_pages(source)
+    assert (source.count, found.checks) == (1, (Check("db", False, True),))
+    assert found.capture.parts[0].state.digest() == NEW.digest()
+
+
+class Checked(Told):
+    """A feed that can look at pages."""
+
+    asked = 0
+
+    def check_pages(self) -> None:
+        self.asked += 1
+
+
+def test_a_feed_that_can_look_at_pages_is_asked_to_where_that_is_wanted() -> None:
+    before = capture("before", part("before", OLD))
+    for looks in (False, True):
+        feed, source = Checked(NEW), Scanned(NEW)
+        with Watch([feed], clock) as watch:
+            found = capture_after([source], watch, MemoryChunks(), clock, before, by_pages=looks)
+        assert (feed.asked, found.checks[0].by_pages) == (int(looks), looks)

@@ -1,6 +1,7 @@
 """State schema files laid over catalogues: names, references, overrides, and every clash."""
 
 import contextlib
+import json
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from statediff.contract.schemafile import load_schema_file, parse_schema_file, refine
 from statediff.errors import ContractError, UsageError
+from statediff.evidence.documents import schema_document, schema_from
 from statediff.model.schema import EntityType, Field, Kind, Schema
 
 CATALOGUE = Schema(
@@ -111,6 +113,14 @@ def test_references_are_rewritten_everywhere_and_unlisted_things_stay():
     only_one = refined(HEAD + "  customer: {table: customers}\n")
     assert only_one.by_name["orders"].by_name["customer_id"].reference == "customer"
     assert len(only_one.types) == 4
+
+
+def test_where_values_are_told_by_digest_is_declared_and_survives_a_bundle():
+    schema = refined(HEAD + "  customers: {fields: {email: {digest_above_bytes: 64}}}\n")
+    assert schema.by_name["customers"].by_name["email"].digest_above_bytes == 64
+    document = schema_document(schema)
+    assert schema_from(document) == schema
+    assert "digest_above_bytes" not in json.dumps(schema_document(CATALOGUE))
 
 
 def test_a_declared_zone_makes_a_local_timestamp_an_instant():

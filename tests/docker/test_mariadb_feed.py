@@ -7,7 +7,12 @@ import pytest
 pytest.importorskip("pymysqlreplication")
 
 from statediff.capture.source import SourceUnavailable
+from statediff.contract.schemafile import parse_schema_file, refine
+from statediff.diff import diff
 from statediff.model.state import MemoryChunks
+from statediff.model.values import Digested
+from statediff.sources.mariadb import MariaDbSource
+from statediff.sources.mariadb_feed import MariaDbFeed
 from tests.docker.mariadb_runs import Run, connection, differing, make_system, now
 
 pytestmark = pytest.mark.docker("mariadb")
@@ -395,3 +400,46 @@ def test_values_of_every_type_are_read_from_the_log_as_a_query_reads_them_or_lef
     assert (wrong, untold) == (set(), names)
     assert found.part.state.digest() == run.scans[-1].digest()
     assert found.seen.gap is None
+
+
+def test_wide_values_are_told_by_digest_by_scan_and_by_the_log(run):
+    text = (
+        "schema: docs\nversion: 1.0.0\nentities:\n  doc:\n    fields:\n"
+        "      b: {digest_above_bytes: 0}\n      t: {digest_above_bytes: 8}\n"
+        "      v: {digest_above_bytes: 4}\n"
+    )
+    assert (
+        run.agent(
+            "CREATE TABLE doc (id INT PRIMARY KEY, b LONGBLOB, t TEXT CHARACTER SET latin1,"
+            " v VARCHAR(20))",
+            "INSERT INTO doc VALUES (1, x'00ff', 'é long text', 'short'), (2, NULL, 'é', 'ü')",
+        )
+        == []
+    )
+    run.feed.detach()
+    how = refine(parse_schema_file(text.encode(), "schema.yaml"), run.source.name)
+    source = MariaDbSource(run.source.name, run.source._url, how, run.source._own)
+    feed = MariaDbFeed(run.source.name, run.feed._url, how)
+    feed.attach()
+    try:
+        before = source.read(run.store, now, None).state
+        first, second = (row for _, row in before.tables["doc"].rows())
+        assert (first["b"], first["t"], first["v"]) == (
+            Digested.of(b"\0\xff"), Digested.of("é long text"), Digested.of("short"),
+        )  # fmt: skip
+        assert (second["b"], second["t"], second["v"]) == (None, "é", "ü")
+        assert (
+            run.agent(
+                "UPDATE doc SET b = CONCAT(b, x'01'), t = 'ascii only' WHERE id = 1",
+                "INSERT INTO doc VALUES (3, REPEAT('x', 70000), 'short', NULL)",
+            )
+            == []
+        )
+        told = feed.establish(run.store, now, before)
+    finally:
+        feed.detach()
+    after = source.read(run.store, now, before).state
+    assert told.part.state.digest() == after.digest()
+    found = diff(before, after)
+    assert [d.id for d in found.deltas] == ["doc[1].b", "doc[1].t", "doc[3]"]
+    assert {d.type for d in found.doubts} == {"aside"}

@@ -1,11 +1,15 @@
 """The feed of a real PostgreSQL: it ends in what a scan shows, and tells what came between."""
 
+from dataclasses import replace
+
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import Coverage  # noqa: E402
+from statediff.sources import postgres_feed  # noqa: E402
+from statediff.sources.postgres_wal import commits_between  # noqa: E402
 from tests.docker.postgres_worlds import LONG, Watched, agrees, ids, run, world  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -147,6 +151,36 @@ def test_what_a_scan_shows_a_feed_has_established(system, name):
         return
     assert agrees(told, scan)
     assert told.seen.gap is None
+
+
+def test_a_page_that_the_log_leaves_out_is_found_by_looking_at_pages(system, monkeypatch):
+    def blind(*given):
+        return tuple(replace(commit, touched={}) for commit in commits_between(*given))
+
+    system.reset()
+    watched = Watched(system)
+    watched.feed.check_pages()
+    with psycopg.connect(system.url, autocommit=True) as agent:
+        agent.execute("SET synchronous_commit = off; DELETE FROM part WHERE id = 1")
+    monkeypatch.setattr(postgres_feed, "commits_between", blind)
+    with pytest.raises(SourceUnavailable, match="rows of part changed on pages that its log"):
+        watched.end()
+
+
+def test_pages_that_hold_no_other_rows_are_no_reason_to_doubt(system):
+    system.reset()
+    watched = Watched(system)
+    watched.feed.check_pages()
+    with psycopg.connect(system.url, autocommit=True) as agent:
+        for statement in (
+            "BEGIN; DELETE FROM item; INSERT INTO note VALUES ('gone', 1); ROLLBACK",
+            "BEGIN; SELECT * FROM item WHERE id < 90 FOR UPDATE; COMMIT",
+            "VACUUM (FREEZE) wide", "UPDATE item SET name = name WHERE id = 1",
+        ):  # fmt: skip
+            agent.execute(statement)
+    told, scan = watched.end()
+    assert agrees(told, scan)
+    assert {doubt.type for doubt in told.doubts} == {"quick"}
 
 
 def told_of(system, *statements):

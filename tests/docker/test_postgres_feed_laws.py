@@ -13,6 +13,9 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.capture.guard import differing  # noqa: E402
+from statediff.sources import postgres_feed  # noqa: E402
+from statediff.sources.postgres_delta import Delta  # noqa: E402
+from statediff.sources.postgres_pages import changed_pages, check_pages  # noqa: E402
 from tests.docker.postgres_worlds import LONG, Watched, agrees, now, world  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -164,3 +167,39 @@ def test_every_moment_that_is_told_is_what_a_scan_showed_then(system, seed):
         if not table.enumeration.is_complete
     ]
     sys.stderr.write(f"seed {seed}: {len(moments)} transactions, {len(unknown)} unobserved\n")
+
+
+@pytest.mark.timeout(7200 if IS_FUZZ else 180)
+@pytest.mark.parametrize("seed", range(SEED, SEED + RUNS // 2))
+def test_pages_found_without_the_log_tell_what_a_scan_shows(system, seed, monkeypatch):
+    """The rows of pages whose own LSN has moved are all that changed, whatever the log says."""
+    draw = random.Random(seed)
+    system.reset()
+    watched = Watched(system)
+    by_lsn: dict[tuple[int, ...], set[tuple[int, int]]] = {}
+    from_log = Delta.pages
+
+    def noted(delta, entity_type, admin, there, since):
+        definition = delta.last.definitions[entity_type.source_table]
+        tables = tuple(oid for oid, _ in definition.files)
+        by_lsn[tables] = changed_pages(admin, there, tables, since)
+        check_pages(delta, entity_type, admin, there, since)
+
+    def pages(delta, definition, commits):
+        if commits is not delta.commits:
+            return from_log(delta, definition, commits)
+        return by_lsn[tuple(oid for oid, _ in definition.files)]
+
+    done = []
+    try:
+        watched.feed.check_pages()
+        with psycopg.connect(system.url, autocommit=True) as agent:
+            done = [step(agent, draw) for _ in range(2 * STEPS)]
+    finally:
+        with monkeypatch.context() as patched:
+            patched.setattr(postgres_feed, "check_pages", noted)
+            patched.setattr(Delta, "pages", pages)
+            told, scan = watched.end()
+    assert differing(told.part.state, scan.state) == (), done
+    assert told.part.state.digest() == scan.state.digest()
+    assert any(by_lsn.values())

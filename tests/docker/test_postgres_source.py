@@ -8,11 +8,15 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
+from statediff.contract.schemafile import parse_schema_file, refine  # noqa: E402
+from statediff.diff import diff  # noqa: E402
 from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
-from statediff.model.values import ABSENT, Map, Unobserved, same  # noqa: E402
+from statediff.model.values import ABSENT, Digested, Map, Unobserved, same  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
 from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.sources.postgres import PostgresSource  # noqa: E402
+from statediff.sources.postgres_feed import PostgresFeed  # noqa: E402
 from statediff.sources.postgres_values import MAX_VALUE_BYTES  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -39,9 +43,13 @@ def agent(system):
         yield connection
 
 
+def now():
+    return datetime.now(UTC)
+
+
 def read(system, like=None):
     (source,) = system.sources()
-    return source.read(MemoryChunks(), lambda: datetime.now(UTC), like)
+    return source.read(MemoryChunks(), now, like)
 
 
 def rows(state, name):
@@ -275,7 +283,43 @@ def test_what_is_locked_or_huge_is_unobserved_and_the_rest_stands(system, agent)
     assert capture.state.tables["note"].enumeration.coverage is Coverage.UNOBSERVED
     assert len(rows(capture.state, "item")) == 2
     first, second = rows(capture.state, "big")
-    assert isinstance(first["t"], Unobserved)
+    assert first["t"] == Digested.of("x" * (MAX_VALUE_BYTES + 1))
     assert first["j"] == Map(())
     assert second["t"] == "s"
     assert isinstance(second["j"], Unobserved)
+
+
+def test_wide_values_are_told_by_digest_by_scan_and_by_feed(system, agent):
+    agent.execute(
+        "CREATE TABLE doc (id int PRIMARY KEY, b bytea, t text, v varchar(20), c char(4))"
+    )
+    agent.execute("INSERT INTO doc VALUES (1, '\\x00ff', 'ä long text', 'short', 'c')")
+    agent.execute("INSERT INTO doc SELECT 2, sha512(x::text::bytea), NULL, '', 'd' FROM now() x")
+    text = (
+        "schema: docs\nversion: 1.0.0\nentities:\n  doc:\n    fields:\n"
+        "      b: {digest_above_bytes: 0}\n      t: {digest_above_bytes: 8}\n"
+        "      v: {digest_above_bytes: 0}\n      c: {digest_above_bytes: 0}\n"
+    )
+    (plain,) = system.sources()
+    (feed,) = system.feeds()
+    how = refine(parse_schema_file(text.encode(), "schema.yaml"), plain.name)
+    source = PostgresSource(plain.name, plain._url, how, plain.own_databases)
+    feed = PostgresFeed(source, feed._admin)
+    store = MemoryChunks()
+    feed.attach()
+    try:
+        before = source.read(store, now, None).state
+        first, second = rows(before, "doc")
+        assert (first["b"], first["t"], first["v"], first["c"]) == (
+            Digested.of(b"\0\xff"), Digested.of("ä long text"), Digested.of("short"), "c   ",
+        )  # fmt: skip
+        assert (second["b"].size_bytes, second["t"], second["v"]) == (64, None, "")
+        agent.execute("UPDATE doc SET b = b || '\\x01', t = 'another text' WHERE id = 1")
+        agent.execute("UPDATE doc SET b = b, v = '' WHERE id = 2")
+        told = feed.establish(store, now, before)
+    finally:
+        feed.detach()
+    after = source.read(store, now, before).state
+    assert not told.doubts
+    assert told.part.state.digest() == after.digest()
+    assert [d.id for d in diff(before, after).deltas] == ["doc[1].b", "doc[1].t"]

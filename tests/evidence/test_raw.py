@@ -18,6 +18,7 @@ from statediff.evidence import verify as v
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.raw import decrypted, encrypted
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
+from statediff.model.values import Digested
 from tests.judging import item, run
 
 pyrage: Any = pytest.importorskip("pyrage")
@@ -77,6 +78,25 @@ def test_lower_copies_carry_it_in_no_form_and_lose_no_decision_by_it(tier: str) 
         assert trace.encode() not in content
     data = base64.b64decode(LEAF.value["ciphertext"])
     assert hashlib.sha256(data).hexdigest().encode() not in content
+
+
+def test_bytes_told_by_digest_are_in_no_copy_but_the_capture_that_auditors_decrypt() -> None:
+    secret = b"\x89PNG the bytes of one cell, and of its database file"
+    body = "require: [{update: item}]\nevidence: {db: {disclose: auditor}}"
+    before, after = item(1, t=Digested.of(b"")), item(1, t=Digested.of(secret))
+    made = run(body, {"item": [before]}, {"item": [after]}).bundle
+    piece = encrypted("shop.db", secret, [str(AUDITOR.to_public())], bytes)
+    whole = seal(made, bytes(32), NOON, KEY.public, KEY.sign, [piece])
+    found = v.verify(whole.files, TRUST)
+    assert replay(opened(found)).verdict.value == "MATCH"
+    (leaf,) = (leaf for leaf in found.leaves if leaf.tag == v.RAW)
+    assert decrypted(leaf, str(AUDITOR)) == ("shop.db", secret)
+    digest = hashlib.sha256(secret).hexdigest().encode()
+    assert digest in b"".join(whole.files.values())
+    for tier in ("reviewer", "public"):
+        assert digest not in b"".join(redact(whole, found, at_tier(tier)).files.values())
+    for kept in (secret, base64.b64encode(secret), secret.hex().encode()):
+        assert kept not in b"".join(whole.files.values())
 
 
 def test_a_ciphertext_put_in_its_place_is_noticed() -> None:

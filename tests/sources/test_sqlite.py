@@ -14,7 +14,7 @@ from statediff.capture.store import DiskChunks
 from statediff.contract.schemafile import parse_schema_file, refine
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
-from statediff.model.values import ABSENT, Unobserved, same
+from statediff.model.values import ABSENT, Digested, same
 from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_scan import MAX_VALUE_BYTES
 
@@ -241,7 +241,7 @@ def test_a_refinement_that_names_no_table_does_not_read_as_empty(tmp_path):
     assert found.reading.cause == "t: there is no table typo"
 
 
-def test_a_huge_value_is_unobserved_with_its_size_and_its_row_stays(tmp_path):
+def test_a_huge_value_is_known_by_its_digest_and_its_row_stays(tmp_path):
     size = MAX_VALUE_BYTES + 1
     path = made(
         tmp_path / "a.db",
@@ -252,11 +252,10 @@ def test_a_huge_value_is_unobserved_with_its_size_and_its_row_stays(tmp_path):
         INSERT INTO k VALUES (zeroblob({size})), (x'01')""",
     )
     found = capture(path)
-    cause = Unobserved(f"value of {size} bytes exceeds the capture limit")
     assert [(r["b"], r["c"]) for _, r in rows(found.state, "t")] == [
-        (cause, "x"),
+        (Digested.of(bytes(size)), "x"),
         (b"\x01", "y"),
-        (b"\x00", cause),
+        (b"\x00", Digested.of("\0" * size)),
     ]
     assert found.state.tables["t"].enumeration.is_complete
     assert [key for key, _ in rows(found.state, "k")] == [(b"\x01",)]
