@@ -1,7 +1,7 @@
 """Every single item of evidence is taken away, and no verdict may become MATCH, or stay it unseen.
 
-`python -m benchmarks.removals [CONTRACT...] --cases 6 --items 40`: the right runs of each contract
-and a few seeded ones are judged anew, each time
+`python -m benchmarks.removals [CONTRACT...] --cases 6 --items 40 -j 2`: the right runs of each
+contract and a few seeded ones are judged anew, each time
 
 - without one reading (its source was not read), or without one type of it, before or after:
   a MATCH must become INCONCLUSIVE, unless the type lies outside the boundary so that no clause
@@ -19,10 +19,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from statediff.capture.take import unobserved_state
 from statediff.cli.contracts import contract_paths
 from statediff.cli.mutating import live_references
+from statediff.cli.pieces import worked
 from statediff.errors import BundleError, StatediffError
 from statediff.evaluate import compile_contract, load_contract, replay, schema_of
 from statediff.evidence.cuts import pieces
@@ -95,6 +98,21 @@ def swept(run: Reference, items: int, draw: random.Random, found: Counter[str]) 
     return wrong
 
 
+def swept_contract(cases: int, items: int, seed: int, path: Path) -> tuple[Counter[str], list[str]]:
+    """What was counted of the contract's right runs and so many seeded ones, and what was wrong."""
+    found: Counter[str] = Counter()
+    wrong: list[str] = []
+    file, beside = load_contract(path), read_cases(path.parent)
+    draw = random.Random(f"{seed} {file.digest}")
+    with ExitStack() as stack:
+        right = tuple(live_references(file, path, beside.references, {}, stack))
+    seeded = [c.run for c in seeded_cases(right[:1], seed, beside.argued, 1) if c.fault]
+    for run in (*right, *draw.sample(seeded, min(cases, len(seeded)))):
+        lines = swept(run, items, draw, found)
+        wrong += (f"{file.content.contract}, {run.name}: {line}" for line in lines)
+    return found, wrong
+
+
 def main(arguments: Sequence[str]) -> int:
     """The sweep, its counts printed; 1 if a removal went unnoticed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.removals", description=__doc__)
@@ -102,23 +120,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cases", type=int, default=6, help="seeded cases of each contract")
     parser.add_argument("--items", type=int, default=40, help="items of each bundle")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args(arguments)
-    found: Counter[str] = Counter()
-    wrong: list[str] = []
-    for path in contract_paths(asked.contracts or [f.name for f in contract_folders()]):
-        file, cases = load_contract(path), read_cases(path.parent)
-        draw = random.Random(f"{asked.seed} {file.digest}")
-        with ExitStack() as stack:
-            right = tuple(live_references(file, path, cases.references, {}, stack))
-        seeded = [c.run for c in seeded_cases(right[:1], asked.seed, cases.argued, 1) if c.fault]
-        runs = (*right, *draw.sample(seeded, min(asked.cases, len(seeded))))
-        for run in runs:
-            lines = swept(run, asked.items, draw, found)
-            wrong += (f"{file.content.contract}, {run.name}: {line}" for line in lines)
-        sys.stderr.write(f"{file.content.contract}: {len(runs)} runs, {len(wrong)} wrong so far\n")
-    sys.stdout.write("".join(f"{name}: {count}\n" for name, count in sorted(found.items())))
+    paths = contract_paths(asked.contracts or [f.name for f in contract_folders()])
+    work = partial(swept_contract, asked.cases, asked.items, asked.seed)
+    done = worked(work, paths, asked.jobs, _told)
+    counts = sum((found for found, _ in done), Counter[str]())
+    wrong = [line for _, lines in done for line in lines]
+    sys.stdout.write(f"contracts: {len(paths)}\n")
+    sys.stdout.write("".join(f"{name}: {count}\n" for name, count in sorted(counts.items())))
     sys.stdout.write("".join(f"WRONG {line}\n" for line in wrong))
     return bool(wrong)
+
+
+def _told(path: Path, done: tuple[Counter[str], list[str]]) -> None:
+    found, wrong = done
+    counts = ", ".join(f"{name}: {count}" for name, count in sorted(found.items()))
+    sys.stderr.write(f"{path.parent.parent.name}/{path.parent.name}: {counts}\n")
+    sys.stderr.write("".join(f"WRONG {line}\n" for line in wrong))
 
 
 if __name__ == "__main__":

@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from statediff.cli.judging import SchemaFileOption
 from statediff.cli.output import JsonFlag
+from statediff.cli.pieces import Keep
 from statediff.cli.recordedoptions import After, Answer, Before, Jobs
 
 if TYPE_CHECKING:
-    from statediff.evaluate import ContractFile
+    from statediff.cli.metapieces import Piece, Wanted
     from statediff.meta.exact import Bounds
     from statediff.meta.metatest import Case
-    from statediff.meta.recordings import Recordings
-    from statediff.meta.reference import Reference
     from statediff.meta.tally import Line, Tally
-    from statediff.sandbox.embedded import EmbeddedSandbox
 
 METATEST: Final = "statediff/metatest/1"
 SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
-
-
-class Run(NamedTuple):
-    """A recorded run, as `judge` is given it."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-    answer: Path | None
-    folder: Path | None = None
-    """That of a run or a trial, in place of the three."""
-    trace: Path | None = None
-    schema: Path | None = None
-
-
-class Wanted(NamedTuple):
-    """What to try of each contract."""
-
-    seed: int
-    sample: int
-    live: bool
-    is_stored: bool = False
-    """The paths are files of a corpus, not contracts."""
-    run: Run | None = None
-    """The recorded run to seed into, in place of the references' trials."""
 
 
 def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
@@ -102,6 +74,7 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
         typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
     ] = None,
     schema: SchemaFileOption = None,
+    keep: Keep = None,
     jobs: Jobs = 1,
     as_json: JsonFlag = False,
 ) -> int:
@@ -114,9 +87,11 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     import secrets
 
     from statediff.cli.contracts import contract_paths
+    from statediff.cli.metapieces import Run, Wanted, every_contract
     from statediff.cli.output import emit, progress
     from statediff.errors import UsageError
     from statediff.meta.corpus import corpus_files
+    from statediff.meta.kept import require_folder
     from statediff.meta.tally import tally
 
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
@@ -134,13 +109,21 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
         paths = tuple(corpus_files(corpus))
     else:
         paths = contract_paths(contracts) if contracts else every_contract()
-    if not as_json:
-        kept = "files of the corpus" if corpus else "contracts"
-        progress().print(f"seed {drawn}, {len(paths)} {kept}")
+    is_recorded = is_told or captures is not None
+    if keep is not None:
+        if is_recorded:
+            raise UsageError("--keep is for contracts and a corpus: a recorded run is one piece")
+        require_folder(keep)
+
+    def tell(text: str) -> None:
+        # One contract is soon done: its JSON comes with no other word.
+        if not (as_json and len(paths) == 1):
+            progress().print(text, soft_wrap=True)
+
+    tell(f"seed {drawn}, {len(paths)} {'files of the corpus' if corpus else 'contracts'}")
     run = Run(tuple(before or ()), tuple(after or ()), answer, captures, trace, schema)
-    kept_run = run if is_told or captures is not None else None
-    wanted = Wanted(drawn, sample, live, corpus is not None, kept_run)
-    found = tally(case for cases in _tried(paths, wanted, jobs) for case in cases)
+    wanted = Wanted(drawn, sample, live, corpus is not None, run if is_recorded else None, keep)
+    found = tally(_tried(paths, wanted, jobs, tell))
     if as_json:
         emit(_document(found, drawn))
     else:
@@ -148,78 +131,26 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     return 0 if found.is_good else 1
 
 
-def every_contract() -> tuple[Path, ...]:
-    """What is tried where no contract is named: the packs', and those with recorded runs."""
-    from statediff.meta.recordings import recorded_contracts
-    from statediff.packs import contract_folders
-
-    return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
-
-
 def _tried(
-    paths: Sequence[Path], wanted: Wanted, jobs: int
-) -> Iterator[tuple[Case, ...]]:  # fmt: skip
+    paths: Sequence[Path], wanted: Wanted, jobs: int, tell: Callable[[str], None]
+) -> Iterator[Case]:  # fmt: skip
     """The cases of each contract, in order."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
 
-    if jobs == 1 or len(paths) == 1:
-        yield from (_cases(path, wanted) for path in paths)
-        return
-    # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(_cases, path, wanted) for path in paths]
-        try:
-            yield from (future.result() for future in futures)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    from statediff.cli.metapieces import cases_of, pieces_of
+    from statediff.cli.pieces import worked
 
+    pieces = tuple(pieces_of(paths, wanted))
+    done = 0
 
-def _cases(path: Path, wanted: Wanted) -> tuple[Case, ...]:
-    from statediff.cli.agreeing import recorded_run
-    from statediff.cli.mutating import live_references
-    from statediff.evaluate import load_contract
-    from statediff.meta.cases import read_cases
-    from statediff.meta.corpus import replayed
-    from statediff.meta.live import lived
-    from statediff.meta.metatest import tried
-    from statediff.meta.recorded import recorded
-    from statediff.meta.recordings import recordings
+    def told(piece: Piece, cases: tuple[Case, ...]) -> None:
+        nonlocal done
+        done += 1
+        wrong = sum(not (case.is_right and case.is_named) for case in cases)
+        tell(f"{done} of {len(pieces)}: {piece.name}: {len(cases)} cases, {wrong} wrong or unnamed")
 
-    if wanted.is_stored:
-        return tuple(replayed(path, wanted.sample, wanted.seed))
-    file = load_contract(path)
-    cases = read_cases(path.parent)
-    running: dict[str, EmbeddedSandbox] = {}
-    if wanted.run is not None:
-        before, after, answer, folder, trace, schema = wanted.run
-        if folder is not None:
-            runs = recorded(folder, file)
-        else:
-            runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
-        return tried(runs, wanted.seed, cases.argued, wanted.sample)
-    kept = recordings(path)
-    if kept is not None:
-        runs = tuple(recorded_trial(file, kept, name) for name in kept.cases.references)
-        found = tried(runs, wanted.seed, kept.cases.argued, wanted.sample)
-        faulty = (recorded_trial(file, kept, wrong.agent) for wrong in kept.cases.faulty)
-        return (*found, *lived(faulty, kept.cases))
-    with ExitStack() as stack:
-        references = tuple(live_references(file, path, cases.references, running, stack))
-        found = tried(references, wanted.seed, cases.argued, wanted.sample)
-        agents = [wrong.agent for wrong in cases.faulty] if wanted.live else []
-        if not agents:
-            return found
-        return (*found, *lived(live_references(file, path, agents, running, stack), cases))
-
-
-def recorded_trial(file: ContractFile, kept: Recordings, name: str) -> Reference:
-    """The trial that a recorded run makes."""
-    from statediff.cli.agreeing import recorded_run
-
-    before, after = [str(kept.before)], [str(kept.after)]
-    run = recorded_run(file, before, after, kept.answer(name), kept.trace(name), kept.schema)
-    return replace(run, name=name)
+    for cases in worked(partial(cases_of, wanted), pieces, jobs, told):
+        yield from cases
 
 
 # ---------------------------------------------------------------- rendering

@@ -12,6 +12,7 @@ import typer
 
 from statediff.cli.judging import SchemaFileOption
 from statediff.cli.output import JsonFlag
+from statediff.cli.pieces import Keep
 from statediff.cli.recordedoptions import After, Answer, Before, Jobs
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Wanted:
     seed: int
     each: int
     live: bool
+    keep: Path | None = None
+    """Where what was judged is kept."""
 
 
 def study(  # noqa: PLR0913 - one parameter an option
@@ -91,6 +94,7 @@ def study(  # noqa: PLR0913 - one parameter an option
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="A page with plots.")
     ] = None,
+    keep: Keep = None,
     jobs: Jobs = 1,
     as_json: JsonFlag = False,
 ) -> int:  # fmt: skip
@@ -101,6 +105,7 @@ def study(  # noqa: PLR0913 - one parameter an option
     it contradicts one, 3 if it only left some open.
     """
     from statediff.errors import UsageError
+    from statediff.meta.kept import require_folder
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.importing import OFFICIAL
     from statediff.meta.study.measures import study as measured
@@ -112,13 +117,15 @@ def study(  # noqa: PLR0913 - one parameter an option
         raise UsageError("--reviewed and --trust go together: whose labels count must be said")
     cases: list[Scored] = []
     tell = _teller(quiet=as_json)
-    wanted = Wanted(seed, each, live)
+    if keep is not None:
+        if before:
+            raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
+        require_folder(keep)
+    wanted = Wanted(seed, each, live, keep)
     if before and after:
         cases += _recorded(contracts, wanted, before, after, answer, schema)
     elif contracts or not (suites or reviewed):
-        for done in _judged(contracts, wanted, jobs):
-            cases += done
-            tell(len(cases))
+        cases += _judged(contracts, wanted, jobs, tell)
     for suite in suites or ():
         for case in _imported(suite, wanted, jobs, runs, harms):
             cases.append(case)
@@ -171,32 +178,26 @@ def _put(found: Study, csv: Path | None, html: Path | None, *, as_json: bool) ->
 # ---------------------------------------------------------------- cases
 
 
-def _judged(names: list[str] | None, wanted: Wanted, jobs: int) -> Iterator[tuple[Scored, ...]]:
+def _judged(
+    names: list[str] | None, wanted: Wanted, jobs: int, tell: Callable[[int], None]
+) -> list[Scored]:  # fmt: skip
     """The judged cases of each contract, in order."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
 
     from statediff.cli.contracts import contract_paths
+    from statediff.cli.pieces import worked
     from statediff.packs import contract_folders
 
     paths = contract_paths(names or [folder.name for folder in contract_folders()])
-    if jobs == 1 or len(paths) == 1:
-        yield from (judged_contract(path, wanted) for path in paths)
-        return
-    # Spawned, not forked: a fork copies the locks of Arrow's threads, held or not.
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _deaf) as pool:
-        futures = [pool.submit(judged_contract, path, wanted) for path in paths]
-        try:
-            yield from (future.result() for future in futures)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    number = 0
 
+    def told(_: Path, done: tuple[Scored, ...]) -> None:
+        nonlocal number
+        number += len(done)
+        tell(number)
 
-def _deaf() -> None:
-    """An interrupt is the parent's to answer: what is in hand ends, and nothing else begins."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    done = worked(partial(judged_contract, wanted), paths, jobs, told)
+    return [case for cases in done for case in cases]
 
 
 def _recorded(
@@ -236,7 +237,7 @@ def _imported(named: str, wanted: Wanted, jobs: int, runs: int, harms: int) -> I
     if not equals or not folder:
         raise UsageError(f"--cases {named}: expected SUITE=DIR, e.g. tau2=DIR or agent-diff=DIR")
     with Workers(Cases(suite, Path(folder)), jobs) as workers:
-        yield from imported_cases(workers, wanted.seed, runs, harms)
+        yield from imported_cases(workers, wanted.seed, runs, harms, wanted.keep)
 
 
 def _reviewed(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
@@ -254,8 +255,19 @@ def _reviewed(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
             yield reviewed_case(trial.read(), label, labels)
 
 
-def judged_contract(path: Path, wanted: Wanted) -> tuple[Scored, ...]:
-    """Every case of one contract, judged by every evaluator."""
+def judged_contract(wanted: Wanted, path: Path) -> tuple[Scored, ...]:
+    """Every case of one contract, judged by every evaluator; as they are kept, where they are."""
+    from statediff.meta.kept import beside, kept
+    from statediff.meta.study.trials import SCORED
+
+    if wanted.keep is None:
+        return tuple(_made(wanted, path))
+    asked = [str(path), wanted.seed, wanted.each, wanted.live, beside(path)]
+    name = f"{path.parent.parent.name} {path.parent.name}"
+    return kept(wanted.keep, name, asked, lambda: _made(wanted, path), SCORED)
+
+
+def _made(wanted: Wanted, path: Path) -> Iterator[Scored]:
     from statediff.cli.mutating import live_references
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
@@ -270,12 +282,11 @@ def judged_contract(path: Path, wanted: Wanted) -> tuple[Scored, ...]:
     with ExitStack() as stack:
         gold = tuple(live_references(file, path, cases.references, running, stack))
         made = seeded_cases(gold, wanted.seed, cases.argued, wanted.each)
-        found = [scored(case, evaluators) for case in made]
+        yield from (scored(case, evaluators) for case in made)
         agents = [wrong.agent for wrong in cases.faulty] if wanted.live else []
         if agents:
             trials = live_references(file, path, agents, running, stack)
-            found += (scored(case, evaluators) for case in live_cases(trials, cases, gold))
-    return tuple(found)
+            yield from (scored(case, evaluators) for case in live_cases(trials, cases, gold))
 
 
 def _code(found: Study) -> int:

@@ -78,7 +78,7 @@ class Workers:
             return
         waiting: deque[Future[Done]] = deque()
         for piece in chain(first, rest):
-            with _uninterrupted():
+            with uninterrupted():
                 waiting.append(self._started().submit(_do, work, piece))
             if len(waiting) > 2 * self._jobs:
                 yield waiting.popleft().result()
@@ -94,7 +94,7 @@ class Workers:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """An interrupt waits; a process that is started meanwhile never gets one.
 
     Otherwise Ctrl-C at a terminal, which goes to everybody, hits a process that has yet to learn

@@ -10,7 +10,8 @@
    all of these count once, and as caught only if every one of them was. A twin beside a fault is as
    distinct as the fault.
 
-A fault that the contract's owner lets pass, with reasons in `cases.yaml`, is no fault there.
+A fault that the contract's owner lets pass, with reasons in `cases.yaml`, is no fault there, nor is
+a seed that alters nothing within the boundary. Neither is ever decided by what the evaluator says.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from statediff.contract.document import ContractDocument
 from statediff.errors import UsageError
@@ -31,13 +32,13 @@ from statediff.meta.mutate import (
     TWINS,
     Argued,
     Outcome,
-    is_same,
+    is_argued,
     judged,
     seeded,
-    survivor_of,
 )
 from statediff.meta.naming import (
     EVIDENCE,
+    alters_nothing,
     kind_of,
     means_the_same,
     names,
@@ -99,6 +100,16 @@ class Case:
         return (
             self.part, self.contract, self.kind, self.entity, self.clause, self.stage, *self.beside
         )  # fmt: skip
+
+
+def case_of(told: Mapping[str, Any]) -> Case:
+    """The case that `asdict` told, by way of JSON."""
+    verdict = told["verdict"]
+    return Case(**{
+        **told, "part": Part(told["part"]), "expected": Verdict(told["expected"]),
+        "verdict": None if verdict is None else Verdict(verdict),
+        "beside": tuple(told["beside"]), "codes": tuple(told["codes"]),
+    })  # fmt: skip
 
 
 def skewed(world: World) -> Iterator[Fault]:
@@ -164,19 +175,13 @@ def _some(listed: Iterable[T], sample: int, rng: random.Random) -> Iterable[T]:
 
 
 def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | None:
-    """The case; None where the seed changed nothing, or the owner lets it pass."""
+    """The case; None where the seed altered nothing, or the owner lets such a fault pass."""
     kind = kind_of(fault)
-    outcome, judgement = judged(fault, world.reference.name)
-    if judgement is not None and kind not in EVIDENCE:
-        if is_same(fault, world.reference, world.judgement, judgement):
-            return None
-        name, field = survivor_of(fault)
-        reason = argued.get(name)
-        is_argued = reason is not None and (not field or field in reason.fields)
-        if is_argued and judgement.verdict is Verdict.MATCH:
-            return None
+    if kind not in EVIDENCE and (alters_nothing(fault, world) or is_argued(fault, argued)):
+        return None
     if kind == "contradictory-sources" and means_the_same(world, fault.mutant):
         return None
+    outcome, judgement = judged(fault, world.reference.name)
     expected = Verdict.INCONCLUSIVE if kind in EVIDENCE else Verdict.DIVERGE
     is_named = judgement is not None and names(fault, kind, world, judgement)
     return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)

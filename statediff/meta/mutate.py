@@ -169,6 +169,13 @@ def survivor_of(fault: Fault) -> tuple[str, str]:
     return fault.id, ""
 
 
+def is_argued(fault: Fault, argued: Mapping[str, Argued]) -> bool:
+    """Whether the contract's owner says that it may pass, before anything is judged."""
+    name, field = survivor_of(fault)
+    reason = argued.get(name)
+    return reason is not None and (not field or field in reason.fields)
+
+
 def _survivor(name: str, passed: Sequence[Passed], argued: Mapping[str, Argued]) -> Survivor:
     fields = tuple(sorted({each.field for each in passed if each.field}))
     first = passed[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from statediff.meta.reference import Reference, differs
+from statediff.meta.reference import Reference, differs, rows_of
 from statediff.meta.world import Fault, World
 from statediff.model.delta import Delta
 from statediff.model.state import Row
@@ -99,13 +99,35 @@ def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key
     return frozenset((name, key) for name, key, _, _ in _rows_altered(reference, mutant))
 
 
+def alters_nothing(fault: Fault, world: World) -> bool:
+    """Whether the seed left all that a contract may speak of as it was.
+
+    Told from rows, readings and words, never from a judgement: what a diff overlooks is a fault
+    that was not caught.
+    """
+    mutant, reference = fault.mutant, world.reference
+    return (
+        kind_of(fault) != "transient-effect"
+        and mutant.before == reference.before
+        and mutant.timeline == reference.timeline
+        and mutant.answer == reference.answer
+        and mutant.trace == reference.trace
+        and mutant.contract.data == reference.contract.data
+        and means_the_same(world, mutant)
+    )
+
+
 def means_the_same(world: World, mutant: Reference) -> bool:
-    """Whether every altered row is, under ν, what it was: then nothing was seeded."""
+    """Whether every altered row within the boundary is, under ν, what it was."""
     book = world.compiled.book
     for name, _, before, after in _rows_altered(world.reference, mutant):
+        if world.is_outside(name):
+            continue
         if before is None or after is None:
             return False
         for field in differs(before, after):
+            if world.is_outside(name, field):
+                continue
             one, two = (book.value(name, field, row.get(field)) for row in (before, after))
             if not (is_value(one) and is_value(two) and same(one, two)):
                 return False
@@ -123,7 +145,7 @@ def _rows_altered(
         for old, new in zip(one, two, strict=True):
             if old is new or old.chunks == new.chunks:
                 continue
-            before, after = dict(old.rows()), dict(new.rows())
+            before, after = rows_of(old), rows_of(new)
             for key in dict.fromkeys((*before, *after)):
                 was, now = before.get(key), after.get(key)
                 if was is None or now is None or differs(was, now):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
 from statediff.model.readings import (
@@ -144,8 +144,14 @@ class Reference:
 
     def _rows(self, capture: Capture, type_name: str) -> Rows:
         for table in _tables(capture, type_name):
-            return dict(table.rows())
+            return dict(rows_of(table))
         return {}
+
+
+@lru_cache(maxsize=512)  # every mutant of a reference shares its tables
+def rows_of(table: Table) -> Mapping[Key, Row]:
+    """The entities of a table. Shared: neither it nor a row of it may be changed."""
+    return dict(table.rows())
 
 
 def _tables(capture: Capture, type_name: str) -> list[Table]:
@@ -156,7 +162,7 @@ def _edited(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture
     tables = dict(part.state.tables)
     for name, change in changes.items():
         if name in tables:
-            rows = dict(tables[name].rows())
+            rows = dict(rows_of(tables[name]))
             change(rows)
             tables[name] = rebuilt(tables[name], rows.values())
     return with_state(part, State(part.state.schema, tables))

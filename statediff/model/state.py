@@ -40,6 +40,9 @@ CHUNK_BYTES: Final = 16 * 1024 * 1024
 CHUNKS_KEPT: Final = 32
 """Chunks of a table whose keys stay decoded between look-ups of single entities."""
 
+ROWS_KEPT: Final = 256
+"""Entities of a table that stay decoded: many clauses look the same ones up."""
+
 Row = dict[str, Observed]
 """One entity: field name → what is observed of it."""
 
@@ -182,13 +185,20 @@ class Table:
     def row(self, key: Key) -> Row | None:
         """The entity under `key`, or None when no row is stored (see `enumeration`)."""
         order = key_order(key)
+        known = self._rows_seen.get(order)
+        if known is not None:
+            return dict(known)
         ref = self.chunks[bisect.bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
         orders = self._orders(ref, batch)
         at = bisect.bisect_left(orders, order)
-        if at < len(orders) and orders[at] == order:
-            return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
-        return None
+        if at == len(orders) or orders[at] != order:
+            return None
+        found = next(batch_rows(self.type, batch.slice(at, 1), None))[1]
+        if len(self._rows_seen) >= ROWS_KEPT:
+            self._rows_seen.clear()
+        self._rows_seen[order] = found
+        return dict(found)
 
     def lone_row(self, key: Key) -> Row | None:
         """The same, without keeping the order of a chunk's keys: for one state of many."""
@@ -207,6 +217,10 @@ class Table:
     def cuts(self) -> list[tuple[Any, ...]]:
         """The order of each cut point."""
         return [key_order(cut) for cut in self.partition]
+
+    @cached_property
+    def _rows_seen(self) -> dict[tuple[Any, ...], Row]:
+        return {}
 
     @cached_property
     def _orders_seen(self) -> dict[str, list[tuple[Any, ...]]]:
@@ -237,6 +251,10 @@ class State:
 
     def digest(self) -> str:
         """One BLAKE3 digest of everything in the state, independent of where chunks are stored."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         hasher = blake3.blake3()
         for name in sorted(self.tables):
             table = self.tables[name]

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from statediff.cli.metatesting import every_contract
+from statediff.cli.metapieces import every_contract
 from statediff.evaluate import load_contract
 from statediff.meta.reads import CODES, UNRECORDED
 from tests.cli.conftest import Call
@@ -124,3 +124,23 @@ def test_a_metatest_of_everything_has_contracts_of_the_read_side() -> None:
     assert len(set(everything)) == len(everything)
     assert len([each for each in files if each.content.access is not None]) >= 3
     assert {each.content.sandbox for each in files} >= {None, "shop", "helpdesk"}
+
+
+def test_a_metatest_goes_on_with_the_pieces_that_are_kept(statediff: Call, tmp_path: Path) -> None:
+    contract = str(CHECKOUT / "docs" / "examples" / "reads" / "silence.yaml")
+    asked = ("metatest", contract, "--sample", "2", "--seed", "3", "--keep", "kept", "--json")
+    first = statediff(*asked)
+    assert first.code == 0
+    [piece] = (tmp_path / "kept").iterdir()
+    # Whatever stands there is what is counted: nothing is judged again.
+    lost = piece.read_text().replace('"verdict": "DIVERGE"', '"verdict": "MATCH"')
+    piece.write_text(lost)
+    second = statediff(*asked)
+    assert (second.code, second.json["caught"] < second.json["faults"]) == (1, True)
+    piece.write_text(lost[:-9])
+    assert statediff(*asked) == first
+    other = statediff(*asked[:5], "4", *asked[6:])
+    assert (other.code, len(list((tmp_path / "kept").iterdir()))) == (0, 2)
+    refused = statediff(*asked[:-1], "--before", contract, "--after", contract)
+    assert (refused.code, refused.out) == (2, "")
+    assert "a recorded run is one piece" in refused.err

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.cli.metatesting import recorded_trial
+from statediff.cli.metapieces import recorded_trial
 from statediff.errors import UsageError
 from statediff.evaluate import load_contract
 from statediff.meta.live import lived

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from statediff.errors import StatediffError
@@ -21,9 +22,10 @@ from statediff.importers.rejudge import read_run
 from statediff.importers.sweep import changes_of, picked_harm, reference_of
 from statediff.importers.tau2 import Tau2
 from statediff.importers.workers import Workers
+from statediff.meta.kept import digest_of, kept
 from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, Evaluator, changed_entities
 from statediff.meta.study.scoring import scored
-from statediff.meta.study.trials import Case, Gold, Opinion, Origin, Scored
+from statediff.meta.study.trials import SCORED, Case, Gold, Opinion, Origin, Scored
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
 from statediff.suite.terms import Label
@@ -45,21 +47,29 @@ class Piece:
     lines: Sequence[Line]
     seed: int
     harms: int
+    keep: Path | None = None
+    """Where what was judged is kept."""
+    files: str = ""
+    """The digest of the suite's folder, where something is kept."""
 
 
-def imported_cases(workers: Workers, seed: int, runs: int, harms: int) -> Iterator[Scored]:
+def imported_cases(
+    workers: Workers, seed: int, runs: int, harms: int, keep: Path | None = None
+) -> Iterator[Scored]:
     """`runs` runs of each domain (0: all), and `harms` harms in each that passes, judged.
 
-    Which runs, a hash of their place and the seed decides; what is no run is left out.
+    Which runs, a hash of their place and the seed decides; what is no run is left out. What is kept
+    of the same runs is not judged again.
     """
     suite = workers.suite
+    files = "" if keep is None else digest_of(workers.cases.folder.rglob("*"))
     for file in suite.files:
         lines = [line for line in read_lines(file.path) if not isinstance(line, BadLine)]
         ranked = sorted(lines, key=partial(_rank, seed))
-        kept = sorted(ranked[: runs or None], key=lambda line: line.number)
+        chosen = sorted(ranked[: runs or None], key=lambda line: line.number)
         pieces = (
-            Piece(f"{suite.name} {file.domain}", kept[at : at + CHUNK], seed, harms)
-            for at in range(0, len(kept), CHUNK)
+            Piece(f"{suite.name} {file.domain}", chosen[at : at + CHUNK], seed, harms, keep, files)
+            for at in range(0, len(chosen), CHUNK)
         )
         for done in workers.in_order(judged_piece, pieces):
             yield from done
@@ -69,9 +79,15 @@ def _rank(seed: int, line: Line) -> bytes:
     return hashlib.sha256(f"{seed}\0{line.file}\0{line.number}".encode()).digest()
 
 
-def judged_piece(suite: Suite, piece: Piece) -> list[Scored]:
+def judged_piece(suite: Suite, piece: Piece) -> tuple[Scored, ...]:
     """Every case that the lines give, judged by every evaluator that can judge it."""
-    found: list[Scored] = []
+    places = [[line.file, line.number] for line in piece.lines]
+    asked = [piece.domain, piece.seed, piece.harms, piece.files, places]
+    name = f"{piece.domain} {piece.lines[0].number}"
+    return kept(piece.keep, name, asked, lambda: _made(suite, piece), SCORED)
+
+
+def _made(suite: Suite, piece: Piece) -> Iterator[Scored]:
     for line in piece.lines:
         try:
             run, labels = read_run(suite, piece.domain.partition(" ")[2], line)
@@ -79,8 +95,7 @@ def judged_piece(suite: Suite, piece: Piece) -> list[Scored]:
             continue
         label = label_of(labels)
         if label is not None:
-            found += _judged(suite, run, labels, label, piece)
-    return found
+            yield from _judged(suite, run, labels, label, piece)
 
 
 def label_of(labels: Labels) -> Label | None:

@@ -14,8 +14,8 @@ from typing import Final
 from statediff.errors import UsageError
 from statediff.meta import stagecases
 from statediff.meta.metatest import SEEDED
-from statediff.meta.mutate import TWINS, Argued, is_same, judged, seeded, survivor_of
-from statediff.meta.naming import EVIDENCE, kind_of, means_the_same
+from statediff.meta.mutate import TWINS, Argued, is_argued, judged, seeded
+from statediff.meta.naming import EVIDENCE, alters_nothing, kind_of, means_the_same
 from statediff.meta.reference import Reference, Rows
 from statediff.meta.study.chunks import recut
 from statediff.meta.study.trials import Case, Gold, Origin
@@ -118,15 +118,10 @@ def _counted(case: Case, world: World, argued: Mapping[str, Argued]) -> Case | N
     fault = case.fault
     if fault is None:
         return case
-    name, field = survivor_of(fault)
-    reason = argued.get(name)
-    if reason is not None and (not field or field in reason.fields):
+    if is_argued(fault, argued):
+        return None
+    if case.kind not in EVIDENCE and alters_nothing(fault, world):
         return None
     if case.kind == "contradictory-sources" and means_the_same(world, fault.mutant):
         return None
-    _, judgement = judged(fault, world.reference.name)
-    if judgement is None or case.kind in EVIDENCE:
-        return replace(case, judgement=judgement)
-    if is_same(fault, world.reference, world.judgement, judgement):
-        return None
-    return replace(case, judgement=judgement)
+    return replace(case, judgement=judged(fault, world.reference.name)[1])

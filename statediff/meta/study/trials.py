@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from statediff.meta.kept import Form
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World
 from statediff.model.verdict import Judgement, Verdict
@@ -100,3 +101,18 @@ class Scored:
     """How long each review of it took, where reviewers recorded that."""
     told: tuple[tuple[Component | None, bool | None, tuple[Failure, ...]], ...] = ()
     """What reviewers say failed in the evaluator: stage, correctable or not, kinds [TV §3.4]."""
+
+
+def scored_of(told: Mapping[str, Any]) -> Scored:
+    """The scored case that `asdict` told, by way of JSON; what reviewers say is not kept."""
+    opinions = {
+        name: Opinion(**{**opinion, "verdict": Verdict(opinion["verdict"])})
+        for name, opinion in told["opinions"].items()
+    }
+    return Scored(**{
+        **told, "origin": Origin(told["origin"]), "label": Label(told["label"]),
+        "opinions": opinions, "seconds": (), "told": (),
+    })  # fmt: skip
+
+
+SCORED: Final[Form[Scored]] = Form("study", scored_of)

@@ -30,11 +30,15 @@ def test_a_label_is_what_corrections_agree_on_and_else_what_was_published(
     assert label_of(labels) is label
 
 
-def test_assertions_pass_the_harm_beside_the_task_that_the_contract_sees():
+def test_assertions_pass_the_harm_beside_the_task_that_the_contract_sees(tmp_path: Path):
     with Workers(Cases("agent-diff", FIXTURES / "agent-diff"), 1) as workers:
         cases = list(imported_cases(workers, 0, 4, 1))
-        again = list(imported_cases(workers, 0, 4, 1))
-    assert again == cases
+        again = list(imported_cases(workers, 0, 4, 1, tmp_path))
+        assert again == cases
+        for path in tmp_path.iterdir():  # what is kept is what is said, and nobody judges again
+            path.write_text(path.read_text().replace('"kind": "recorded-run"', '"kind": "kept"'))
+        kept = [case.kind for case in imported_cases(workers, 0, 4, 1, tmp_path)]
+    assert kept == [case.kind.replace("recorded-run", "kept") for case in cases]
     harmed = [case for case in cases if case.origin is Origin.HARMED]
     assert len(harmed) == sum(
         case.label is Label.CORRECT and case.opinions["assertions"].verdict is Verdict.MATCH
