@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,7 +140,7 @@ def carry_out(
     from statediff.suite.campaign import Rules, carried_out
 
     spent = _Spent(how.max_cost, [*kept, *wanted])
-    batch = _Batch(store)
+    batch = _Batch(store, report.note)
     for trial in kept:
         report.keep(trial)
 
@@ -168,7 +168,7 @@ def carry_out(
     episodes.forget()
     try:
         with (
-            _workers(made, how) as workers,
+            _workers(made, how, report.note) as workers,
             contextlib.closing(carried_out(begun, workers, rules)) as results,
         ):
             for played in results:
@@ -182,7 +182,7 @@ def carry_out(
 
 
 @contextmanager
-def _workers(made: Campaign, how: How) -> Iterator[Workers]:
+def _workers(made: Campaign, how: How, tell: Callable[[str], None]) -> Iterator[Workers]:
     from statediff.cli import episodes
     from statediff.packs import EMBEDDED
     from statediff.suite.standing import STANDING
@@ -193,7 +193,7 @@ def _workers(made: Campaign, how: How) -> Iterator[Workers]:
             from statediff.suite.cluster import on_cluster
 
             STANDING.close()  # that of the check; no trial is made here
-            with on_cluster(how.scheduler, how.workers) as workers:
+            with on_cluster(how.scheduler, how.workers, tell) as workers:
                 yield workers
         elif how.workers == 1 or made.variant != EMBEDDED:
             with in_this_process(how.workers, episodes.halt) as workers:
@@ -232,10 +232,11 @@ class _Spent:
 class _Batch:
     """Records on their way into a store: soon, and several at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tell: Callable[[str], None]) -> None:
         import time
 
         self._store = store
+        self._tell = tell
         self._clock = time.monotonic
         self._waiting: list[Trial] = []
         self._since = time.monotonic()
@@ -247,7 +248,6 @@ class _Batch:
 
     def flush(self) -> None:
         """What waits is in the store; if that fails, it is read from the folder another time."""
-        from statediff.cli.output import progress
         from statediff.errors import StorageError
 
         waiting, self._waiting = self._waiting, []
@@ -255,7 +255,7 @@ class _Batch:
         try:
             self._store.put_trials(waiting)
         except StorageError as error:
-            progress().print(f"not in the store yet: {error}", soft_wrap=True)
+            self._tell(f"not in the store yet: {error}")
 
 
 def checked(entries: Sequence[Entry], variant: str) -> None:
