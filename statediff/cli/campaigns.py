@@ -16,6 +16,7 @@ from statediff.cli.agentoptions import AgentOptions
 from statediff.suite.records import Ended, Trial
 
 if TYPE_CHECKING:
+    from statediff.cli.copying import Copying
     from statediff.cli.episodes import Episode, Played
     from statediff.cli.telling import Report
     from statediff.evaluate import ContractFile
@@ -54,6 +55,7 @@ class How:
     retries: int = 2
     max_cost: str | None = None
     store: str | None = None
+    artifacts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 def carry_out(
     made: Campaign, wanted: Sequence[Trial], kept: Sequence[Trial], how: How, report: Report,
-    store: Store, *, is_retried: bool = False,
+    store: Store, copies: Copying, *, is_retried: bool = False,
 ) -> None:  # fmt: skip
     """The wanted trials are made and told, and those that are kept counted beside them.
 
@@ -140,7 +142,7 @@ def carry_out(
     from statediff.suite.campaign import Rules, carried_out
 
     spent = _Spent(how.max_cost, [*kept, *wanted])
-    batch = _Batch(store, report.note)
+    batch = _Batch(store, copies, report.note)
     for trial in kept:
         report.keep(trial)
 
@@ -230,12 +232,12 @@ class _Spent:
 
 
 class _Batch:
-    """Records on their way into a store: soon, and several at once."""
+    """Records on their way into a store, and trials to a copy: soon, and several at once."""
 
-    def __init__(self, store: Store, tell: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, copies: Copying, tell: Callable[[str], None]) -> None:
         import time
 
-        self._store = store
+        self._store, self._copies = store, copies
         self._tell = tell
         self._clock = time.monotonic
         self._waiting: list[Trial] = []
@@ -256,6 +258,7 @@ class _Batch:
             self._store.put_trials(waiting)
         except StorageError as error:
             self._tell(f"not in the store yet: {error}")
+        self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
 
 
 def checked(entries: Sequence[Entry], variant: str) -> None:
