@@ -85,11 +85,14 @@ def load_bundle(
     path: Path, trust: Path | None = None, vault: Path | None = None
 ) -> tuple[Bundle, Path]:
     """The bundle at a path that a user named, and its folder; a sealed copy is verified first."""
+    from statediff.cli.copying import bundle_at_url
     from statediff.errors import BundleError, InputError, UsageError
     from statediff.evidence.package import load
     from statediff.evidence.seal import is_sealed
     from statediff.model.values import printable
 
+    if (copy := bundle_at_url(path)) is not None:
+        return copy
     if is_sealed(path):
         return _unsealed(path, trust, vault), path
     if trust is not None or vault is not None:

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from statediff.cli.agentoptions import AgentOptions
 from statediff.suite.records import Ended, Trial
 
 if TYPE_CHECKING:
+    from statediff.cli.copying import Copying
     from statediff.cli.episodes import Episode, Played
     from statediff.cli.telling import Report
     from statediff.evaluate import ContractFile
@@ -54,6 +55,7 @@ class How:
     retries: int = 2
     max_cost: str | None = None
     store: str | None = None
+    artifacts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 def carry_out(
     made: Campaign, wanted: Sequence[Trial], kept: Sequence[Trial], how: How, report: Report,
-    store: Store, *, is_retried: bool = False,
+    store: Store, copies: Copying, *, is_retried: bool = False,
 ) -> None:  # fmt: skip
     """The wanted trials are made and told, and those that are kept counted beside them.
 
@@ -143,7 +145,7 @@ def carry_out(
     from statediff.suite.campaign import Rules, carried_out
 
     spent = _Spent(how.max_cost, [*kept, *wanted])
-    batch = _Batch(store)
+    batch = _Batch(store, copies, report.note)
     for trial in kept:
         report.keep(trial)
 
@@ -171,7 +173,7 @@ def carry_out(
     episodes.forget()
     try:
         with (
-            _workers(made, how) as workers,
+            _workers(made, how, report.note) as workers,
             contextlib.closing(carried_out(begun, workers, rules)) as results,
         ):
             for played in results:
@@ -185,7 +187,7 @@ def carry_out(
 
 
 @contextmanager
-def _workers(made: Campaign, how: How) -> Iterator[Workers]:
+def _workers(made: Campaign, how: How, tell: Callable[[str], None]) -> Iterator[Workers]:
     from statediff.cli import episodes
     from statediff.packs import EMBEDDED
     from statediff.suite.standing import STANDING
@@ -196,7 +198,7 @@ def _workers(made: Campaign, how: How) -> Iterator[Workers]:
             from statediff.suite.cluster import on_cluster
 
             STANDING.close()  # that of the check; no trial is made here
-            with on_cluster(how.scheduler, how.workers) as workers:
+            with on_cluster(how.scheduler, how.workers, tell) as workers:
                 yield workers
         elif how.workers == 1 or made.variant != EMBEDDED:
             with in_this_process(how.workers, episodes.halt) as workers:
@@ -233,12 +235,13 @@ class _Spent:
 
 
 class _Batch:
-    """Records on their way into a store: soon, and several at once."""
+    """Records on their way into a store, and trials to a copy: soon, and several at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, copies: Copying, tell: Callable[[str], None]) -> None:
         import time
 
-        self._store = store
+        self._store, self._copies = store, copies
+        self._tell = tell
         self._clock = time.monotonic
         self._waiting: list[Trial] = []
         self._since = time.monotonic()
@@ -250,7 +253,6 @@ class _Batch:
 
     def flush(self) -> None:
         """What waits is in the store; if that fails, it is read from the folder another time."""
-        from statediff.cli.output import progress
         from statediff.errors import StorageError
 
         waiting, self._waiting = self._waiting, []
@@ -258,7 +260,8 @@ class _Batch:
         try:
             self._store.put_trials(waiting)
         except StorageError as error:
-            progress().print(f"not in the store yet: {error}", soft_wrap=True)
+            self._tell(f"not in the store yet: {error}")
+        self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
 
 
 def checked(entries: Sequence[Entry], variant: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,7 +112,7 @@ def _dashboard(
                 results().print(shown(out), soft_wrap=True)
             return 0
         try:
-            server = DashboardServer(index, ids, title, bundle_at, port)
+            server = DashboardServer(index, ids, title, partial(bundle_at, index), port)
         except OSError as error:
             raise UsageError(f"--port {port}: cannot be used: {error.strerror}") from error
         stack.callback(server.server_close)
@@ -133,19 +134,26 @@ def _title(index: Store, ids: Sequence[str] | None) -> str:
     return f"{len(ids)} runs" if ids is not None else f"every run of {index.name}"
 
 
-def bundle_at(location: str, name: str) -> Bundle:
+def bundle_at(store: Store, location: str, name: str) -> Bundle:
     """The bundle of a trial of the run at a location; `BundleError` says why there is none."""
+    from statediff.cli.copying import copied_bundle
     from statediff.cli.runfolders import kept_trial
     from statediff.errors import BundleError
     from statediff.model.values import printable
     from statediff.suite.indexing import folder_of
 
     where = f"{printable(location)}: trial {printable(name)}"
-    folder = folder_of(location)
-    if folder is None:
-        raise BundleError(f"{where}: the run's folder is on another machine; open it there")
     if "/" in name or name in ("", ".", ".."):
         raise BundleError(f"{where}: no trial of a run has such a name")
+    folder = folder_of(location)
+    if folder is None or not folder.is_dir():
+        copy = copied_bundle(store.copies_of(location), location, name)
+        if copy is None:
+            raise BundleError(
+                f"{where}: the run's folder is on another machine, or gone; open it there, or "
+                "copy it to where this one can read it: `statediff store push RUN URL`"
+            )
+        return copy
     kept = kept_trial(folder / "trials" / name)
     if kept.bundle is None:
         raise BundleError(f"{where}: {kept.why}")

@@ -11,7 +11,7 @@ import typer
 
 from statediff.cli import agentoptions
 from statediff.cli.output import JsonFlag
-from statediff.cli.running import Retries, Scheduler, Workers
+from statediff.cli.running import Artifacts, Retries, Scheduler, Workers
 from statediff.cli.suites import StoreOption
 from statediff.suite.terms import Ended
 
@@ -37,6 +37,7 @@ def retry(  # noqa: PLR0913, PLR0917 - its options are its arguments
     retries: Retries = 2,
     max_cost: agentoptions.MaxCost = None,
     store: StoreOption = None,
+    artifacts: Artifacts = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Make chosen trials of a run again; what there was is kept beside them, and told.
@@ -48,7 +49,7 @@ def retry(  # noqa: PLR0913, PLR0917 - its options are its arguments
     from statediff.suite.standing import STANDING
 
     entries, options = _as_recorded(run)
-    how = How(workers, scheduler, retries, max_cost, store)
+    how = How(workers, scheduler, retries, max_cost, store, artifacts)
     with ExitStack() as stack:
         stack.callback(STANDING.close)
         stack.enter_context(alone(run))

@@ -45,6 +45,15 @@ Retries = Annotated[
     ),
 ]
 
+Artifacts = Annotated[
+    str | None,
+    typer.Option(
+        "--artifacts",
+        metavar="URL",
+        help="Copy the run there as it goes on: s3://bucket/runs, file:///srv/runs; by fsspec.",
+    ),
+]
+
 
 class ScanBy(StrEnum):
     """What is compared with the state before where nothing tells the state after."""
@@ -112,6 +121,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
     ] = Path("runs"),
     store: StoreOption = None,
+    artifacts: Artifacts = None,
     allow_unreviewed: Annotated[
         bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
     ] = False,
@@ -151,7 +161,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
     )  # fmt: skip
     entries = _entries(contracts, only or (), skip or (), allow_unreviewed=allow_unreviewed)
     names = _names(options, entries)
-    how = How(workers, scheduler, retries, max_cost, store)
+    how = How(workers, scheduler, retries, max_cost, store, artifacts)
     settings: dict[str, Any] = {
         "trials": trials, "sandbox": sandbox, "agents": names,
         "timeout_seconds": None if timeout is None else str(timeout),
@@ -185,6 +195,7 @@ def carried_out(
 ) -> int:
     """The run's trials are made, those that are chosen or have no verdict; its exit code."""
     from statediff.cli.campaigns import WITHOUT_VERDICT, carry_out, store_of
+    from statediff.cli.copying import copying
     from statediff.cli.suites import indexed
     from statediff.cli.telling import Report
 
@@ -200,8 +211,11 @@ def carried_out(
         wanted.sort(key=lambda trial: order[trial.name])
         kept = [trial for trial in trials if trial.name not in names]
         with Report(as_json, tuple(made.planned), made.folder) as report:
-            carry_out(made, wanted, kept, how, report, store, is_retried=chosen is not None)
-    return report.end()
+            copies = copying(how.artifacts, made.folder, store, run.id, report.note)
+            carry_out(made, wanted, kept, how, report, store, copies, is_retried=chosen is not None)
+        code = report.end()
+        copies.whole()
+    return code
 
 
 def _entries(

@@ -1,17 +1,23 @@
-"""`store`: the chunks of a run, checked and tidied; both may run beside whoever writes to them."""
+"""`store`: the chunks of a run, checked and tidied, and runs copied to a URL and back.
+
+All may run beside whoever writes there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from statediff.cli.output import JsonFlag
+from statediff.cli.suites import StoreOption
 
 CHECK: Final = "statediff/store-check/1"
 COLLECTION: Final = "statediff/store-gc/1"
+COPY: Final = "statediff/copy/1"
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="A chunk store: the folder `chunks` of a run.")
 ]
@@ -66,4 +72,59 @@ def gc(
     results().print(said, soft_wrap=True)
 
 
-COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (("check", check), ("gc", gc))
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL", help="s3://bucket/runs, file:///srv/runs, or what else fsspec reaches."
+    ),
+]
+
+
+def push(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    url: UrlArgument,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy a run's folder below a URL: what is not there yet, and whole."""
+    from statediff.cli.output import emit, results
+    from statediff.cli.suites import indexed, opened_store
+    from statediff.suite.artifacts import Place
+
+    place = Place(url)
+    with opened_store(store) as index:
+        known, folder = indexed(index, run), run.resolve()
+        found = place.push(folder)
+        index.put_copy(known.id, place.url)
+    where = f"{place.url}/{folder.name}"
+    if as_json:
+        emit({"schema": COPY, "url": where, **asdict(found)})
+        return
+    told = f"{found.trials:,} trials, {found.files:,} files, {found.bytes:,} bytes; {where}"
+    results().print(told, soft_wrap=True)
+
+
+def fetch(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Of the run's copy.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where the run's folder goes, a new one."),
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring the copy of a run back; `replay` and `store check` say whether it is what it says."""
+    from statediff.cli.output import emit, results, shown
+    from statediff.suite.artifacts import Place, checked
+
+    place, _, name = checked(url).rpartition("/")
+    found = Place(place).fetch(name, folder)
+    if as_json:
+        emit({"schema": COPY, "folder": shown(folder), **asdict(found)})
+        return
+    told = f"{found.trials:,} trials, {found.files:,} files, {found.bytes:,} bytes; {shown(folder)}"
+    results().print(told, soft_wrap=True)
+
+
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("check", check), ("gc", gc), ("push", push), ("fetch", fetch),
+)  # fmt: skip

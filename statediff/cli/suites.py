@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +15,7 @@ from statediff.cli.output import JsonFlag
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from statediff.evidence.package import Bundle
     from statediff.reports.differences import Differences
     from statediff.suite.comparison import Case
     from statediff.suite.indexing import Found
@@ -84,7 +86,7 @@ def stats(
 
     with opened_store(store) as index:
         # A run that is named twice is counted once.
-        ids = dict.fromkeys(indexed(index, folder).id for folder in folders)
+        ids = dict.fromkeys(named(index, folder).id for folder in folders)
         wanted = list(ids)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
     if as_json:
@@ -126,12 +128,13 @@ def compare(
     from statediff.suite.comparison import Change, compare
 
     with opened_store(store) as index:
+        runs = named(index, a), named(index, b)
         one, other = (
-            _of_agent(index.sides(indexed(index, folder).id), agent, folder)
-            for folder, agent in ((a, agent_a), (b, agent_b))
+            _of_agent(index.sides(run.id), agent, folder)
+            for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
         )
     found = compare(one, other, seed)
-    inside = {case.key: _inside(case, a, b) for case in found.telling(details)}
+    inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
     if as_json:
         emit(comparison_document(found, inside))
     else:
@@ -142,9 +145,8 @@ def compare(
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
 
 
-def _inside(case: Case, *runs: Path) -> Differences | str:
+def _inside(case: Case, *runs: Named) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
-    from statediff.cli.runfolders import kept_trial
     from statediff.errors import BundleError, ContractError
     from statediff.model.values import printable
     from statediff.reports.differences import differences
@@ -153,12 +155,12 @@ def _inside(case: Case, *runs: Path) -> Differences | str:
     for side, run in zip((case.a, case.b), runs, strict=True):
         if side is None or not side.ended.has_verdict:
             return "one of its trials has no verdict"
-        kept = kept_trial(run / "trials" / side.name)
-        if kept.bundle is None or kept.bundle.digest != side.bundle:
+        bundle, why = run.bundle(side.name)
+        if bundle is None or bundle.digest != side.bundle:
             return f"the bundle of {printable(side.name)} is not the one that was indexed: " + (
-                printable(kept.why) or "it was changed; run this command again"
+                printable(why) or "it was changed; run this command again"
             )
-        bundles.append(kept.bundle)
+        bundles.append(bundle)
     try:
         return differences(*bundles)
     except (BundleError, ContractError) as error:
@@ -215,6 +217,48 @@ def indexed(store: Store, folder: Path) -> Run:
             f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
         )
     return index(store, folder, run_facts(folder), _look)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run that somebody named: the store knows its trials, and its bundles can be had."""
+
+    id: str
+    location: str
+    folder: Path | None
+    """None where only a copy was named."""
+    copies: tuple[str, ...]
+
+    def bundle(self, trial: str) -> tuple[Bundle | None, str]:
+        """The bundle of a trial, or why there is none."""
+        from statediff.cli.copying import copied_bundle
+        from statediff.cli.runfolders import kept_trial
+
+        if self.folder is not None:
+            kept = kept_trial(self.folder / "trials" / trial)
+            return kept.bundle, kept.why
+        return copied_bundle(self.copies, self.location, trial), "no copy of its run has it"
+
+
+def named(store: Store, path: Path) -> Named:
+    """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
+    from urllib.parse import unquote
+
+    from statediff.errors import UsageError
+    from statediff.suite.artifacts import checked, parted
+
+    url = parted(str(path))
+    if url is None:
+        run = indexed(store, path)
+        return Named(run.id, run.location, path, ())
+    place, _, name = checked(url).rpartition("/")
+    for found, location in store.copied_at(place):
+        if unquote(location.rpartition("/")[2]) == name:
+            return Named(found, location, None, (place,))
+    raise UsageError(
+        f"{checked(url)}: the store knows of no run that was copied there; "
+        f"`statediff store fetch {checked(url)} DIR` brings it here"
+    )
 
 
 def _look(trial: Path) -> Found:

@@ -87,6 +87,13 @@ class Report:
             self._told_at = now
             progress().print(self._progress(now), soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        """The words stand on standard error, above what is shown in place."""
+        from statediff.cli.output import progress
+
+        door = progress() if self._live is None else self._live.console
+        door.print(text, soft_wrap=True)
+
     def __enter__(self) -> Self:
         from statediff.cli.output import progress
 

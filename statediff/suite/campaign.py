@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from statediff.suite.workers import Workers
@@ -80,7 +81,12 @@ def _fill(
 ) -> bool:  # fmt: skip
     """As many run as there is room for, those that are tried again first; whether these are all."""
     slots = workers.slots()
-    while slots and len(running) < slots + workers.ahead:
+    if not slots and not running:
+        # Nobody waits for a worker that there is nothing for.
+        if rules.goes_on() and not first:
+            first.extend(islice(left, 1))
+        return not first or not rules.goes_on()
+    while len(running) < slots:
         if not rules.goes_on():
             return True
         if first:

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Side, Trial
-from statediff.suite.tables import FINDINGS, HEAD, RUNS, TRIALS
+from statediff.suite.tables import COPIES, FINDINGS, HEAD, RUNS, TRIALS
 
 BUSY_SECONDS: Final = 30
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -76,6 +76,25 @@ class Store:
                 ),
                 row,
             )
+
+    def put_copy(self, run: str, url: str) -> None:
+        """A copy of the run is known to lie below the URL, which holds no credential."""
+        with self._write() as connection:
+            insert = self._insert(connection, COPIES).on_conflict_do_nothing()
+            connection.execute(insert, {"run": run, "url": url})
+
+    def copies_of(self, location: str) -> tuple[str, ...]:
+        """Below which URLs the run at the location is copied."""
+        wanted = (
+            sa.select(COPIES.c.url).join(RUNS).where(RUNS.c.location == location)
+            .order_by(COPIES.c.url)
+        )  # fmt: skip
+        return tuple(url for (url,) in self.rows(wanted))
+
+    def copied_at(self, url: str) -> tuple[tuple[str, str], ...]:
+        """(id, location) of every run that is copied below the URL."""
+        wanted = sa.select(RUNS.c.id, RUNS.c.location).join(COPIES).where(COPIES.c.url == url)
+        return tuple((found, place) for found, place in self.rows(wanted))
 
     def put_new(self, trials: Sequence[Trial]) -> None:
         """The trials are known; those that somebody put before stay as they are."""

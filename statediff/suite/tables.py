@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -73,3 +73,20 @@ FINDINGS: Final = Table(
     ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
     Index("findings_clause", "run", "clause", "code"),
 )  # fmt: skip
+
+COPIES: Final = Table(
+    "copies", METADATA,
+    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("url", Text, primary_key=True),
+)  # fmt: skip
+"""Below which URLs a run's folder is copied; no URL in here holds a credential."""
+
+OPINIONS: Final = Table(
+    "opinions", METADATA,
+    Column("run", String(32), primary_key=True),
+    Column("trial", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", Text, nullable=False),
+    ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
+)  # fmt: skip
+"""What reviewers signed, file by file as it lies beside bundles; whoever asks checks by whom."""

@@ -39,8 +39,6 @@ class Workers:
     """What runs is asked to end, and has ended where that can be waited for."""
     lost: tuple[type[BaseException], ...] = ()
     """What a future raises whose worker ended."""
-    ahead: int = 0
-    """How many more are handed over than run, so that none waits for the way to us."""
 
 
 @contextmanager

@@ -136,6 +136,22 @@ def test_nothing_begins_once_it_may_not_go_on() -> None:
         assert list(carried_out(range(9), workers, rule)) == [0, 1, 2]
 
 
+def test_nobody_waits_for_a_worker_once_nothing_is_left(
+    two: tuple[Workers, threading.Event],
+) -> None:
+    # What waits for room: a trial that is to come, not one that is done.
+    rooms = iter([1, 0, 0, 1])
+    asked: list[int] = []
+
+    def slots() -> int:
+        asked.append(next(rooms, 0))
+        assert len(asked) < 20, "it waits for ever"
+        return asked[-1]
+
+    workers = Workers(two[0].executor, slots, two[0].halt)
+    assert list(carried_out([1, 2], workers, rules(lambda n: n))) == [1, 2]
+
+
 def test_what_an_episode_raises_is_raised(two: tuple[Workers, threading.Event]) -> None:
     with pytest.raises(ZeroDivisionError):
         list(carried_out([1, 0], two[0], rules(lambda n: 1 // n)))

@@ -1,0 +1,230 @@
+"""Copies of runs at a URL: whole, checked when they are read, and without anybody's secrets."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from statediff.cli.opening import bundle_at
+from statediff.errors import BundleError, StorageError, UsageError
+from statediff.suite.artifacts import Place, checked, parted
+from statediff.suite.indexing import location
+from statediff.suite.store import file_url, opened
+from tests.cli.conftest import Call
+from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
+from tests.suite.folders import Folders
+from tests.suite.s3 import ObjectServer
+
+ENDS = {"notes/close": ["MATCH", "DIVERGE", "fault"]}
+
+
+@pytest.fixture(params=["file", "memory"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place that is empty."""
+    if request.param == "file":
+        return f"file://{tmp_path}/copies"
+    MemoryFileSystem.store.clear()
+    return "memory://copies/of-runs"
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_copy_comes_back_as_it_was_and_only_what_is_new_is_sent(
+    folders: Folders, url: str, tmp_path: Path
+) -> None:
+    run = folders.run("r", ENDS)
+    chunk = run / "chunks" / "ab" / "cdef.arrow"
+    chunk.parent.mkdir(parents=True)
+    chunk.write_bytes(b"rows")
+    (run / "chunks" / ".leases").mkdir()
+    place = Place(url)
+    assert place.push(run).trials == 3
+    again = place.push(run)
+    assert (again.trials, again.files, again.bytes) == (0, 0, 0)
+    label = run / "trials" / "notes-close-1" / "labels" / "0123.json"
+    label.parent.mkdir()
+    label.write_bytes(b"signed")
+    place.push(run)
+    assert place.fetch("r", tmp_path / "back").trials == 3
+    assert tree(tmp_path / "back") == tree(run)
+    with pytest.raises(UsageError, match="nothing is overwritten"):
+        place.fetch("r", tmp_path / "back")
+
+
+def test_a_trial_that_was_made_again_takes_the_place_of_its_copy(
+    folders: Folders, url: str
+) -> None:
+    run = folders.run("r", ENDS)
+    place = Place(url)
+    place.push(run)
+    shutil.rmtree(run / "trials" / "notes-close-2")
+    folders.end(run, "notes/close", 2, "MATCH")
+    place.push(run)
+    assert place.bundle("r", "trials", "notes-close-2", "bundle").manifest["verdict"] == "MATCH"
+
+
+def test_another_run_of_the_same_name_is_not_written_over(folders: Folders, url: str) -> None:
+    run = folders.run("r", ENDS)
+    Place(url).push(run)
+    (run / "run.json").write_bytes((run / "run.json").read_bytes() + b"\n")
+    with pytest.raises(UsageError, match="another run"):
+        Place(url).push(run)
+
+
+def test_a_copy_that_was_changed_or_cut_short_is_no_bundle(
+    folders: Folders, tmp_path: Path
+) -> None:
+    run = folders.run("r", ENDS)
+    place = Place(f"file://{tmp_path}/copies")
+    place.push(run)
+    where = ("r", "trials", "notes-close-1", "bundle")
+    copy = tmp_path.joinpath("copies", *where)
+    judged = (copy / "judgement.json").read_bytes()
+    (copy / "judgement.json").write_bytes(judged.replace(b"MATCH", b"DIVERGE", 1))
+    with pytest.raises(BundleError, match="digest is not the one in the manifest"):
+        place.bundle(*where)
+    (copy / "manifest.json").unlink()
+    with pytest.raises(BundleError, match="expected a bundle, found none"):
+        place.bundle(*where)
+    place.push(run)
+    assert place.bundle(*where).manifest["verdict"] == "MATCH"
+
+
+@pytest.mark.parametrize(
+    "name", ["trials/..\\x", "trials/a\x1b[2J/x", "trials/.ssh/id", "a/b/c/d/e/f/g", "trials/é"]
+)
+def test_a_hostile_name_in_a_copy_leads_nowhere(
+    folders: Folders, tmp_path: Path, name: str
+) -> None:
+    run = folders.run("r", ENDS)
+    place = Place(f"file://{tmp_path}/copies")
+    place.push(run)
+    hostile = tmp_path / "copies" / "r" / name
+    hostile.parent.mkdir(parents=True, exist_ok=True)
+    hostile.write_bytes(b"")
+    with pytest.raises(StorageError, match="is no name in a run's folder") as refused:
+        place.fetch("r", tmp_path / "back")
+    assert "\x1b" not in str(refused.value)
+    assert not (tmp_path / "back").exists()
+    with pytest.raises(StorageError, match="is no name"):
+        place.bundle("r", "trials", "..", "..", "bundle")
+
+
+def test_a_link_is_neither_copied_nor_read(folders: Folders, tmp_path: Path) -> None:
+    run = folders.run("r", ENDS)
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    (run / "trials" / "notes-close-1" / "agent.json").symlink_to(secret)
+    place = Place(f"file://{tmp_path}/copies")
+    place.push(run)
+    assert not (tmp_path / "copies/r/trials/notes-close-1/agent.json").exists()
+    (tmp_path / "copies/r/trials/notes-close-1/agent.json").symlink_to(secret)
+    with pytest.raises(StorageError, match="holds a link"):
+        place.fetch("r", tmp_path / "back")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "s3://AKIA:hidden@bucket/runs", "https://host/runs?X-Amz-Signature=hidden", "hidden",
+        "simplecache::s3://hidden/x", "file:///a/../hidden", "s3://hidden/*", "s3://", "://hidden",
+        "file:///a/hidden\x1b[2J",
+    ],
+)  # fmt: skip
+def test_a_url_that_holds_a_secret_or_is_none_is_refused_and_not_shown(wrong: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        checked(wrong)
+    assert "hidden" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_what_a_driver_says_is_told_without_what_the_environment_keeps(
+    monkeypatch: pytest.MonkeyPatch, folders: Folders
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
+
+    def refuses(*_: object, **__: object) -> None:
+        raise RuntimeError("signed with wJalrXUtnFEMI:\x1b[2J no")
+
+    run = folders.run("r", ENDS)
+    monkeypatch.setattr(MemoryFileSystem, "pipe", refuses)
+    with pytest.raises(StorageError, match="RuntimeError") as told:
+        Place("memory://copies/refusing").push(run)
+    assert "wJalr" not in str(told.value)
+    assert "\x1b" not in str(told.value)
+
+
+def test_an_unknown_kind_of_place_says_what_is_missing() -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        Place("nowhere://bucket/x")
+
+
+def test_only_what_begins_like_a_url_is_taken_for_one() -> None:
+    assert parted("s3:/bucket/x") == "s3://bucket/x"
+    assert parted("file:/srv/x") == "file:///srv/x"
+    assert [parted(each) for each in ("runs/x", "/srv/x", "c:/x", "a b:/x")] == [None] * 4
+
+
+def test_bundles_of_a_run_that_is_gone_are_read_from_its_copy(
+    statediff: Call, folders: Folders, tmp_path: Path
+) -> None:
+    a, b = (
+        folders.run("a", {"notes/close": ["MATCH"]}),
+        folders.run("b", {"notes/close": ["DIVERGE"]}),
+    )
+    url = f"file://{tmp_path}/copies"
+    for run in (a, b):
+        assert statediff("store", "push", str(run), url).code == 0
+    where = location(a)
+    expected = statediff("compare", str(a), str(b), "--json")
+    shutil.rmtree(a)
+    shutil.rmtree(b)
+
+    again = statediff("replay", f"{url}/a/trials/notes-close-1/bundle", "--json")
+    assert (again.code, again.json["verdict"], again.json["reproduced"]) == (0, "MATCH", True)
+    found = statediff("compare", f"{url}/a", f"{url}/b", "--json")
+    assert found.json == expected.json
+    assert found.json["by_case"][0]["differences"] is not None
+    assert statediff("stats", f"{url}/a", "--json").json["scheduled"] == 1
+    strange = statediff("compare", f"{url}/a", f"{url}/c")
+    assert (strange.code, "store fetch" in strange.err) == (2, True)
+    with opened(file_url(tmp_path / ".statediff" / "store.sqlite")) as store:
+        assert bundle_at(store, where, "notes-close-1").manifest["verdict"] == "MATCH"
+        with pytest.raises(BundleError, match="store push"):
+            bundle_at(store, where, "notes-close-7")
+
+
+def test_a_run_is_copied_to_an_s3_compatible_store_as_it_goes_on(
+    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs")
+    agent = "def nothing(trial):\n    return None\n"
+    (tmp_path / "an_idle_agent.py").write_text(agent)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with ObjectServer() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        made = statediff(
+            "run", "shop/notify-once", "--agent", "an_idle_agent:nothing", "--artifacts",
+            "s3://bucket/runs", "--json",
+        )  # fmt: skip
+        assert (made.code, made.err) == (1, "")
+        (run,) = (tmp_path / "runs").iterdir()
+        trial = f"s3://bucket/runs/{run.name}/trials/shop-notify-once-1/bundle"
+        assert statediff("replay", trial).code == 1
+        back = statediff("store", "fetch", f"s3://bucket/runs/{run.name}", "back")
+        assert back.code == 0, back.err
+        assert server.refused == 0
+        said = {k: v for k, v in tree(run).items() if "/." not in f"/{k}"}
+        assert tree(tmp_path / "back") == said
+        assert b"hidden" not in (tmp_path / ".statediff" / "store.sqlite").read_bytes()
+        server.secret = "another"
+        refused = statediff("store", "push", str(run), "s3://bucket/runs")
+        assert (refused.code, "hidden" in refused.err + refused.out) == (4, False)
