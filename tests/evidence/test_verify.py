@@ -15,7 +15,7 @@ import pytest
 from statediff.cli.conforming import read_vectors
 from statediff.evidence import verify as v
 
-VECTORS = {name: rest for name, *rest in read_vectors()}
+VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}
 FILES, TRUST = VECTORS["match-open-to-auditor-auditor-copy"][:2]
 KEY = "ab" * 32
 
@@ -119,7 +119,7 @@ REASON = {name: why for why, names in WHY.items() for name in names.split()}
 
 
 def test_every_vector_that_must_be_refused_has_its_reason() -> None:
-    assert set(REASON) == {name for name, rest in VECTORS.items() if rest[2] == "INVALID"}
+    assert set(REASON) == {name for name, (_, _, expect) in VECTORS.items() if expect == "INVALID"}
 
 
 @pytest.mark.parametrize("name", REASON)
