@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.document import Canonicalize
-from statediff.diff import DiffOptions, diff, table_changes
+from statediff.diff import diff, table_changes
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -532,12 +532,10 @@ def test_an_unobserved_type_is_one_doubt_and_no_delta() -> None:
     assert found == Diff((), (), (Doubt("plain", None, None, "connection refused", "capture"),))
 
 
-def test_a_type_only_one_state_has_is_a_doubt_unless_it_is_declared_empty() -> None:
+def test_a_type_only_one_state_has_is_a_doubt() -> None:
     before, after = state({}), state(plain((1, "x", 1, 1)))
-    assert [d.where for d in diff(before, after).doubts] == ["plain"]
-    options = DiffOptions(missing_is_empty=True)
-    assert brief(diff(before, after, options=options)) == [("create", "plain[1]")]
-    assert brief(diff(after, before, options=options)) == [("delete", "plain[1]")]
+    wanted = (Doubt("plain", None, None, "no source delivered it", "capture"),)
+    assert diff(before, after) == diff(after, before) == Diff((), (), wanted)
 
 
 def test_a_field_a_migration_adds_was_absent() -> None:
