@@ -60,15 +60,14 @@ PARTS: Final[dict[str, Part]] = {
         )),
         ("tests/contract", "tests/policy"),
     ),
-    "diff": Part(("statediff/diff.py",), ("tests/test_diff.py", "tests/policy")),
-    "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/policy")),
-    "canonicalize": Part(
-        ("statediff/canonicalize.py",), ("tests/test_canonicalize.py", "tests/policy")
-    ),
+    "diff": Part(("statediff/diff.py",), ("tests/test_diff.py",)),
+    "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/resolve")),
+    "canonicalize": Part(("statediff/canonicalize.py",), ("tests/test_canonicalize.py",)),
     "policy": Part(("statediff/policy/*.py",), ("tests/policy", "tests/test_evaluate.py")),
     "admission": Part(("statediff/policy/admission.py",), ("tests/policy/test_admission.py",)),
     "verifier": Part(
-        ("statediff/evidence/verify.py", "statediff/evidence/merkle.py"), ("tests/evidence",)
+        ("statediff/evidence/verify.py", "statediff/evidence/merkle.py"),
+        tuple(f"tests/evidence/test_{name}.py" for name in ("merkle", "seal", "verify")),
     ),
 }  # fmt: skip
 KERNEL: Final = ("expressions", "diff", "resolve", "canonicalize", "policy", "verifier")

@@ -122,6 +122,16 @@ def test_every_vector_that_must_be_refused_has_its_reason() -> None:
     assert set(REASON) == {name for name, (_, _, expect) in VECTORS.items() if expect == "INVALID"}
 
 
+@pytest.mark.parametrize("name", sorted(set(VECTORS) - set(REASON)))
+def test_a_genuine_copy_says_who_sealed_it_and_what_is_withheld(name: str) -> None:
+    files, trust, status = VECTORS[name]
+    found = v.verify(files, v.read_trust(trust))
+    assert (found.status, found.signers) == (status, ("Ada",))
+    assert sum(found.withheld.values()) == len(found.hidden)
+    assert len(found.leaves) + len(found.hidden) == found.manifest["tree"]["leaves"]
+    assert all(tag == v.RAW for tag in found.withheld) == (status == "VALID")
+
+
 @pytest.mark.parametrize("name", REASON)
 def test_a_copy_is_refused_for_what_is_wrong_with_it(name: str) -> None:
     files, trust, _ = VECTORS[name]
