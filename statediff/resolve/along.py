@@ -32,12 +32,12 @@ def course_of(
     for entity in scope.schema.types:
         name = entity.name
         sources = scope.delivered[name]
-        decides = scope.authority.get(name)
+        tellers = sources & {scope.authority.get(name)} or sources
         if name in paired:
             cause = "ambiguous identity: its entities are paired at the two ends only"
             unfollowed.append((name, cause))
-        elif decides in sources or len(sources) == 1:
-            followed.setdefault(decides if decides in sources else min(sources), set()).add(name)
+        elif len(tellers) == 1:
+            followed.setdefault(next(iter(tellers)), set()).add(name)
         else:
             who = " and ".join(sorted(sources))
             unfollowed.append((name, f"{who} deliver it, and the order of their commits is open"))

@@ -108,7 +108,7 @@ def pair(rule: IdentityRule, base: Matching) -> Pairing:
         ways, cause = _ways_of(cluster)
         if not ways:
             return Pairing(hopeless=cause)
-        if len(ways) == 1:
+        if not cause:
             fixed += ways[0]
             continue
         choices.append(ways)
@@ -197,12 +197,9 @@ def skeleton(text: str) -> str:
     for letter in unicodedata.normalize("NFKC", text):
         if unicodedata.category(letter) in ("Cf", "Mn"):
             continue
-        found = confusables.is_confusable(letter, greedy=True, preferred_aliases=["latin"])
-        shown = letter
-        if found:
-            likes = [h["c"] for h in found[0]["homoglyphs"] if h["c"].isascii()]
-            shown = min(likes) if likes else letter
-        letters.append(shown)
+        found = confusables.is_confusable(letter, preferred_aliases=["latin"])
+        likes = [like["c"] for each in found or () for like in each["homoglyphs"]]
+        letters.append(next((like for like in likes if like.isascii()), letter))
     return "".join(letters).casefold()
 
 

@@ -76,6 +76,7 @@ def test_every_beginning_is_shown_to_be_one(longer: int) -> None:
         assert size == 0 or not extends(size, root, longer, entry_hash(b"x"), proof)
         assert not extends(size, root, longer, whole, (*proof, EMPTY))
         assert not proof or not extends(size, root, longer, whole, proof[:-1])
+        assert extends(size, root, longer, whole, ()) == (size in (0, longer))
 
 
 @given(st.integers(1, 69), st.data())

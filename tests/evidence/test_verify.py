@@ -139,6 +139,21 @@ def test_a_copy_is_refused_for_what_is_wrong_with_it(name: str) -> None:
         v.verify(files, v.read_trust(trust))
 
 
+@pytest.mark.parametrize(
+    ("leaves", "why"),
+    [
+        (b'{"disclosed":[],"withheld":0}', "leaves.json: withheld is not of its kind"),
+        (b'{"disclosed":[],"withheld":{}}', "leaves.json: withheld is not of its kind"),
+        (b'{"disclosed":[],"withheld":[],"x":0}', "leaves.json: expected exactly withheld"),
+        (b'{"disclosed":[],"with":[]}', "leaves.json: not canonical JSON: "),
+        (b'{"disclosed":[]', "leaves.json: not canonical JSON: "),
+    ],
+)
+def test_leaves_that_are_no_list_of_leaves_and_hashes_are_refused(leaves: bytes, why: str) -> None:
+    with pytest.raises(v.Rejected, match=f"^{re.escape(why)}"):
+        v.verify({**FILES, "leaves.json": leaves}, v.read_trust(TRUST))
+
+
 # Limits
 
 

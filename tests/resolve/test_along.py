@@ -199,3 +199,40 @@ def test_of_what_a_rule_pairs_the_two_ends_are_known_only() -> None:
     )
     assert found.course.lines[0].types == {"two"}
     assert seen_of(found) == {"moment 1 of db": {"two": [0]}}
+
+
+def test_a_feed_that_may_be_forged_takes_nothing_from_another() -> None:
+    own = state({"two": [{"id": 1, "n": 0}]}, types=(TWO,), source="crm")
+    ones = [world(n, of=(ONE,)) for n in (1, 2)]
+    before = capture("before", part("before", own, "crm"), part("before", ones[0]))
+    after = told(
+        capture("after", part("after", own, "crm"), part("after", ones[1])),
+        ("crm", Seen(())), ("db", Seen(transactions("db", ones[1]))),
+    )  # fmt: skip
+    readings = [replace(r, is_agent_influenced=r.source == "crm") for r in after.history.readings]
+    forged = replace(after, history=replace(after.history, readings=tuple(readings)))
+    lines = resolve(before, forged).course.lines
+    assert [(line.source, line.steps, line.gap is None) for line in lines] == [
+        ("crm", (), False), ("db", (step(1, "one"),), True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "touched"),
+    [((TWO,), (ONE, TWO), {"one"}), ((ONE, TWO), (TWO,), {"one"}), ((TWO,), (TWO,), set())],
+)
+def test_a_table_that_nobody_vouches_for_is_touched_where_it_comes_or_goes(
+    first: tuple[EntityType, ...], second: tuple[EntityType, ...], touched: set[str]
+) -> None:
+    # Another source delivers the type as well, so that its absence from one proves nothing.
+    other = state({"one": [{"id": 1, "n": 1}]}, types=(ONE,), source="crm")
+    before = capture("before", part("before", world(1, of=first)), part("before", other, "crm"))
+    seen = Seen(transactions("db", world(1, of=second)), "lost")
+    after = told(
+        capture("after", part("after", world(1, of=second)), part("after", other, "crm")),
+        ("db", seen),
+    )
+    refused = {("before", "crm"): "stale"}
+    found = resolve(before, after, authority={"one": "db"}, refused=refused, must_report=("db",))
+    line = next(line for line in found.course.lines if line.source == "db")
+    assert line.steps[0].touched == touched

@@ -225,14 +225,18 @@ def test_a_new_row_with_the_content_that_another_had_is_a_new_entity() -> None:
     before = people(("a", 1))
     after = people(("a", 1), ("a", 1), ("a", 2))
     (old,) = numbers(before)
-    seen = []
+    seen, moved = [], []
     for option in pair(BY_EMAIL, Matching(before, after)).options:
         found = apply(Matching(before, after), BY_EMAIL, option).after
         after_numbers = numbers(found)
         assert sorted(after_numbers.values()) == [1, 1, 2]
         seen.append(after_numbers[old])
+        # Under a key of its content that no row has: none is lost, and none is joined.
+        fresh = set(after_numbers) - set(numbers(before)) - set(numbers(after))
+        assert fresh <= {(old[0], 1 + pairing.FRESH)}
+        moved.append(len(fresh))
         assert len(after_numbers) == 3
-    assert sorted(seen) == [1, 1, 2]
+    assert (sorted(seen), sorted(moved)) == ([1, 1, 2], [0, 1, 1])
 
 
 def test_pairing_nobody_changes_nothing() -> None:
@@ -264,7 +268,7 @@ def test_many_paired_entities_are_found_by_key_and_their_table_says_what_it_said
     [
         ("Plain", "plain"), (LIKE_A, "alice"), ("e\u0301", "\u00e9"), ("x\u0301", "x"),
         ("\u0391\u0392", "ab"), ("\u4e2d\u6587", "\u4e2d\u6587"), ("\u200b", ""),
-        ("\ufb01n\u0430l", "final"),
+        ("\ufb01n\u0430l", "final"), ("\u0398\u00a5", "\u03b8\u00a5"),
     ],
 )  # fmt: skip
 def test_a_skeleton_is_what_a_reader_sees(text: str, shape: str) -> None:

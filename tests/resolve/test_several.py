@@ -142,6 +142,14 @@ def test_a_refused_reading_blocks_where_it_must_report_or_nobody_else_can(
     assert both(*sources, refused=refused, must_report=must) == known
 
 
+def test_what_is_refused_on_one_side_is_not_refused_on_the_other() -> None:
+    sides = [capture(side, part(side, things((1, 5)), "crm")) for side in ("before", "after")]
+    for side, other in (("before", "after"), ("after", "before")):
+        (found,) = resolve(sides[0], sides[1], refused={(side, "crm"): "stale"}).matchings
+        assert shown(getattr(found, side)) == ("UNOBSERVED", "stale", {})
+        assert shown(getattr(found, other)) == {1: (5,)}
+
+
 def test_a_refused_source_that_delivered_nothing_on_this_side_blocks_as_well() -> None:
     before = capture("before", part("before", things((1, 5)), "crm"))
     empty = state({}, types=(OTHER,), source="wiki")
