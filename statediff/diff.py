@@ -31,15 +31,12 @@ from statediff.model.delta import (
 )
 from statediff.model.lens import Lens, RuleNames, raw_entity
 from statediff.model.multiset import Item, cancel, doubts_about
-from statediff.model.schema import EntityType
 from statediff.model.state import (
     Coverage,
     Enumeration,
-    MemoryChunks,
     Row,
     State,
     Table,
-    build_table,
 )
 from statediff.model.values import (
     ABSENT,
@@ -67,13 +64,8 @@ _OP_ORDER: Final = {op: at for at, op in enumerate((Op.DELETE, Op.UNLINK, Op.CRE
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """What a comparison may assume.
+    """What a comparison may assume. `trust_digests`: equal chunk digests prove equal rows."""
 
-    `missing_is_empty`: a type that one state does not have at all was empty there; otherwise
-    nothing is known of it. `trust_digests`: equal chunk digests prove equal rows.
-    """
-
-    missing_is_empty: bool = False
     trust_digests: bool = True
     permission_types: frozenset[str] = PERMISSION_TYPES
     message_types: frozenset[str] = MESSAGE_TYPES
@@ -147,15 +139,14 @@ def _doubt_order(doubt: Doubt) -> tuple[Any, ...]:
 
 def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iterator[_Found]:
     """What changed in one type, in any order."""
-    tables = _tables(name, before, after, scope.options)
+    left, right = before.tables.get(name), after.tables.get(name)
     sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
     source = next(iter(sources)) if len(sources) == 1 else ""
-    gaps = [_enumeration(table) for table in tables]
+    gaps = [_enumeration(table) for table in (left, right)]
     if scope.boundary is None or scope.boundary.excludes(name) is None:
         for gap in gaps:
             if not gap.is_complete:
                 yield Doubt(name, None, None, gap.cause or "not enumerated", _STAGE, source)
-    left, right = tables
     if left is None or right is None or any(g.coverage is Coverage.UNOBSERVED for g in gaps):
         return
     fields = (*left.type.by_name, *right.type.by_name)
@@ -165,23 +156,6 @@ def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iter
     elif lens.outside is None:
         cause = f"the key changed from {left.type.key} to {right.type.key}"
         yield Doubt(name, None, None, cause, "resolve", source)
-
-
-def _tables(
-    name: str, before: State, after: State, options: DiffOptions
-) -> tuple[Table | None, Table | None]:
-    left, right = before.tables.get(name), after.tables.get(name)
-    if options.missing_is_empty:
-        known = right or left
-        types = before.schema.by_name.get(name), after.schema.by_name.get(name)
-        fallback = known.type if known else types[0] or types[1]
-        left = left or _nothing(types[0] or fallback)
-        right = right or _nothing(types[1] or fallback)
-    return left, right
-
-
-def _nothing(entity_type: EntityType | None) -> Table | None:
-    return None if entity_type is None else build_table(entity_type, (), MemoryChunks())
 
 
 def _enumeration(table: Table | None) -> Enumeration:

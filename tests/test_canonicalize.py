@@ -97,6 +97,12 @@ def test_canonicalizing_twice_equals_once(stack: Any, value: Any) -> None:
     assert row["id"] == 1
 
 
+def test_two_rules_take_turns_until_neither_changes_anything() -> None:
+    rules = book(("nfc@1", "order.text"), ("casefold@1", "order.text"))
+    once = rules.value("order", "text", "\u1f90\u0343")
+    assert once == rules.value("order", "text", once) == "\u1f20\u1f30"
+
+
 @given(st.sampled_from(sorted(set(RULES) - {"ignore@1"})), markers)
 def test_markers_pass_through_every_rule_but_removal(name: str, marker: Any) -> None:
     assert book((name, "order.any")).value("order", "any", marker) is marker
@@ -240,6 +246,9 @@ def test_the_book_tells_what_stands_on_a_field() -> None:
     assert rules.rules_on("order", "text") == ("nfc@1 (a test)", "casefold@1 (a test)")
     assert rules.rules_on("order", "wall") == ()
     assert (rules.touches("order"), rules.touches("customer")) == (True, False)
+    assert rules.leaves("order", ["wall", "items"])
+    assert not rules.leaves("order", ["wall", "text"])
+    assert rules.leaves("customer", ["tags"])
     assert rules.literal("order", "wall") is None
     literal = rules.literal("order", "text")
     assert literal is not None
@@ -276,7 +285,8 @@ def test_the_book_tells_what_stands_on_a_field() -> None:
         ([("nfc@1", "order.text"), ("nfkc@1", "order.text")], 1, "the same work"),
         ([("casefold@1", "order.text"), ("nfc@1", "order.text")], 1, "put nfc@1 before"),
         ([("trim@1", "order.text"), ("nfkc@1", "order.text")], 1, "put nfkc@1 before"),
-        ([("nfc@1", "order.text"), ("ignore@1", "order.text")], 1, "nothing for the other"),
+        ([("nfc@1", "order.text"), ("ignore@1", "order.text")], 1, "ignore@1 leaves nothing"),
+        ([("ignore@1", "order.text"), ("nfc@1", "order.text")], 1, "ignore@1 leaves nothing"),
         ([("unordered@1", ("order.items", ("order.new_items", "order.items")))], 0, "twice"),
         ([("unordered@1", (("order.items", "order.items"),))], 0, "zipped with itself"),
         ([("unordered@1", (("order.items", "customer.tags"),))], 0, "belong to one type"),
@@ -303,6 +313,7 @@ def test_the_stage_keeps_raw_states_and_records_the_rules() -> None:
     doubt = Doubt("customer", None, None, "why", "resolve")
     rules = book(
         ("unordered@1", "customer.tags"), ("decimal@1", "order.price", {"scale": 3}),
+        ("unordered@1", (("order.items", "order.new_items"),)),
     )  # fmt: skip
     canonical = canonicalize(Matching(world, world), rules, (doubt,))
     assert canonical.before is world
@@ -310,6 +321,7 @@ def test_the_stage_keeps_raw_states_and_records_the_rules() -> None:
     assert canonical.doubts == (doubt,)
     assert [(use.rule, use.type, use.field, use.because) for use in canonical.uses] == [
         ("unordered@1", "customer", "tags", "a test"), ("decimal@1", "order", "price", "a test"),
+        ("unordered@1", "order", "items+new_items", "a test"),
     ]  # fmt: skip
     assert canonical.uses[1].parameters == (("scale", "3"), ("round", "half_even"))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.document import Canonicalize
-from statediff.diff import DiffOptions, diff, table_changes
+from statediff.diff import diff, table_changes
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -26,6 +26,7 @@ from statediff.model.state import (
     State,
     Table,
     build_table,
+    encode_rows,
 )
 from statediff.model.values import (
     ABSENT,
@@ -532,12 +533,10 @@ def test_an_unobserved_type_is_one_doubt_and_no_delta() -> None:
     assert found == Diff((), (), (Doubt("plain", None, None, "connection refused", "capture"),))
 
 
-def test_a_type_only_one_state_has_is_a_doubt_unless_it_is_declared_empty() -> None:
+def test_a_type_only_one_state_has_is_a_doubt() -> None:
     before, after = state({}), state(plain((1, "x", 1, 1)))
-    assert [d.where for d in diff(before, after).doubts] == ["plain"]
-    options = DiffOptions(missing_is_empty=True)
-    assert brief(diff(before, after, options=options)) == [("create", "plain[1]")]
-    assert brief(diff(after, before, options=options)) == [("delete", "plain[1]")]
+    wanted = (Doubt("plain", None, None, "no source delivered it", "capture"),)
+    assert diff(before, after) == diff(after, before) == Diff((), (), wanted)
 
 
 def test_a_field_a_migration_adds_was_absent() -> None:
@@ -617,3 +616,224 @@ def test_values_of_any_kind_keep_their_markers_in_a_created_entity() -> None:
     wanted: list[Observed] = [1, MISSED, ABSENT, 1]
     assert list(entity.as_row().values()) == wanted
     assert found.doubts == ()
+
+
+# --- what it says of what it cannot say -----------------------------------------------------------
+
+KIND = Field("c", Kind.INT, is_immutable=True)
+NAMED = replace(PLAIN, fields=(*PLAIN.fields[:3], KIND))
+SOFT = replace(PLAIN, fields=(*PLAIN.fields, Field("gone", Kind.ANY)), deleted_when="gone")
+TORN = Unobserved("torn")
+
+
+def told(found: Diff) -> list[tuple[str, str | None, str]]:
+    return [(doubt.where, doubt.path, doubt.cause) for doubt in found.doubts]
+
+
+def test_a_doubt_names_the_source_where_one_alone_delivers_the_type() -> None:
+    world = state(plain((1, MISSED, 1, 1)))
+    for sources, named in (
+        ((), ""), ((("db", ("plain",)),), "db"), ((("db", ("plain",)), ("crm", ("plain",))), ""),
+    ):  # fmt: skip
+        known = replace(world, schema=replace(world.schema, sources=sources))
+        (doubt,) = diff(known, known).doubts
+        assert (doubt.source, doubt.stage) == (named, "capture")
+
+
+@pytest.mark.parametrize("cause", [None, "page 2 missing"])
+def test_what_an_enumeration_may_have_missed_is_doubted_with_its_cause(cause: str | None) -> None:
+    torn = Enumeration(Coverage.INCOMPLETE, cause)
+    found = diff(state(plain((1, "x", 1, 1))), state(plain(), enumeration=torn))
+    why = cause or "not enumerated"
+    assert (found.deltas, told(found)) == ((), [("plain", None, why), ("plain[1]", "", why)])
+    keyless = diff(state(plain(("a", 1, 1), of=LOG)), state(plain(of=LOG), enumeration=torn))
+    assert [(d.path, d.cause) for d in keyless.doubts] == [(None, why), ("", why)]
+
+
+def test_of_a_type_outside_the_boundary_nothing_is_doubted() -> None:
+    torn = Enumeration(Coverage.INCOMPLETE, "page 2 missing")
+    before = state(plain((1, MISSED, 1, 1)))
+    boundary = Boundary(before.schema, [("plain", "not ours")])
+    for after in (
+        state(plain(), enumeration=torn), state({}),
+        state(plain((1, MISSED, 1, 1), of=replace(PLAIN, key=("b",)))),
+    ):  # fmt: skip
+        assert diff(before, after).doubts
+        assert diff(before, after, boundary=boundary) == Diff((), (), ())
+
+
+def test_what_a_rule_hides_is_outside_the_boundary_where_its_type_is() -> None:
+    before, after = state(plain((1, "a", 1, 1))), state(plain((1, "A", 2, 1)))
+    rules = rule_book(
+        before.schema, (Canonicalize(use="casefold@1", on=("plain.a",), because="a test"),)
+    )
+    boundary = Boundary(before.schema, [("plain", "not ours")])
+    found = diff(before, after, rules, boundary, rule_names=rules.rules_on)
+    assert (found.deltas, found.doubts) == ((), ())
+    assert [(h.delta.path, h.rule, h.by_boundary) for h in found.hidden] == [
+        ("a", "exclude: plain (not ours)", True), ("b", "exclude: plain (not ours)", True),
+    ]  # fmt: skip
+
+
+def test_doubts_are_sorted_by_type_entity_and_path_and_stand_once() -> None:
+    doubts = [
+        Doubt("log", None, None, "x", "capture"), Doubt("plain", None, None, "x", "capture"),
+        Doubt("plain", (1,), None, "x", "capture"), Doubt("plain", (1,), "a", "x", "capture"),
+        Doubt("plain", (1,), "a", "y", "capture"), Doubt("plain", (1,), "a", "y", "resolve"),
+        Doubt("plain", (1,), "b", "x", "capture"), Doubt("plain", (2,), "a", "x", "capture"),
+    ]  # fmt: skip
+    world = state({})
+    assert list(diff(world, world, doubts=[*doubts[::-1], *doubts]).doubts) == doubts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "doubts"),
+    [
+        ((1, MISSED, 1, 1), (1, "x", 1, 1), [("plain[1].a", "a", "not UTF-8")]),
+        ((1, "x", 1, 1), (1, MISSED, 1, 1), [("plain[1].a", "a", "not UTF-8")]),
+        ((1, MISSED, 1, 1), (1, MISSED, 1, 1), [("plain[1].a", "a", "not UTF-8")]),
+        ((1, MISSED, 1, 1), (1, TORN, 1, 1), [("plain[1].a", "a", "not UTF-8; torn")]),
+        ((1, MISSED, TORN, 1), (1, "x", 1, 1),
+         [("plain[1].a", "a", "not UTF-8"), ("plain[1].b", "b", "torn")]),
+    ],
+)  # fmt: skip
+def test_a_cell_that_was_not_observed_is_doubted_and_the_others_are_compared(
+    before: Any, after: Any, doubts: Any
+) -> None:
+    sides = state(plain(before, (2, "x", 1, 1))), state(plain((*after[:3], 9), (2, "x", 1, 2)))
+    found = diff(*sides)
+    assert told(found) == doubts
+    assert brief(found) == [("update", "plain[1].c"), ("update", "plain[2].c")]
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "after", "deltas", "doubts"),
+    [
+        # What decides identity or deletion was not observed: of the whole entity nothing is known.
+        (NAMED, (1, "x", 1, MISSED), (1, "y", 1, 5), [], [("plain[1]", None, "not UTF-8")]),
+        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, MISSED), [],
+         [("plain[1]", None, "not UTF-8")]),
+        (SOFT, (1, "x", 1, 1, MISSED), (1, "y", TORN, 1, True), [],
+         [("plain[1]", None, "not UTF-8"), ("plain[1]", None, "torn")]),
+        # Otherwise the cell alone is in doubt.
+        (NAMED, (1, MISSED, 1, 5), (1, "y", 2, 5), ["update plain[1].b"],
+         [("plain[1].a", "a", "not UTF-8")]),
+        (NAMED, (1, MISSED, 1, 5), (1, "y", 2, 6), ["delete plain[1]", "create plain[1]"], []),
+        # A migration that adds what decides identity replaces nobody.
+        (NAMED, (1, "x", 1, ABSENT), (1, "x", 1, 5), ["update plain[1].c"], []),
+        (NAMED, (1, "x", 1, 5), (1, "x", 1, ABSENT), ["update plain[1].c"], []),
+        (NAMED, (1, "x", 1, 5), (1, "x", 1, None), ["delete plain[1]", "create plain[1]"], []),
+    ],
+)  # fmt: skip
+def test_identity_is_decided_by_what_was_observed(
+    of: EntityType, before: Any, after: Any, deltas: list[str], doubts: Any
+) -> None:
+    found = diff(state(plain(before, of=of)), state(plain(after, of=of)))
+    assert [" ".join(delta) for delta in brief(found)] == deltas
+    assert told(found) == doubts
+
+
+REUSED = "ambiguous identity: keys are reused, no immutable field says it is the same"
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "after", "deltas", "doubts"),
+    [
+        (PLAIN, (1, "x", 1, 1), (1, "y", 1, 1), [], [("plain[1]", None, REUSED)]),
+        (PLAIN, (1, "x", 1, 1), (1, "x", 1, 1), [], []),
+        (PLAIN, (1, MISSED, 1, 1), (1, "x", 1, 1), [], [("plain[1].a", "a", "not UTF-8")]),
+        (NAMED, (1, "x", 1, 5), (1, "y", 1, 5), ["update plain[1].a"], []),
+        (NAMED, (1, "x", 1, None), (1, "y", 1, None), [], [("plain[1]", None, REUSED)]),
+        (NAMED, (1, "x", 1, MISSED), (1, "y", 1, 5), [], [("plain[1]", None, "not UTF-8")]),
+        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, True), ["delete plain[1]"], []),
+        (SOFT, (1, "x", 1, 1, None), (1, "y", 1, 1, None), [], [("plain[1]", None, REUSED)]),
+    ],
+)  # fmt: skip
+def test_where_keys_are_reused_only_an_immutable_field_says_it_is_the_same(
+    of: EntityType, before: Any, after: Any, deltas: list[str], doubts: Any
+) -> None:
+    reused = replace(of, keys_are_reused=True)
+    found = diff(state(plain(before, of=of)), state(plain(after, of=reused)))
+    assert [" ".join(delta) for delta in brief(found)] == deltas
+    assert told(found) == doubts
+    assert {doubt.stage for doubt in found.doubts if doubt.cause == REUSED} <= {"resolve"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (None, True, "delete"), (False, 0, "delete"), (ABSENT, "2026", "delete"),
+        (True, None, "create"), (1, False, "create"), ("2026", ABSENT, "create"),
+        (None, False, "update"), (True, "2026", "update"), (False, ABSENT, "update"),
+    ],
+)  # fmt: skip
+def test_an_entity_is_softly_deleted_by_any_value_but_null_and_false(
+    before: Observed, after: Observed, wanted: str
+) -> None:
+    sides = [state(plain((1, "x", 1, 1, gone), of=SOFT)) for gone in (before, after)]
+    (delta,) = diff(*sides).deltas
+    assert delta.op.value == wanted
+    assert delta.path == ("gone" if wanted == "update" else "")
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_field_that_says_deleted_is_that_of_either_schema(side: int) -> None:
+    types = [SOFT, SOFT]
+    types[side] = replace(SOFT, deleted_when=None)
+    sides = [
+        state(plain((1, "x", 1, 1, gone), of=of))
+        for gone, of in zip((None, True), types, strict=True)
+    ]
+    assert brief(diff(*sides)) == [("delete", "plain[1]")]
+
+
+def test_a_row_without_a_key_that_stayed_is_in_doubt_where_it_was_not_read_whole() -> None:
+    world = state(plain(("a", 1, MISSED), ("b", 1, 1), of=LOG))
+    (doubt,) = diff(world, world).doubts
+    assert (doubt.path, doubt.cause) == ("", "not UTF-8")
+    assert doubt.key in [key for key, _ in world.tables["log"].rows()]
+
+
+def test_a_row_without_a_key_that_may_be_another_is_in_doubt_on_both_sides() -> None:
+    before = state(plain(("a", 1, MISSED), ("b", 1, 1), of=LOG))
+    after = state(plain(("a", 1, 5), ("c", 1, 1), of=LOG))
+    found = diff(before, after)
+    assert {d.op.value: (d.raw_before, d.raw_after) for d in found.deltas} == {
+        "delete": (Entity((("what", "b"), ("size", 1), ("at", 1))), ABSENT),
+        "create": (ABSENT, Entity((("what", "c"), ("size", 1), ("at", 1)))),
+    }
+    assert [(d.path, d.cause) for d in found.doubts] == [("", "not UTF-8")] * 2
+
+
+def test_paired_rows_without_a_key_are_updated_in_place() -> None:
+    before = state(plain(("a", 1, 1), of=LOG))
+    after = state(plain(("a", 2, 1), of=LOG))
+    (key,) = (key for key, _ in before.tables["log"].rows())
+    (row,) = (row for _, row in after.tables["log"].rows())
+    store = MemoryChunks()
+    paired = replace(
+        after.tables["log"], chunks=(store.put(encode_rows(LOG, [(key, row)])),), store=store
+    )
+    found = diff(before, replace(after, tables={"log": paired}))
+    assert [(d.op.value, d.path, d.before, d.after) for d in found.deltas] == [
+        ("update", "size", 1, 2)
+    ]
+    rules = rule_book(
+        before.schema, (Canonicalize(use="ignore@1", on=("log.size",), because="a test"),)
+    )
+    found = diff(before, replace(after, tables={"log": paired}), rules)
+    assert (found.deltas, [h.delta.path for h in found.hidden]) == ((), ["size"])
+
+
+def test_the_boundary_and_the_rules_that_hide_a_difference_are_named_once() -> None:
+    before, after = state(plain(("a", 1, 7), of=LOG)), state(plain(("A", 1, 8), of=LOG))
+    rules = rule_book(
+        before.schema,
+        (
+            Canonicalize(use="casefold@1", on=("log.what",), because="a test"),
+            Canonicalize(use="ignore@1", on=("log.at",), because="a clock"),
+        ),
+    )
+    found = diff(before, after, rules, rule_names=rules.rules_on)
+    assert {h.rule for h in found.hidden} == {"casefold@1 (a test); ignore@1 (a clock)"}
+    assert sorted(h.delta.op.value for h in found.hidden) == ["create", "delete"]

@@ -91,10 +91,10 @@ def extends(
     size: int, root: bytes, longer: int, longer_root: bytes, proof: Sequence[bytes]
 ) -> bool:
     """Whether the proof shows that the log of `longer` entries begins with that of `size`."""
+    if not 0 <= size <= longer:
+        return False
     if size == longer:
         return not proof and root == longer_root
-    if not 0 <= size < longer:
-        return False
     if size == 0:
         return not proof and root == EMPTY
     steps = list(proof)

@@ -169,7 +169,9 @@ export async function readTrust(bytes) {
     const limit = (side) => (entry[side] === null ? null : instant(entry[side], "trust file"));
     const key = unhex(entry.key);
     const signer = { ...entry, key, from: limit("from"), until: limit("until") };
-    known.set(hex(await sha256(key)), signer);
+    const id = hex(await sha256(key));
+    if (known.has(id)) reject("trust file: one key stands twice");
+    known.set(id, signer);
   }
   return known;
 }

@@ -31,15 +31,15 @@ def course_of(
     unfollowed: list[tuple[str, str]] = []
     for entity in scope.schema.types:
         name = entity.name
-        sources = scope.delivered.get(name, frozenset())
-        decides = scope.authority.get(name)
+        sources = scope.delivered[name]
+        tellers = sources & {scope.authority.get(name)} or sources
         if name in paired:
             cause = "ambiguous identity: its entities are paired at the two ends only"
             unfollowed.append((name, cause))
-        elif decides in sources or len(sources) == 1:
-            followed.setdefault(decides if decides in sources else min(sources), set()).add(name)
+        elif len(tellers) == 1:
+            followed.setdefault(next(iter(tellers)), set()).add(name)
         else:
-            who = " and ".join(sorted(sources)) or "no source"
+            who = " and ".join(sorted(sources))
             unfollowed.append((name, f"{who} deliver it, and the order of their commits is open"))
     lines: list[Line] = []
     between: dict[str, State] = {}
@@ -61,15 +61,14 @@ def _line(
     refused = [cause for (_, name), cause in sorted(scope.refused.items()) if name == source]
     history = after.history
     gap = refused[0] if refused else history.gap(source)
-    usable = not refused and not (gap or "").startswith("forgeable")
-    transactions = history.of(source) if usable else ()
     reading = next((r for r in history.readings if r.source == source), None)
-    if reading is None or (gap is None and not _agrees(transactions, source, before, after)):
-        if gap is None:
-            raise AdapterError(
-                f"the history of {source} does not end in the state that was captured after the run"
-            )
+    if refused or reading is None or reading.is_agent_influenced:
         return Line(source, types, (), gap), {}
+    transactions = history.of(source)
+    if gap is None and not _agrees(transactions, source, before, after):
+        raise AdapterError(
+            f"the history of {source} does not end in the state that was captured after the run"
+        )
     steps: list[Step] = []
     found: list[State] = []
     earlier = states[0]
@@ -96,8 +95,10 @@ def _agrees(
     transactions: tuple[Transaction, ...], source: str, before: Capture, after: Capture
 ) -> bool:
     ends = [p.state for c in (before, after) for p in c.parts if p.reading.source == source]
+    if len(ends) != 2:
+        return False
     last = transactions[-1].state if transactions else ends[0]
-    return len(ends) == 2 and last.digest() == ends[1].digest()
+    return last.digest() == ends[1].digest()
 
 
 def _state(

@@ -37,7 +37,10 @@ MAX_ALIKE: Final = 4
 """Entities of one natural key, or of look-alikes, that are told apart by trying every way."""
 
 FRESH: Final = 1_000_000
-"""Added to the occurrence in the key of a row without a key, where that key is another's."""
+"""Added to the occurrence in the key of a row without a key, where that key is another's.
+
+No such occurrence is there already: no more than `MAX_ALIKE` rows of one content are told apart.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def pair(rule: IdentityRule, base: Matching) -> Pairing:
         ways, cause = _ways_of(cluster)
         if not ways:
             return Pairing(hopeless=cause)
-        if len(ways) == 1:
+        if not cause:
             fixed += ways[0]
             continue
         choices.append(ways)
@@ -130,23 +133,24 @@ def _clusters(old: dict[str, list[Key]], new: dict[str, list[Key]]) -> list[_Clu
 def _ways_of(cluster: _Cluster) -> tuple[list[Pairs], str]:
     """Every way to pair within the cluster, and the cause where there is more than one or none."""
     exact = [_exact(cluster.old.get(n, []), cluster.new.get(n, [])) for n in cluster.naturals]
+    apart = tuple(pair for pairs in exact for pair in pairs or ())
     old, new = cluster.keys(cluster.old), cluster.keys(cluster.new)
-    come = [n for n in cluster.naturals if n in cluster.new and n not in cluster.old]
-    if come and any(n in cluster.old for n in cluster.naturals):
+    come = [n for n in cluster.naturals if n not in cluster.old]
+    if come and old:
         cause = f"ambiguous identity: {come[0]} only looks like another entity"
-        apart = tuple(pair for pairs in exact for pair in pairs or ())
-        ways = [apart, *_ways(old, new)]
-    elif any(pairs is None for pairs in exact):
+        first = [apart]
+    elif None in exact:
         cause = (
             f"ambiguous identity: {len(old)} before and {len(new)} after share "
             f"{cluster.naturals[0]}"
         )
-        ways = list(_ways(old, new)) if len(cluster.naturals) == 1 else []
+        first = []
     else:
-        return [tuple(pair for pairs in exact for pair in pairs or ())], ""
-    if max(len(old), len(new)) > MAX_ALIKE:
+        return [apart], ""
+    is_tied = not first and len(cluster.naturals) > 1
+    if is_tied or max(len(old), len(new)) > MAX_ALIKE:
         return [], cause
-    return list(dict.fromkeys(ways)), cause
+    return list(dict.fromkeys([*first, *_ways(old, new)])), cause
 
 
 def _exact(old: list[Key], new: list[Key]) -> Pairs | None:
@@ -175,13 +179,12 @@ def _grouped(rule: IdentityRule, table: Table) -> dict[str, list[Key]] | str:
 
 
 def _ways(old: list[Key], new: list[Key]) -> Iterator[Pairs]:
-    """Every way to pair as many as possible; nothing when there are too many."""
-    short, long = (old, new) if len(old) <= len(new) else (new, old)
-    if len(long) > MAX_ALIKE:
+    """Every way to pair as many as possible."""
+    if len(old) > len(new):
+        yield from (tuple((b, a) for a, b in pairs) for pairs in _ways(new, old))
         return
-    for arrangement in permutations(long, len(short)):
-        pairs = zip(short, arrangement, strict=True)
-        yield tuple((a, b) if short is old else (b, a) for a, b in pairs)
+    for arrangement in permutations(new, len(old)):
+        yield tuple(zip(old, arrangement, strict=True))
 
 
 def skeleton(text: str) -> str:
@@ -194,12 +197,9 @@ def skeleton(text: str) -> str:
     for letter in unicodedata.normalize("NFKC", text):
         if unicodedata.category(letter) in ("Cf", "Mn"):
             continue
-        found = confusables.is_confusable(letter, greedy=True, preferred_aliases=["latin"])
-        shown = letter
-        if found:
-            likes = [h["c"] for h in found[0]["homoglyphs"] if h["c"].isascii()]
-            shown = min(likes) if likes else letter
-        letters.append(shown)
+        found = confusables.is_confusable(letter, preferred_aliases=["latin"])
+        likes = [like["c"] for each in found or () for like in each["homoglyphs"]]
+        letters.append(next((like for like in likes if like.isascii()), letter))
     return "".join(letters).casefold()
 
 
@@ -222,13 +222,12 @@ def apply(matching: Matching, rule: IdentityRule, pairs: Pairs) -> Matching:
     table = matching.after.tables[rule.type]
     partner = {after: before for before, after in pairs}
     paired = set(partner.values())
-    taken = paired | {key for key, _ in matching.before.tables[rule.type].rows(())}
     keyed: list[tuple[Key, Row]] = []
     for key, row in table.rows():
         own = partner.get(key, key)
         # A row without a partner whose key is another's is a new entity, however alike.
         if key not in partner and own in paired:
-            own = _next(own, taken)
+            own = (own[0], int(str(own[1])) + FRESH)
         keyed.append((own, row))
     keyed.sort(key=lambda pair: key_order(pair[0]))
     tables = {**matching.after.tables, rule.type: _rekeyed(table, keyed)}
@@ -236,15 +235,6 @@ def apply(matching: Matching, rule: IdentityRule, pairs: Pairs) -> Matching:
     return Matching(
         matching.before, State(matching.after.schema, tables), (*matching.pairs, *found)
     )
-
-
-def _next(key: Key, taken: set[Key]) -> Key:
-    """The next free key of a row with this content; it is taken from now on."""
-    free = key
-    while free in taken:
-        free = (free[0], int(str(free[1])) + FRESH)
-    taken.add(free)
-    return free
 
 
 def _rekeyed(table: Table, keyed: list[tuple[Key, Row]]) -> Table:

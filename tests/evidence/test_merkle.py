@@ -76,6 +76,7 @@ def test_every_beginning_is_shown_to_be_one(longer: int) -> None:
         assert size == 0 or not extends(size, root, longer, entry_hash(b"x"), proof)
         assert not extends(size, root, longer, whole, (*proof, EMPTY))
         assert not proof or not extends(size, root, longer, whole, proof[:-1])
+        assert extends(size, root, longer, whole, ()) == (size in (0, longer))
 
 
 @given(st.integers(1, 69), st.data())
@@ -104,8 +105,26 @@ def test_there_is_no_proof_of_what_is_not_there(size: int, index: int) -> None:
         consistency_proof(HASHES[:size], size + 1)
 
 
-@pytest.mark.parametrize(("size", "longer"), [(3, 2), (1, 0), (70, 8), (-1, 2)])
+@pytest.mark.parametrize(("size", "longer"), [(3, 2), (1, 0), (70, 8), (-1, 2), (-1, -1)])
 def test_no_log_begins_with_a_longer_one_or_with_less_than_none(size: int, longer: int) -> None:
     root, whole = (log_root(HASHES[: max(0, each)]) for each in (size, longer))
     for proof in ((), (root,), (whole,), (root, whole)):
         assert extends(size, root, longer, whole, proof) is False
+
+
+def above(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+@pytest.mark.parametrize("size", range(1, 20))
+def test_a_proof_that_climbs_past_the_root_is_refused(size: int) -> None:
+    # Whoever makes a checkpoint chooses its root: here, one of a larger tree under a smaller size.
+    x = entry_hash(b"x")
+    for index in range(size):
+        root = above(x, log_root(HASHES[:size]))
+        proof = (*inclusion_proof(HASHES[:size], index), x)
+        assert not includes(HASHES[index], index, size, root, proof)
+    for beginning in range(1, size):
+        one, two = (above(x, log_root(HASHES[:n])) for n in (beginning, size))
+        proof = (*consistency_proof(HASHES[:size], beginning), x)
+        assert not extends(beginning, one, size, two, proof)

@@ -1,0 +1,290 @@
+"""The verifier says what is wrong with a copy, and holds each limit to the last unit."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statediff.cli.conforming import read_vectors
+from statediff.evidence import verify as v
+
+VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}
+FILES, TRUST = VECTORS["match-open-to-auditor-auditor-copy"][:2]
+KEY = "ab" * 32
+
+# What each vector is there for: it must be refused for that, and not because it is wrong by chance.
+WHY = {
+    "a sealed bundle has exactly the files envelope.json, leaves.json, manifest.json":
+        "a-file-missing a-file-too-many",
+    "envelope.json: not canonical JSON: ": "envelope-cut-short envelope-with-a-mark envelope-empty",
+    "envelope.json: the bytes are not in canonical form":
+        "envelope-with-a-newline envelope-with-spaces",
+    "envelope.json: expected exactly payload, payloadType, signatures":
+        "envelope-with-more envelope-without-type envelope-a-list envelope-with-a-name-twice",
+    "envelope.json: signatures is not of its kind": "signatures-of-another-kind",
+    "envelope.json: expected payloadType application/vnd.in-toto+json": "another-payload-type",
+    "envelope.json: payload is not the one base64 of its bytes": "payload-with-a-newline",
+    "envelope.json: what was signed is another manifest":
+        "payload-empty payload-of-another-bundle statement-of-another-kind "
+        "statement-with-another-predicate statement-with-two-subjects statement-without-a-subject "
+        "statement-of-another-file statement-with-a-weak-digest-too statement-that-predicates "
+        "statement-not-canonical manifest-of-another-bundle manifest-changed-after-signing",
+    "envelope.json: expected one signature":
+        "two-trusted-signers two-trusted-signers-in-another-order signed-by-a-stranger-too "
+        "signed-by-the-same-key-twice nine-signatures no-signatures",
+    "envelope.json: signature: expected exactly keyid, sig":
+        "signature-without-key signature-with-a-certificate",
+    "envelope.json: signature: sig is not of its kind": "signature-not-text",
+    "envelope.json: key '56475aa75463474c' is not trusted":
+        "trusting-nobody trusting-eve trusting-another-ada",
+    "envelope.json: key '56475AA75463474C' is not trusted": "key-in-capitals",
+    "envelope.json: key '' is not trusted": "key-empty",
+    "envelope.json: Ada is not trusted as evaluator": "trusting-ada-reviews",
+    "envelope.json: the key of Ada was not valid at 2026-03-01 12:00:00+00:00":
+        "trusting-ada-later trusting-ada-until-noon",
+    "envelope.json: sig is not base64": "signature-unpadded",
+    "envelope.json: sig is not the one base64 of its bytes":
+        "signature-with-a-space signature-url-safe",
+    "envelope.json: the signature of Ada does not fit":
+        "signature-by-another-key signature-without-its-frame signature-over-another-kind "
+        "signature-plus-the-order signature-of-zeros signature-cut-short signature-empty",
+    "trust file: one key stands twice": "trusting-ada-twice",
+    "manifest.json: not canonical JSON: ": "manifest-cut-short manifest-with-a-mark manifest-empty",
+    "manifest.json: not canonical JSON: an object has two members of one name":
+        "manifest-with-a-name-twice",
+    "manifest.json: the bytes are not in canonical form":
+        "manifest-with-a-newline manifest-with-spaces",
+    "manifest.json: expected exactly contract, contract_version, format, kernel, sealed_at, "
+    "statediff, tree, trial, verdict": "manifest-with-more manifest-without-a-trial",
+    "manifest.json: trial is not of its kind": "manifest-with-a-number-for-a-name",
+    "manifest.json: expected format statediff/sealed/1, found 'statediff/sealed/2'":
+        "manifest-of-another-format",
+    "manifest.json: 'PASS' is no verdict": "manifest-with-another-verdict",
+    "manifest.json: sealed_at: expected an instant such as ":
+        "manifest-sealed-in-local-time manifest-sealed-without-zone",
+    "manifest.json: sealed_at: ":
+        "manifest-sealed-in-february manifest-sealed-in-the-24th-hour",
+    "manifest.json: tree: expected exactly leaves, root, tags": "with-a-tree-with-more",
+    "manifest.json: tree: leaves is not of its kind": "with-true-leaves with-a-text-of-leaves",
+    "manifest.json: tree: root is not of its kind": "with-no-text-for-a-root",
+    "manifest.json: tree: tags is not of its kind": "with-a-list-of-tags",
+    "manifest.json: tree: not a number of leaves and a root":
+        "manifest-with-a-root-in-capitals manifest-with-no-leaves with-nothing",
+    "manifest.json: tree: tags are tier/kind, each with how many leaves it has":
+        "manifest-that-counts-true manifest-with-an-empty-tag manifest-with-an-unknown-tier "
+        "with-a-true-leaf with-a-tag-of-another-tier with-a-tag-without-leaves",
+    "manifest.json: tree: the tags do not add up to the leaves":
+        "manifest-that-counts-one-more with-tags-that-add-up-to-more",
+    "leaves.json: not canonical JSON: ":
+        "leaves-cut-short leaves-empty leaves-with-half-a-character",
+    "leaves.json: not canonical JSON: the number 1e2 is not allowed": "leaves-with-a-float",
+    "leaves.json: not canonical JSON: the number 9007199254740992 is not allowed":
+        "with-a-number-too-large",
+    "leaves.json: not canonical JSON: the number -9007199254740992 is not allowed":
+        "with-a-number-too-small",
+    "leaves.json: nested deeper than 256 levels": "with-a-leaf-nested-too-deep",
+    "leaves.json: a leaf is [tier/kind, salt, [path, value]]":
+        "leaf-too-long leaf-without-place with-a-salt-too-short with-a-salt-too-long "
+        "with-a-leaf-without-a-place with-a-leaf-of-another-tier leaves-with-a-mark "
+        "leaves-with-spaces leaves-nested-too-deep",
+    "leaves.json: the bytes are not in canonical form":
+        "leaf-not-a-list leaves-with-more names-in-the-order-of-code-points leaves-with-a-newline "
+        "leaves-with-a-name-twice",
+    "leaves.json: what is withheld is not a list of hashes": "hash-in-capitals hash-not-text",
+    "leaves.json: the hashes are not in order": "hashes-out-of-order with-hashes-out-of-order",
+    "leaves.json: two leaves stand at one place": "leaf-twice with-two-leaves-at-one-place",
+    "leaves.json: the leaves are not in the order of their hashes": "leaves-out-of-order",
+    "leaves.json: a leaf stands twice":
+        "hash-twice hash-of-a-disclosed-leaf with-a-leaf-twice with-a-hash-twice",
+    "leaves.json: 31 leaves, where 32 were signed": "leaf-left-out hash-left-out",
+    "leaves.json: 33 leaves, where 32 were signed":
+        "hash-of-zeros-added leaves-of-another-bundle",
+    "leaves.json: 16 leaves, where 32 were signed": "inner-nodes-passed-off-as-leaves",
+    "leaves.json: 2 leaves, where 1 were signed": "with-fewer-leaves-than-there-are",
+    "leaves.json: 2 leaves, where 3 were signed": "with-a-withheld-leaf-more",
+    "leaves.json: the leaves do not give the signed root":
+        "manifest-with-another-root leaf-with-another-value leaf-at-another-place "
+        "leaf-with-another-salt leaf-with-another-tag",
+    "leaves.json: more leaves of 'public/y' than were signed": "with-a-leaf-for-one-of-another-tag",
+    "leaves.json: more leaves of 'public/x' than were signed": "with-two-leaves-for-one-of-a-tag",
+}  # fmt: skip
+REASON = {name: why for why, names in WHY.items() for name in names.split()}
+
+
+def test_every_vector_that_must_be_refused_has_its_reason() -> None:
+    assert set(REASON) == {name for name, (_, _, expect) in VECTORS.items() if expect == "INVALID"}
+
+
+@pytest.mark.parametrize("name", sorted(set(VECTORS) - set(REASON)))
+def test_a_genuine_copy_says_who_sealed_it_and_what_is_withheld(name: str) -> None:
+    files, trust, status = VECTORS[name]
+    found = v.verify(files, v.read_trust(trust))
+    assert (found.status, found.signers) == (status, ("Ada",))
+    assert sum(found.withheld.values()) == len(found.hidden)
+    assert len(found.leaves) + len(found.hidden) == found.manifest["tree"]["leaves"]
+    assert all(tag == v.RAW for tag in found.withheld) == (status == "VALID")
+
+
+@pytest.mark.parametrize("name", REASON)
+def test_a_copy_is_refused_for_what_is_wrong_with_it(name: str) -> None:
+    files, trust, _ = VECTORS[name]
+    with pytest.raises(v.Rejected, match=f"^{re.escape(REASON[name])}"):
+        v.verify(files, v.read_trust(trust))
+
+
+@pytest.mark.parametrize(
+    ("leaves", "why"),
+    [
+        (b'{"disclosed":[],"withheld":0}', "leaves.json: withheld is not of its kind"),
+        (b'{"disclosed":[],"withheld":{}}', "leaves.json: withheld is not of its kind"),
+        (b'{"disclosed":[],"withheld":[],"x":0}', "leaves.json: expected exactly withheld"),
+        (b'{"disclosed":[],"with":[]}', "leaves.json: not canonical JSON: "),
+        (b'{"disclosed":[]', "leaves.json: not canonical JSON: "),
+    ],
+)
+def test_leaves_that_are_no_list_of_leaves_and_hashes_are_refused(leaves: bytes, why: str) -> None:
+    with pytest.raises(v.Rejected, match=f"^{re.escape(why)}"):
+        v.verify({**FILES, "leaves.json": leaves}, v.read_trust(TRUST))
+
+
+# Limits
+
+
+def verified() -> None:
+    v.verify(FILES, v.read_trust(TRUST))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "check", "why"),
+    [
+        ("MAX_LEAVES", json.loads(FILES["manifest.json"])["tree"]["leaves"], verified,
+         "manifest.json: tree: not a number"),
+        ("MAX_BYTES", max(map(len, FILES.values())), verified, "leaves.json: more than"),
+        ("MAX_BYTES", len(TRUST), lambda: v.read_trust(TRUST), "trust file: more than"),
+        ("MAX_BYTES", 3, lambda: v.parse(b"[1]", "x"), "x: more than 2 bytes"),
+        ("MAX_DEPTH", 3, lambda: v.parse(b'[[["[[]"]],{}]', "x"), "x: nested deeper than 2"),
+        ("MAX_DEPTH", 3, lambda: v.parse(b'{"a":{"a":{}}}', "x"), "x: nested deeper than 2"),
+        ("MAX_DEPTH", 3, lambda: v.parse(b'{"a":[{"[":"{"}]}', "x"), "x: nested deeper than 2"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_the_most_that_is_taken(
+    limit: str, most: int, check: Callable[[], Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(v, limit, most)
+    check()
+    monkeypatch.setattr(v, limit, most - 1)
+    with pytest.raises(v.Rejected, match=f"^{re.escape(why)}"):
+        check()
+
+
+# Trust files
+
+
+def trust_file(**changed: Any) -> bytes:
+    entry = {"name": "A", "key": KEY, "roles": ["evaluator"], "from": None, "until": None}
+    return json.dumps({"format": v.TRUST, "keys": [{**entry, **changed}]}).encode()
+
+
+def test_a_trust_file_says_whose_key_it_is_for_what_and_for_how_long() -> None:
+    start, end = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00.000001+00:00"
+    (read,) = v.read_trust(trust_file(**{"from": start, "until": end}))
+    assert (read.name, read.key.hex(), read.roles) == ("A", KEY, ("evaluator",))
+    assert read.valid_from is not None
+    assert read.valid_until is not None
+    assert (read.valid_from.isoformat(), read.valid_until.isoformat()) == (start, end)
+    (unlimited,) = v.read_trust(trust_file())
+    assert (unlimited.valid_from, unlimited.valid_until) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\xff", "trust file: not canonical JSON: "),
+        (b"[]", "trust file: expected exactly format, keys"),
+        (json.dumps({"format": v.TRUST, "keys": [], "more": 0}).encode(),
+         "trust file: expected exactly format, keys"),
+        (json.dumps({"format": v.TRUST, "keys": {}}).encode(),
+         "trust file: keys is not of its kind"),
+        (json.dumps({"format": "another", "keys": []}).encode(),
+         "trust file: expected format statediff/trust/1, found 'another'"),
+        (trust_file(more=0), "trust file: key: expected exactly from, key, name, roles, until"),
+        (trust_file(name=1), "trust file: key: name is not of its kind"),
+        (trust_file(key=KEY[:-1]), "trust file: the key of 'A' is not 64 hexadecimal digits"),
+        (trust_file(key=KEY[:-2] + "xy"), "trust file: the key of 'A' is not 64 hexadecimal"),
+        (trust_file(roles="evaluator"), "trust file: key: roles is not of its kind"),
+        (trust_file(roles=["reviewer", 1]), "trust file: the roles of 'A' are not a list of words"),
+        (trust_file(**{"from": 5}), "trust file: from: expected an instant such as "),
+        (trust_file(until="2026"), "trust file: until: expected an instant such as "),
+        (trust_file(until="2026-02-30T00:00:00+00:00"), "trust file: until: "),
+    ],
+)  # fmt: skip
+def test_a_trust_file_that_is_none_says_where(data: bytes, why: str) -> None:
+    with pytest.raises(v.Rejected, match=f"^{re.escape(why)}"):
+        v.read_trust(data)
+
+
+# The tree
+
+
+def by_definition(hashes: list[bytes]) -> str:
+    """Leaves sorted, padded with zeros to a power of two, and hashed pair by pair."""
+    level = sorted(hashes)
+    while len(level) & (len(level) - 1):
+        level.append(bytes(32))
+    while len(level) > 1:
+        level = [
+            hashlib.sha256(b"\x01" + level[at] + level[at + 1]).digest()
+            for at in range(0, len(level), 2)
+        ]
+    return level[0].hex()
+
+
+@pytest.mark.parametrize("size", range(1, 18))
+def test_the_root_is_that_of_the_format_whatever_the_order(size: int) -> None:
+    hashes = [v.leaf_hash(bytes([n])) for n in range(size)]
+    assert v.root(hashes) == v.root(hashes[::-1]) == by_definition(hashes)
+
+
+def test_a_leaf_is_hashed_apart_from_a_node() -> None:
+    assert v.leaf_hash(b"x") == hashlib.sha256(b"\x00x").digest()
+    leaf = v.Leaf("public/x", "0" * 32, "x#", {"b": 1, "a": None})
+    assert v.leaf_bytes(leaf) == b'["public/x","%s",["x#",{"a":null,"b":1}]]' % (b"0" * 32)
+    assert leaf.tier == "public"
+
+
+# Canonical form
+
+
+def test_names_are_ordered_as_rfc_8785_orders_them() -> None:
+    # The example of RFC 8785 §3.2.3.
+    names = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
+    document = {name: [at, {"z": [], "a": ""}] for at, name in enumerate(names)}
+    data = v.canonical(dict(reversed(document.items())))
+    assert list(json.loads(data)) == names
+    assert (
+        data.replace(b"\\r", b"\r")
+        == (
+            "{" + ",".join(f'"{n}":[{at},{{"a":"","z":[]}}]' for at, n in enumerate(names)) + "}"
+        ).encode()
+    )
+    assert v.parse(data, "x") == document
+
+
+def test_nothing_looks_for_cycles_meanwhile_and_then_it_is_as_before() -> None:
+    was_enabled = gc.isenabled()
+    try:
+        for choose, expected in ((gc.enable, True), (gc.disable, False)):
+            choose()
+            with contextlib.suppress(KeyError), v.uncollected():
+                assert not gc.isenabled()
+                raise KeyError
+            assert gc.isenabled() is expected
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
