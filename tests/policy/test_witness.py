@@ -1,0 +1,208 @@
+"""What a finding shows: values and comparisons in words, and the few rows behind them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from statediff.contract.calls import TRACE
+from statediff.contract.syntax import BOOL, Call, Compare, Const
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Seen, Thing, Undefined, Unknown
+from statediff.model.delta import Delta, Entity, Op
+from statediff.model.values import Map
+from statediff.policy.witness import (
+    MAX_COMPARISONS,
+    MAX_ROWS,
+    MAX_TEXT,
+    call_row,
+    cause_code,
+    comparison_text,
+    component_of,
+    deciding,
+    delta_text,
+    deltas_text,
+    fraction_text,
+    render,
+    spoken,
+    witness_of,
+)
+
+ZERO = Const(BOOL, 0, 0)
+ROW = {"id": 1, "n": 2}
+THING = Thing("after", "item", (1,), ROW)
+
+
+def seen(op: str = "==", left: Any = 1, right: Any = 2, mask: int = FALSE, *things: Thing) -> Seen:
+    node = Compare(BOOL, 0, op, ZERO, ZERO, f"it.n {op} 2")
+    return Seen(node, left, right, mask, things)
+
+
+def asked(name: str, left: Any, right: Any, mask: int) -> Seen:
+    return Seen(Call(BOOL, 0, name, ()), left, right, mask, ())
+
+
+def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
+    return Delta(op, "item", (key,), path, before, after, before, after, ())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Fraction(3), "3"), (Fraction(-3), "-3"), (Fraction(1, 2), "0.5"),
+        (Fraction(-1, 8), "-0.125"), (Fraction(1234, 100), "12.34"), (Fraction(1, 100), "0.01"),
+        (Fraction(1, 5), "0.2"), (Fraction(1, 3), "1/3"), (Fraction(-2, 15), "-2/15"),
+        (Fraction(1, 10**12), "0.000000000001"), (Fraction(1, 10**13), f"1/{10**13}"),
+        (Fraction(0), "0"),
+    ],
+)  # fmt: skip
+def test_a_fraction_is_a_decimal_where_it_has_a_short_one(value: Fraction, text: str) -> None:
+    assert fraction_text(value) == render(value) == text
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (Unknown(frozenset({"b", "a"})), "unobserved (a; b)"),
+        (Unknown(frozenset({"x" * 90})), f"unobserved ({'x' * 80})"),
+        (Undefined("no such entity"), "undefined (no such entity)"),
+        (Thing("after", "item", (1, "a"), None), "item (1, a)"),
+        ((1, Fraction(1, 2)), "[1, 0.5]"),
+        (tuple(range(9)), "[0, 1, 2, 3, 4, 5]"),
+        ("a", '"a"'),
+        (None, "null"),
+    ],
+)
+def test_a_result_is_told_in_words(result: Any, text: str) -> None:
+    assert render(result) == text
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (seen("==", 1, 2, FALSE), "1 ≠ 2"), (seen("==", 1, 1, TRUE), "1 = 1"),
+        (seen("<", 2, 1, FALSE), "2 ≥ 1"), (seen("not in", 1, (2,), TRUE), "1 ∉ [2]"),
+        (seen("==", 1, 1, TRUE | FALSE), "1 ? == ? 1"),
+        (seen("<", 1, None, UNDEFINED), "1 ? < ? null"),
+        (asked("exists", THING, None, TRUE), "item 1 exists"),
+        (asked("exists", THING, None, FALSE), "item 1 does not exist"),
+        (asked("exists", THING, None, TRUE | FALSE), "item 1 may exist"),
+        (asked("starts_with", "ab", "a", TRUE), '"ab" starts with "a"'),
+        (asked("starts_with", "ab", "b", FALSE), '"ab" not starts with "b"'),
+    ],
+)  # fmt: skip
+def test_a_comparison_shows_what_was_found_between_its_sides(entry: Seen, text: str) -> None:
+    assert comparison_text(entry) == text
+
+
+def test_what_decided_is_the_last_comparison_with_that_outcome() -> None:
+    trail = (seen("==", 1, 2), seen("==", 3, 4), seen("==", 5, 5, TRUE))
+    assert deciding(trail, FALSE) == "3 ≠ 4"
+    assert deciding(trail, TRUE) == "5 = 5"
+    assert deciding(trail, UNDEFINED) == ""
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "component"),
+    [
+        ("item[1].n: hidden", "unobserved", "capture"),
+        ("stale: read before the run", "evidence-stale", "policy"),
+        ("unsettled: it still moved", "evidence-unsettled", "policy"),
+        ("db after: missing: it must report", "evidence-missing", "capture"),
+        ("forgeable: the agent wrote it", "evidence-forgeable", "policy"),
+        ("acknowledgement: a word only", "evidence-acknowledgement-only", "policy"),
+        ("contradiction: a and b", "evidence-contradictory", "resolve"),
+        ("ambiguous identity: two rows", "identity-ambiguous", "resolve"),
+        ("too costly: so many steps", "cost-limit", "policy"),
+        ("calls: unrecorded: it was stopped", "trace-unobserved", "capture"),
+        ("no history: nobody kept one", "history-unobserved", "capture"),
+        ("a stale: tale", "unobserved", "capture"),
+    ],
+)
+def test_a_cause_says_by_its_first_words_who_owns_the_gap(
+    cause: str, code: str, component: str
+) -> None:
+    assert cause_code([cause]) == code
+    assert component_of(code) == component
+    # Whatever has a code comes before what has none, however they sort.
+    assert cause_code([cause, "a: hidden", "z: hidden"]) == code
+
+
+def test_only_that_a_source_was_not_read_is_told_without_its_code() -> None:
+    assert spoken("item: unread: the source has no such table") == "the source has no such table"
+    assert spoken("stale: read before the run") == "stale: read before the run"
+    assert spoken("hidden") == "hidden"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (delta(Op.UPDATE, "n", 1, None), "item 1 n 1 → null"),
+        (delta(Op.CREATE, "", None, Entity((("id", 1),))), "item 1 created"),
+        (delta(Op.DELETE, "", Entity((("id", 1),)), None), "item 1 deleted"),
+        (delta(Op.LINK, "", None, Entity(())), "item 1 linked"),
+        (delta(Op.UNLINK, "", Entity(()), None), "item 1 unlinked"),
+    ],
+)
+def test_a_change_is_told_in_words(change: Delta, text: str) -> None:
+    assert delta_text(change) == deltas_text((change,)) == text
+    assert deltas_text((change, change, change)) == f"{text} and 2 more"
+
+
+def test_a_long_value_of_a_change_is_cut_in_its_sentence() -> None:
+    assert len(delta_text(delta(Op.UPDATE, "t", "a" * 500, "b"))) < 80
+
+
+def test_a_witness_has_each_entity_and_each_comparison_once() -> None:
+    other = Thing("before", "item", (1,), {"id": 1, "n": 9})
+    unread = Thing("after", "item", (5,), None)
+    found = witness_of([seen("==", 1, 2, FALSE, THING, unread), seen("==", 1, 2, FALSE, other)])
+    assert [(r.side, r.key, dict(r.fields)) for r in found.rows] == [
+        ("after", (1,), ROW), ("before", (1,), other.row),
+    ]  # fmt: skip
+    assert [(c.text, c.left, c.right, c.operator) for c in found.comparisons] == [
+        ("it.n == 2", "1", "2", "==")
+    ]
+    called = witness_of([asked("exists", THING, None, FALSE)]).comparisons[0]
+    assert (called.text, called.operator, called.left) == ("exists", "exists", "item 1")
+
+
+def test_a_witness_shows_the_changed_fields_of_both_sides_and_no_more_of_what_it_has() -> None:
+    changes = [delta(Op.UPDATE, "n", 1, 2), delta(Op.UPDATE, "t", "a", "b")]
+    both = {(r.side, r.key): dict(r.fields) for r in witness_of((), changes).rows}
+    assert both == {("before", (1,)): {"n": 1, "t": "a"}, ("after", (1,)): {"n": 2, "t": "b"}}
+    known = {
+        r.side: dict(r.fields) for r in witness_of([seen("==", 1, 2, FALSE, THING)], changes).rows
+    }
+    assert known == {"after": {**ROW, "t": "b"}, "before": {"n": 1, "t": "a"}}
+    made = witness_of((), [delta(Op.CREATE, "", None, Entity((("id", 1), ("n", 3))))]).rows
+    assert [(r.side, r.type, dict(r.fields)) for r in made] == [
+        ("after", "item", {"id": 1, "n": 3})
+    ]
+
+
+def test_a_witness_is_bounded() -> None:
+    many = [
+        seen("==", n, 0, FALSE, Thing("after", "item", (n,), {"id": n})) for n in range(20)
+    ]  # fmt: skip
+    found = witness_of(many)
+    assert [r.key for r in found.rows] == [(n,) for n in range(MAX_ROWS)]
+    assert [c.left for c in found.comparisons] == [str(n) for n in range(MAX_COMPARISONS)]
+
+
+def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:
+    brief, long = "x" * 100, "x" * 1_000
+    row = {
+        "id": "call-1", "position": 1, "turn": 1, "tool": "set", "error": None,
+        "arguments": Map.of({"n": 1}), "result": long, "note": brief,
+    }  # fmt: skip
+    shown = call_row(Thing(TRACE, "call", ("call-1",), row))
+    fields: dict[str, Any] = dict(shown.fields)
+    assert (shown.side, shown.type, shown.key) == (TRACE, "call", ("call-1",))
+    assert set(fields) == {"tool", "arguments", "result", "note"}
+    assert (fields["tool"], fields["arguments"], fields["note"]) == ("set", row["arguments"], brief)
+    assert MAX_TEXT // 2 < len(fields["result"]) < MAX_TEXT + 10
+    assert call_row(Thing(TRACE, "call", ("call-1",), None)).fields == ()
+    told = witness_of([seen("==", 1, 2, FALSE, Thing(TRACE, "call", ("call-1",), row))])
+    assert told.rows == (shown,)
