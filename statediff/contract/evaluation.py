@@ -34,7 +34,6 @@ from statediff.contract.relations import (
     settle,
 )
 from statediff.contract.syntax import (
-    CALL_TYPE,
     And,
     AnswerOf,
     Arithmetic,
@@ -263,12 +262,6 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
     if not isinstance(source, Entities):
         raise TypeError("a lookup reads before.TYPE or after.TYPE")
     return look(source.root, source.entity, tuple(keys), world)
-
-
-def _may_lack_parts(node: FieldOf) -> bool:
-    """Whether a value of the field may have no parts, so that the one named would be undefined."""
-    has_parts = (node.entity_type, node.field) == (CALL_TYPE, "arguments")
-    return len(node.part) > has_parts
 
 
 def _part(whole: Result, name: str) -> Result:
