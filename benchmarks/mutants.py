@@ -2,7 +2,8 @@
 
 A mutant changes one place in the body of one function: a comparison, a boolean, a number, a word, a
 call whose result nobody takes, a returned value, a condition. What is settled when the module is
-imported (decorators, defaults, tables, annotations) is not changed, nor the wording of errors.
+imported (decorators, defaults, tables, annotations) is not changed, nor the wording of errors, nor
+a sentence that is compared with nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import ast
 import gc
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -50,31 +52,61 @@ def mutants_of(path: Path) -> list[Mutant]:
     """Every mutant of the module, in the order of its text."""
     return [
         Mutant(path, number, place.function, place.line, place.lines, place.change)
-        for number, place in enumerate(_places(ast.parse(path.read_text(encoding="utf-8"))))
+        for number, place in enumerate(_places(_parse(path)))
     ]
+
+
+_Loaded = dict[tuple[str, str, int], list[FunctionType]]
+_loaded: _Loaded = {}
+_parsed: dict[Path, ast.Module] = {}
+
+
+def keep(paths: Iterable[Path]) -> None:
+    """The modules as parsed, and their functions as loaded, are at hand in processes forked now."""
+    wanted = {str(path): path for path in paths}
+    _parsed.update({path: _parse(path) for path in wanted.values()})
+    _loaded.clear()
+    _loaded.update(_functions_loaded(set(wanted)))
 
 
 def apply(mutant: Mutant) -> None:
     """The function as it is loaded in this process has the mutant's code from now on."""
-    tree = ast.parse(mutant.path.read_text(encoding="utf-8"))
+    tree = _parsed.pop(mutant.path, None) or _parse(mutant.path)  # an edit spoils what is kept
     for number, place in enumerate(_places(tree)):
         if number == mutant.number:
             place.edit()
             break
+    # The whole module's code is not needed, only that of what holds the function.
+    tree.body = [
+        node for node in tree.body
+        if node.lineno <= mutant.line <= (node.end_lineno or node.lineno)
+        or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
+    ]  # fmt: skip
     ast.fix_missing_locations(tree)
     compiled = compile(tree, str(mutant.path), "exec")
     wanted = next(c for c in _codes(compiled) if c.co_qualname == mutant.function
                   and c.co_firstlineno <= mutant.line <= _last_line(c))  # fmt: skip
-    found = [
-        each for each in gc.get_objects()
-        if isinstance(each, FunctionType) and each.__code__.co_filename == str(mutant.path)
-        and each.__code__.co_qualname == mutant.function
-        and each.__code__.co_firstlineno == wanted.co_firstlineno
-    ]  # fmt: skip
+    name = (str(mutant.path), mutant.function, wanted.co_firstlineno)
+    found = (_loaded or _functions_loaded({str(mutant.path)})).get(name)
     if not found:
         raise LookupError(f"{mutant.name}: no such function is loaded")
     for function in found:
         function.__code__ = wanted
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _functions_loaded(files: set[str]) -> _Loaded:
+    """Every function of the files in this process, by its file, name and first line."""
+    found: _Loaded = {}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in files:
+            code = each.__code__
+            name = (code.co_filename, code.co_qualname, code.co_firstlineno)
+            found.setdefault(name, []).append(each)
+    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -166,19 +198,28 @@ def _edits(statement: ast.stmt) -> Iterator[tuple[int, str, Edit]]:
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     """Every expression of the statement itself: no inner statement, annotation or message."""
-    waiting: list[ast.AST] = []
+    waiting: list[tuple[ast.AST, bool]] = []
     for name, value in ast.iter_fields(statement):
         if name in ("annotation", "returns", "decorator_list", "args", "type_comment"):
             continue
         listed = value if isinstance(value, list) else [value]
-        waiting += [each for each in listed if isinstance(each, ast.expr | ast.withitem)]
-        waiting += [g for each in listed if isinstance(each, ast.match_case) and (g := each.guard)]
+        found: list[ast.AST] = [e for e in listed if isinstance(e, ast.expr | ast.withitem)]
+        found += [g for each in listed if isinstance(each, ast.match_case) and (g := each.guard)]
+        waiting += [(each, False) for each in found]
     while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, ast.JoinedStr):
+        node, is_compared = waiting.pop(0)
+        if isinstance(node, ast.JoinedStr) or (_is_sentence(node) and not is_compared):
             continue
         yield node
-        waiting += [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.arguments)]
+        is_compared = is_compared or isinstance(node, ast.Compare)
+        inner = ast.iter_child_nodes(node)
+        waiting += [(each, is_compared) for each in inner if not isinstance(each, ast.arguments)]
+
+
+def _is_sentence(node: ast.AST) -> bool:
+    """Whether it is a text of several words for a reader, and no code (`stale: …`) begins it."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and bool(re.match(r"\w[^:]* \w[^:]*$", text))
 
 
 def _expression_edits(node: ast.AST) -> Iterator[tuple[int, str, Edit]]:

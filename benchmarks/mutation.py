@@ -14,6 +14,10 @@ survived in an earlier run, by the file that its `--json` wrote.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
+import hashlib
+import itertools
 import json
 import os
 import random
@@ -22,14 +26,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import coverage
 import pytest
 
-from benchmarks.mutants import Mutant, apply, mutants_of
+from benchmarks.mutants import Mutant, apply, keep, mutants_of
 
 CHECKOUT: Final = Path(__file__).parents[1]
 NOTICED, SURVIVED, SLOW, BROKEN = 0, 1, 2, 3
@@ -78,21 +83,51 @@ class Score(NamedTuple):
     survived: tuple[str, ...]
     slow: tuple[str, ...]
     """Those that ran out of time: noticed, but by no test's word."""
+    unfinished: tuple[str, ...]
+    """Those among `survived` for which not all of their tests were run, for want of time."""
 
     @property
     def killed(self) -> int:
         return self.tried - len(self.survived)
 
 
+Lines = dict[str, dict[int, list[str]]]
+"""Module → its line → the tests that come by."""
+
+
+class _Running(NamedTuple):
+    """A mutant's process: when it is late, and where it tells which test failed."""
+
+    mutant: Mutant
+    until: float
+    reads: int
+
+
 class Mutation:
     """A pytest plugin whose loop over the tests is one over mutants."""
 
-    def __init__(self, mutants: list[Mutant], jobs: int, is_quiet: bool) -> None:
+    def __init__(
+        self, mutants: list[Mutant], paths: list[Path], jobs: int, limit: float, kept: Path | None
+    ) -> None:
         self.mutants = mutants
+        self.paths = paths
         self.jobs = jobs
-        self.is_quiet = is_quiet
+        self.limit = limit
+        self.kept = kept
         self.codes: dict[Mutant, int] = {}
+        self.unfinished: set[Mutant] = set()
         self.failed: str = ""
+        self._killers: dict[str, Counter[str]] = defaultdict(Counter)
+        """By function: the tests that noticed its mutants so far."""
+
+    def pytest_collection(self) -> None:
+        """That an example fails is enough; nobody reads the smallest one."""
+        from hypothesis import Phase, settings  # noqa: PLC0415 - pytest rewrites it first
+
+        settings.register_profile(
+            "mutants", settings.default, phases=(Phase.explicit, Phase.generate)
+        )
+        settings.load_profile("mutants")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -101,35 +136,86 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         lines, seconds = self._baseline(list(items.values()))
-        running: dict[int, tuple[Mutant, float]] = {}
+        keep(self.paths)
+        # What is there now is in every child: none of them needs a copy to look for garbage.
+        gc.collect()
+        gc.freeze()
+        running: dict[int, _Running] = {}
         for mutant in self.mutants:
             first, last = mutant.lines
             known = lines.get(str(mutant.path), {})
             names = {name for at in range(first, last + 1) for name in known.get(at, ())}
-            tests = sorted(names, key=lambda name: (seconds[name], name))
-            budget = SLACK_SECONDS + 10 * sum(seconds[name] for name in tests)
-            if not tests:
+            if not names:
                 self._told(mutant, SURVIVED)
                 continue
             while len(running) >= self.jobs:
                 self._wait(running)
+            tests = self._chosen(mutant, names, seconds)
+            budget = SLACK_SECONDS + 10 * sum(seconds[name] for name in tests)
+            reads, writes = os.pipe()
             child = os.fork()
             if child == 0:
-                self._child(mutant, [items[name] for name in tests], budget)
-            running[child] = (mutant, time.monotonic() + WALL * budget)
+                self._child(mutant, [items[name] for name in tests], budget, writes)
+            os.close(writes)
+            running[child] = _Running(mutant, time.monotonic() + WALL * budget, reads)
         while running:
             self._wait(running)
         return True
 
-    def _baseline(
-        self, items: list[pytest.Item]
-    ) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
-        """Which tests come by which line, and what each takes; `SystemExit` where one fails."""
+    def _chosen(self, mutant: Mutant, names: set[str], seconds: dict[str, float]) -> list[str]:
+        """The tests to run: first the quick, and those that noticed mutants of this function."""
+        noticed = self._killers[_place(mutant)]
+        whole = 1 + noticed.total()
+        ranked = sorted(
+            names, key=lambda name: (seconds[name] / (0.02 + noticed[name] / whole), name)
+        )
+        if not self.limit:
+            return ranked
+        spent = itertools.accumulate(seconds[name] for name in ranked)
+        chosen = [
+            name for name, by_then in zip(ranked, spent, strict=True) if by_then <= self.limit
+        ]
+        if len(chosen) < len(ranked):
+            self.unfinished.add(mutant)
+        return chosen or ranked[:1]
+
+    def _baseline(self, items: list[pytest.Item]) -> tuple[Lines, dict[str, float]]:
+        """Which tests come by which line, and what each takes; `UsageError` where one fails.
+
+        What was noted of a test's file counts while neither it nor anything else has changed.
+        """
+        known = json.loads(self.kept.read_text()) if self.kept and self.kept.exists() else {}
+        of_file: dict[Path, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            of_file[item.path].append(item)
+        common = _digest([*CHECKOUT.glob("statediff/**/*.py"), *CHECKOUT.glob("tests/*.py")])
+        digests = {
+            path: _digest([path], common, *map(str, self.paths), *(item.nodeid for item in own))
+            for path, own in of_file.items()
+        }
+        noted: dict[Path, Any] = {path: known.get(digest) for path, digest in digests.items()}
+        new = [item for item in items if noted[item.path] is None]
+        if new:
+            for path, found in self._noted(new).items():
+                noted[Path(path)] = found
+        if self.kept:
+            self.kept.write_text(json.dumps({digests[path]: noted[path] for path in digests}))
+        lines: Lines = defaultdict(lambda: defaultdict(list))
+        seconds: dict[str, float] = {}
+        for found in noted.values():
+            seconds |= found["seconds"]
+            for path, by_line in found["lines"].items():
+                for line, names in by_line.items():
+                    lines[path][int(line)] += names
+        return lines, seconds
+
+    def _noted(self, items: list[pytest.Item]) -> dict[str, Any]:
+        """By the tests' file: what each test takes, and which come by which line."""
         with tempfile.TemporaryDirectory(prefix="statediff-mutation-") as scratch:
             note = Path(scratch) / "lines.json"
             child = os.fork()
             if child == 0:
-                paths = sorted({str(mutant.path) for mutant in self.mutants})
+                paths = [str(path) for path in self.paths]
                 cover = coverage.Coverage(data_file=None, include=paths, config_file=False)
                 cover.start()
                 seconds: dict[str, float] = {}
@@ -149,16 +235,23 @@ class Mutation:
             failed, lines, seconds = json.loads(note.read_text())
         if failed:
             raise pytest.UsageError(f"{failed} fails as it is; there is nothing to measure")
-        numbered = {
-            path: {int(line): [n for n in names if n] for line, names in known.items()}
-            for path, known in lines.items()
+        files = {item.nodeid: str(item.path) for item in items}
+        noted: dict[str, Any] = {
+            file: {"seconds": {}, "lines": defaultdict(lambda: defaultdict(list))}
+            for file in files.values()
         }
-        return numbered, seconds
+        for name, spent in seconds.items():
+            noted[files[name]]["seconds"][name] = spent
+        for path, by_line in lines.items():
+            for line, names in by_line.items():
+                for name in filter(None, names):
+                    noted[files[name]]["lines"][path][line].append(name)
+        return noted
 
     def _run(self, item: pytest.Item) -> None:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
 
-    def _child(self, mutant: Mutant, items: list[pytest.Item], budget: float) -> None:
+    def _child(self, mutant: Mutant, items: list[pytest.Item], budget: float, writes: int) -> None:
         """The mutant's process: it never returns."""
         code = BROKEN
         try:
@@ -173,16 +266,17 @@ class Mutation:
                 self._run(item)
                 if self.failed:
                     code = NOTICED
+                    os.write(writes, item.nodeid.encode())
                     break
         except BaseException:  # noqa: BLE001 - whatever a mutant does to pytest itself is noticed
             code = NOTICED if code == SURVIVED else BROKEN
         finally:
             os._exit(code)
 
-    def _wait(self, running: dict[int, tuple[Mutant, float]]) -> None:
+    def _wait(self, running: dict[int, _Running]) -> None:
         """Wait until one of them ended, and note how."""
         while True:
-            for child, (mutant, until) in list(running.items()):
+            for child, (mutant, until, reads) in list(running.items()):
                 ended, status = os.waitpid(child, os.WNOHANG)
                 is_late = not ended and time.monotonic() > until
                 if is_late:
@@ -190,6 +284,11 @@ class Mutation:
                     os.waitpid(child, 0)
                 if ended or is_late:
                     del running[child]
+                    os.set_blocking(reads, False)
+                    with contextlib.suppress(BlockingIOError):
+                        if killer := os.read(reads, 4096).decode():
+                            self._killers[_place(mutant)][killer] += 1
+                    os.close(reads)
                     signalled = is_late or os.WIFSIGNALED(status)
                     self._told(mutant, SLOW if signalled else os.WEXITSTATUS(status))
                     return
@@ -199,15 +298,32 @@ class Mutation:
         if code == BROKEN:
             raise pytest.UsageError(f"{mutant.name}: cannot be put in force")
         self.codes[mutant] = code
-        if not self.is_quiet and code != NOTICED:
+        if code != SURVIVED:
+            self.unfinished.discard(mutant)
+        if code != NOTICED:
             word = "survives" if code == SURVIVED else "runs out of time"
-            print(f"  {word}: {mutant.name}", flush=True)
+            some = " the tests that it had time for" if mutant in self.unfinished else ""
+            print(f"  {word}{some}: {mutant.name}", flush=True)
+
+
+def _place(mutant: Mutant) -> str:
+    return f"{mutant.path.name} {mutant.function}"
+
+
+def _digest(files: Iterable[Path], *names: str) -> str:
+    known = hashlib.sha256("\n".join(names).encode())
+    for path in sorted(files):
+        known.update(f"\n{path} ".encode() + path.read_bytes())
+    return known.hexdigest()
 
 
 def mutants_in(part: Part) -> list[Mutant]:
     """Every mutant of the part's modules."""
-    paths = sorted({path for pattern in part.modules for path in CHECKOUT.glob(pattern)})
-    return [mutant for path in paths for mutant in mutants_of(path)]
+    return [mutant for path in _paths(part) for mutant in mutants_of(path)]
+
+
+def _paths(part: Part) -> list[Path]:
+    return sorted({path for pattern in part.modules for path in CHECKOUT.glob(pattern)})
 
 
 def scored(
@@ -215,9 +331,10 @@ def scored(
     sample: int,
     seed: int,
     jobs: int,
-    is_quiet: bool = False,
     modules: frozenset[str] = frozenset(),
     again: frozenset[str] | None = None,
+    limit: float = 0,
+    kept: Path | None = None,
 ) -> Score:
     """The score of a part, all mutants or some; `SystemExit` where the tests fail as is."""
     part = PARTS[name]
@@ -229,7 +346,7 @@ def scored(
     if sample and sample < len(known):
         picked = random.Random(f"{seed} {name}").sample(range(len(known)), sample)
         chosen = [known[at] for at in sorted(picked)]
-    plugin = Mutation(chosen, jobs, is_quiet)
+    plugin = Mutation(chosen, _paths(part), jobs, limit, kept)
     options = [
         "-p", "no:terminal", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider",
         "-n", "0", "--timeout=0",
@@ -240,7 +357,8 @@ def scored(
     told: dict[int, list[str]] = defaultdict(list)
     for mutant in chosen:
         told[plugin.codes[mutant]].append(mutant.name)
-    return Score(len(known), len(chosen), tuple(told[SURVIVED]), tuple(told[SLOW]))
+    unfinished = tuple(mutant.name for mutant in chosen if mutant in plugin.unfinished)
+    return Score(len(known), len(chosen), tuple(told[SURVIVED]), tuple(told[SLOW]), unfinished)
 
 
 def main() -> int:
@@ -252,6 +370,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="draws the sample")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--again", type=Path, help="only what survived in the scores written there")
+    parser.add_argument("--within", type=float, default=0,
+                        help="CPU seconds of tests for a mutant; then it survives")  # fmt: skip
+    parser.add_argument("--lines", type=Path, help="keep there which test comes by which line")
     parser.add_argument("--json", type=Path, help="write the scores there as well")
     wanted = parser.parse_args()
     kept: dict[str, Any] = {}
@@ -259,11 +380,25 @@ def main() -> int:
     for name in wanted.part or (KERNEL if before is None else before):
         again = None if before is None else frozenset(before[name]["survived"])
         modules = frozenset(wanted.module)
-        score = scored(name, wanted.sample, wanted.seed, wanted.jobs, False, modules, again)
+        score = scored(
+            name,
+            wanted.sample,
+            wanted.seed,
+            wanted.jobs,
+            modules,
+            again,
+            wanted.within,
+            wanted.lines,
+        )
         share = 100 * score.killed / max(1, score.tried)
         print(
             f"{name}: {score.killed} of {score.tried} mutants noticed ({share:.1f} %), "
-            f"{len(score.slow)} of them by running out of time; the part has {score.there}",
+            f"{len(score.slow)} of them by running out of time; the part has {score.there}"
+            + (
+                f"; {len(score.unfinished)} survivors had not time for all of their tests"
+                if score.unfinished
+                else ""
+            ),
             flush=True,
         )
         kept[name] = score._asdict()
