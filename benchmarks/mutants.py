@@ -178,10 +178,10 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _edits(statement: ast.stmt) -> Iterator[tuple[int, str, Edit]]:
     line = statement.lineno
     match statement:
-        case ast.Expr(value=ast.Call()):
-            yield line, "the call is left out", _set(statement, "value", ast.Constant(None))
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
-            yield line, "None is returned", _set(statement, "value", ast.Constant(None))
+        case ast.Expr(value=ast.Call() as value):
+            yield line, "the call is left out", _set(statement, "value", _nothing(value))
+        case ast.Return(value=ast.expr() as value) if not _is_nothing(value):
+            yield line, "None is returned", _set(statement, "value", _nothing(value))
         case ast.If(test=test) | ast.While(test=test):
             negated = ast.UnaryOp(ast.Not(), test)
             yield line, "the condition is negated", _set(statement, "test", negated)
@@ -259,8 +259,14 @@ def _expression_edits(node: ast.AST) -> Iterator[tuple[int, str, Edit]]:
             return
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    """None, or False, for which True is tried."""
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)
+
+
+def _nothing(value: ast.expr) -> ast.expr:
+    """None; the code still names what the value named, as a function's code has to."""
+    return ast.BoolOp(ast.And(), [ast.Constant(None), value])
 
 
 def _word(node: ast.AST) -> str:

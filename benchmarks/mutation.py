@@ -136,6 +136,7 @@ class Mutation:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         lines, seconds = self._baseline(list(items.values()))
+        gc.unfreeze()  # what conftest froze could not be found
         keep(self.paths)
         # What is there now is in every child: none of them needs a copy to look for garbage.
         gc.collect()
