@@ -230,7 +230,8 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             left, right = evaluate(node.left, world, env), evaluate(node.right, world, env)
             return arithmetic(node.op, left, right)
         case Items(items=items):
-            return tuple(evaluate(item, world, env) for item in items)
+            values = tuple(evaluate(item, world, env) for item in items)
+            return next((value for value in values if isinstance(value, Undefined)), values)
         case Call(name="sum" | "min" | "max" | "count"):
             return aggregate(node.name, *collected(_SELF, node, world, env))
         case Call(name="abs" | "len"):
@@ -257,7 +258,7 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
             )
         if value is None or isinstance(value, Absent):
             return ABSENT
-        keys.append(settle(plain(value)))
+        keys.append(plain(value))
     source = node.collection
     if not isinstance(source, Entities):
         raise TypeError("a lookup reads before.TYPE or after.TYPE")

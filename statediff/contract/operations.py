@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import chain
 
 from statediff.contract.columnar import NOTHING, Partial
-from statediff.contract.relations import exact, finite, order, plain
+from statediff.contract.relations import exact, finite, order, plain, settle
 from statediff.contract.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.contract.world import (
     FALSE,
@@ -65,6 +65,7 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
 
 def look(side: str, entity: str, key: Key, world: World) -> Result:
     """The entity; ABSENT only where the enumeration is complete."""
+    key = tuple(settle(part) for part in key)
     side = world.now if side == "now" else side
     view = world.view(side)
     enumeration = view.enumeration(entity)
@@ -80,7 +81,8 @@ def look(side: str, entity: str, key: Key, world: World) -> Result:
 def _match_kind(key: Key) -> Key:
     """Integral numbers look up integer keys however they are written."""
     return tuple(
-        int(p) if isinstance(p, Decimal) and p == p.to_integral_value() else p for p in key
+        int(p) if isinstance(p, Decimal) and p.is_finite() and p == p.to_integral_value() else p
+        for p in key
     )
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import re2
@@ -43,20 +44,23 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
         if isinstance(side, Undefined):
             world.undefined.append(side.reason)
             return UNDEFINED
+    if op == "in" and isinstance(right, tuple):
+        return _member(left, right, world)
+    if op == "in" and not isinstance(right, Unknown):
+        world.undefined.append("`in` on something that is not a list")
+        return UNDEFINED
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     if unknown:
         for side in unknown:
             note(side, world)
-        mask = TRUE | FALSE
-        if op not in ("==", "in") and _orders_badly(left, right):
+        ordered = () if op == "==" else (right,) if op == "in" else (left, right)
+        if any(s is None or isinstance(s, Absent) for s in ordered):
             world.undefined.append("null or absent has no order")
             return UNDEFINED
-        widened = any(
-            u.maybe_undefined or (op not in ("==", "in") and u.maybe_null) for u in unknown
-        )
-        return mask | (UNDEFINED if widened else 0)
-    if op == "in":
-        return _member(left, right, world)
+        is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
+        return TRUE | FALSE | (UNDEFINED if is_open else 0)
+    if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
+        return _equal_lists(left, right, world)
     if op == "==":
         return TRUE if equal(left, right) else FALSE
     sign = order(left, right)
@@ -67,21 +71,20 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
     return TRUE if holds else FALSE
 
 
-def _orders_badly(left: Result, right: Result) -> bool:
-    return any(s is None or isinstance(s, Absent) for s in (left, right))
-
-
-def _member(left: Result, right: Result, world: World) -> int:
-    if not isinstance(right, tuple):
-        world.undefined.append("`in` on something that is not a list")
-        return UNDEFINED
-    mask = FALSE
+def _member(left: Result, right: tuple[Result, ...], world: World) -> int:
+    is_open = isinstance(left, Unknown) and left.maybe_undefined
+    total = FALSE | (UNDEFINED if is_open else 0)
     for item in right:
-        found = relate("==", left, item, world)
-        if found == TRUE:
-            return TRUE
-        mask |= found
-    return mask
+        total = combine(TRUE, FALSE, total, relate("==", left, item, world))
+    return total
+
+
+def _equal_lists(left: tuple[Result, ...], right: tuple[Result, ...], world: World) -> int:
+    """Item by item, because one that nobody has seen leaves the whole open."""
+    total = TRUE if len(left) == len(right) else FALSE
+    for one, other in zip_longest(left, right):
+        total = combine(FALSE, TRUE, total, relate("==", one, other, world))
+    return total
 
 
 def equal(a: Result, b: Result) -> bool:
@@ -186,7 +189,20 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
 def comparison_key(value: Result) -> Any:
     """A hashable form that is equal exactly where `equal` holds."""
     value = plain(value)
-    return ("number", exact(value)) if _is_number(value) else (type(value).__name__, value)
+    if finite(value):
+        return ("number", exact(value))
+    match value:
+        case tuple():
+            return ("list", tuple(map(comparison_key, value)))
+        case Map(items=items):
+            return ("map", tuple((name, comparison_key(item)) for name, item in items))
+        case Decimal():
+            return ("decimal", value.as_tuple())
+        case float() if math.isnan(value):
+            return object()  # not even equal to itself
+        case _:
+            pass
+    return (type(value).__name__, value)
 
 
 def settle(value: Result) -> Value:
