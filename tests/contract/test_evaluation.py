@@ -65,10 +65,12 @@ parsed = lru_cache(64)(lambda text: parse(text, Scope(SCHEMA)))
 
 
 def mask_of(text: str, rows: list[Row], enumeration: Enumeration = COMPLETE) -> int:
-    node = parsed(text)
+    return outcomes(parsed(text), world_of(rows, enumeration), {})
+
+
+def world_of(rows: list[Row], enumeration: Enumeration = COMPLETE) -> World:
     side = view(rows, enumeration)
-    world = World(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
-    return outcomes(node, world, {})
+    return World(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
 
 
 def completions(rows: list[Row], enumeration: Enumeration) -> Iterator[list[Row]]:
