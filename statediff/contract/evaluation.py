@@ -66,6 +66,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.trace import NoAnswer
@@ -167,7 +168,7 @@ def _exists(node: Call, world: World, env: Env) -> int:
             mask = UNDEFINED
         case Unknown():
             note(found, world)
-            mask = TRUE | FALSE | (UNDEFINED if found.maybe_null else 0)
+            mask = either(found.maybe_null)
         case Absent():
             mask = FALSE
         case _:
@@ -192,8 +193,7 @@ def _test(node: Call, world: World, env: Env) -> int:
     elif unknown:
         for argument in unknown:
             note(argument, world)
-        wide = any(a.maybe_null or a.maybe_undefined for a in unknown)
-        mask = TRUE | FALSE | (UNDEFINED if wide else 0)
+        mask = either(any(a.maybe_null or a.maybe_undefined for a in unknown))
     else:
         mask = TRUE if apply_test(node.name, arguments) else FALSE
     left, right = arguments[0], arguments[1]
@@ -250,12 +250,10 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
     keys: list[Value] = []
     for part in node.keys:
         value = evaluate(part, world, env)
-        if isinstance(value, (Unknown, Undefined)):
-            return (
-                value
-                if isinstance(value, Undefined)
-                else Unknown(value.causes, True, value.maybe_undefined)
-            )
+        if isinstance(value, Undefined):
+            return value
+        if isinstance(value, Unknown):
+            return Unknown(value.causes, value.maybe_undefined, True)
         if value is None or isinstance(value, Absent):
             return ABSENT
         keys.append(plain(value))

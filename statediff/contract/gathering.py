@@ -165,7 +165,7 @@ def unique(by: Evaluator, node: Call, world: World, env: Env) -> int:
     else:
         mask = TRUE | FALSE if causes else TRUE
     world.causes.update(causes)
-    return mask | (UNDEFINED if reason else 0)
+    return mask | UNDEFINED if reason else mask
 
 
 def collected(

@@ -18,6 +18,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.state import Coverage
@@ -33,8 +34,7 @@ def as_condition(result: Result, world: World) -> int:
             return FALSE
         case Unknown():
             note(result, world)
-            wide = result.maybe_null or result.maybe_undefined
-            return TRUE | FALSE | (UNDEFINED if wide else 0)
+            return either(result.maybe_null or result.maybe_undefined)
         case Undefined(reason):
             world.undefined.append(reason)
             return UNDEFINED
@@ -51,7 +51,7 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
         return UNDEFINED
     if isinstance(left, Unknown):
         note(left, world)
-        return TRUE | FALSE | (UNDEFINED if left.maybe_undefined else 0)
+        return either(left.maybe_undefined)
     if left is None or isinstance(left, Absent):
         return FALSE
     found = look(right.root, right.entity, (plain(left),), world)
@@ -59,7 +59,7 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
         return FALSE
     if isinstance(found, Unknown):
         note(found, world)
-        return TRUE | FALSE
+        return either(False)
     return TRUE
 
 

@@ -6,7 +6,7 @@ Numbers compare exactly whatever their kind, entities by key, everything else wi
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +25,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.values import Absent, Map, Value, same
@@ -58,7 +59,7 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
             world.undefined.append("null or absent has no order")
             return UNDEFINED
         is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
-        return TRUE | FALSE | (UNDEFINED if is_open else 0)
+        return either(is_open)
     if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
         return _equal_lists(left, right, world)
     if op == "==":
@@ -73,7 +74,7 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
 
 def _member(left: Result, right: tuple[Result, ...], world: World) -> int:
     is_open = isinstance(left, Unknown) and left.maybe_undefined
-    total = FALSE | (UNDEFINED if is_open else 0)
+    total = FALSE | UNDEFINED if is_open else FALSE
     for item in right:
         total = combine(TRUE, FALSE, total, relate("==", left, item, world))
     return total
@@ -95,14 +96,15 @@ def equal(a: Result, b: Result) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         return _is_any_number(a) and _is_any_number(b) and bool(a == b)
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, Map) and isinstance(b, Map):
-        return [n for n, _ in a.items] == [n for n, _ in b.items] and all(
-            equal(x, y) for (_, x), (_, y) in zip(a.items, b.items, strict=True)
-        )
-    if isinstance(a, Fraction) or isinstance(b, Fraction):
-        return False
+        (names, values), (others, theirs) = _apart(a), _apart(b)
+        return names == others and all(map(equal, values, theirs))
     return same(a, b)
+
+
+def _apart(value: Map) -> tuple[list[str], list[Value]]:
+    return [name for name, _ in value.items], [item for _, item in value.items]
 
 
 def plain(result: Result) -> Result:
@@ -140,17 +142,13 @@ def order(a: Result, b: Result) -> int | None:
     if _is_any_number(a) and _is_any_number(b):
         if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
             return None
-        if any(isinstance(x, float) and math.isinf(x) for x in (a, b)):
-            return int(a > b) - int(a < b)
-        x, y = exact(a), exact(b)
-        return (x > y) - (x < y)
+        x, y = (side if isinstance(side, float) else exact(side) for side in (a, b))
+        return int(x > y) - int(x < y)
     if isinstance(a, str) and isinstance(b, str):
         return int(a > b) - int(a < b)
     if isinstance(a, datetime) and isinstance(b, datetime):
         if (a.tzinfo is None) != (b.tzinfo is None):
             return None
-        if a.tzinfo is not None:
-            a, b = a.astimezone(UTC), b.astimezone(UTC)
         return int(a > b) - int(a < b)
     if type(a) is date and type(b) is date:
         return int(a > b) - int(a < b)
@@ -190,19 +188,19 @@ def comparison_key(value: Result) -> Any:
     """A hashable form that is equal exactly where `equal` holds."""
     value = plain(value)
     if finite(value):
-        return ("number", exact(value))
+        return Fraction, exact(value)
     match value:
         case tuple():
-            return ("list", tuple(map(comparison_key, value)))
+            return tuple, tuple(map(comparison_key, value))
         case Map(items=items):
-            return ("map", tuple((name, comparison_key(item)) for name, item in items))
+            return Map, tuple((name, comparison_key(item)) for name, item in items)
         case Decimal():
-            return ("decimal", value.as_tuple())
+            return Decimal, value.as_tuple()
         case float() if math.isnan(value):
             return object()  # not even equal to itself
         case _:
             pass
-    return (type(value).__name__, value)
+    return type(value), value
 
 
 def settle(value: Result) -> Value:

@@ -99,6 +99,7 @@ def terms(variable: str) -> st.SearchStrategy[str]:
         f"{variable}.n == 1", f"{variable}.n > 0", f"{variable}.m <= 1", f"{variable}.n == null",
         f'{variable}.t == "a"', f'{variable}.t != null', f"{variable}.n + {variable}.m > 2",
         f"{variable}.next.m == 1", f"{variable}.next == 1", f"exists(before.item[{variable}.n])",
+        f"before.item[{variable}.n].m == 1", f"exists(before.item[{variable}.n + 1])",
         f'contains({variable}.t, "a")', f"{variable}.m in [0, 1]", f"2 / {variable}.m > 1",
         f"{variable}.n in before.item", f"abs({variable}.n) < 2", f"{variable}.n < {variable}.m",
         f"{variable}.n + {variable}.m in before.item", f"1 in [{variable}.n + 1, {variable}.m]",

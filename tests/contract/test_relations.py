@@ -125,6 +125,7 @@ EITHER, ANYTHING = TRUE | FALSE, TRUE | FALSE | UNDEFINED
         ("==", OPEN, 1, EITHER), ("==", None, OPEN, EITHER), ("==", FIRM, OPEN, EITHER),
         ("==", TORN, 1, ANYTHING), ("==", 1, TORN, ANYTHING), ("==", thing(), 1, EITHER),
         ("<", FIRM, 1, EITHER), ("<", 1, FIRM, EITHER), ("<", OPEN, 1, ANYTHING),
+        ("<", FIRM, OPEN, ANYTHING),
         (">=", 1, OPEN, ANYTHING), ("<", TORN, 1, ANYTHING), ("<", thing(), 1, EITHER),
         ("<", OPEN, None, UNDEFINED), ("<", ABSENT, FIRM, UNDEFINED),
         ("in", OPEN, (1, 2), EITHER), ("in", OPEN, (), FALSE), ("in", TORN, (1,), ANYTHING),
@@ -150,7 +151,7 @@ def test_what_nobody_saw_leaves_every_outcome_that_it_could_have(
 def test_an_outcome_says_why_it_is_open_or_undefined() -> None:
     def told(op: str, left: Result, right: Result) -> tuple[set[str], list[str]]:
         world: World = world_of([])
-        relate(op, left, right, world)
+        assert (relate(op, left, right, world) == UNDEFINED) is bool(world.undefined)
         return world.causes, world.undefined
 
     assert told("==", OPEN, FIRM) == ({"hidden", "lost"}, [])
