@@ -30,6 +30,7 @@ from statediff.contract.world import (
 )
 
 MAYBE: Final = "an element may be undefined"
+DOUBTED: Final = "whether an element counts is not known"
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,6 @@ def _collect(
     causes = set()
     reason = ""
     for inner, certain in _bindings(by, body.loops, world, env, causes, crowd):
-        if not certain:
-            causes.add("whether an element counts is not known")
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, world, inner)
         if isinstance(value, Undefined):
             reason = value.reason
@@ -246,8 +245,8 @@ def _bindings(
         for test in loop.conditions:
             if mask & TRUE:
                 mask = (mask & ~TRUE) | by.outcomes(test, world, inner)
-        if mask not in (TRUE, FALSE, UNDEFINED):
-            causes.update(world.causes)
+        if not more and mask not in (TRUE, FALSE, UNDEFINED):
+            causes.update(world.causes, (DOUBTED,))
         if mask & UNDEFINED:
             reason = world.undefined[-1] if mask == UNDEFINED else MAYBE
             yield Undefined(reason), mask == UNDEFINED and not more

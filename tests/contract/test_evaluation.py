@@ -102,7 +102,7 @@ def terms(variable: str) -> st.SearchStrategy[str]:
         f"before.item[{variable}.n].m == 1", f"exists(before.item[{variable}.n + 1])",
         f'contains({variable}.t, "a")', f"{variable}.m in [0, 1]", f"2 / {variable}.m > 1",
         f"{variable}.n in before.item", f"abs({variable}.n) < 2", f"{variable}.n < {variable}.m",
-        f"{variable}.n + {variable}.m in before.item", f"1 in [{variable}.n + 1, {variable}.m]",
+        f"{variable}.m + {variable}.m in before.item", f"1 in [{variable}.n + 1, {variable}.m]",
         f"[{variable}.n, {variable}.m] != [1, 1]", f"unique([{variable}.n + 1, {variable}.m])",
         f'"a" in {variable}.tags', f"len({variable}.tags) == 1", f"{variable}.tags == [\"a\"]",
         f"all(g == {variable}.t for g in {variable}.tags)", f"any(1 == 1 for g in {variable}.tags)",
