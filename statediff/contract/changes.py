@@ -12,9 +12,8 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 
 class Touches(Enum):
@@ -81,8 +80,8 @@ class Comparison:
         before, after = _numbers(self.old_version), _numbers(self.new_version)
         if self.bump is None:
             return after >= before
-        place = ("major", "minor", "patch").index(self.bump)
-        return after > before and after[: place + 1] > before[: place + 1]
+        rises = slice(("major", "minor", "patch").index(self.bump) + 1)
+        return after[rises] > before[rises]
 
     @property
     def least_version(self) -> str:
@@ -191,29 +190,17 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             yield from differences(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)))
-    elif _named(old) and _named(new) and isinstance(old, list) and isinstance(new, list):
+    elif _named(old) and _named(new):
         left, right = {_name(item): item for item in old}, {_name(item): item for item in new}
         for name in dict.fromkeys((*left, *right)):
             yield from differences(
                 left.get(name, _ABSENT), right.get(name, _ABSENT), (*path, str(name))
             )
-    elif not _equal(old, new):
+    elif repr(old) != repr(new):  # 1 is not true, and 1.0 is written otherwise than 1.00
         yield path, old, new
 
 
-def _equal(a: Any, b: Any) -> bool:
-    if a is _ABSENT or b is _ABSENT:
-        return a is b
-    return json.dumps(a, default=_plain) == json.dumps(b, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    raise TypeError(type(value).__name__)
-
-
-def _named(value: Any) -> bool:
+def _named(value: Any) -> TypeGuard[list[Any]]:
     """Whether it is a list whose every item has a name of its own."""
     if not isinstance(value, list):
         return False

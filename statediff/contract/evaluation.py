@@ -34,7 +34,6 @@ from statediff.contract.relations import (
     settle,
 )
 from statediff.contract.syntax import (
-    CALL_TYPE,
     And,
     AnswerOf,
     Arithmetic,
@@ -67,6 +66,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.trace import NoAnswer
@@ -168,7 +168,7 @@ def _exists(node: Call, world: World, env: Env) -> int:
             mask = UNDEFINED
         case Unknown():
             note(found, world)
-            mask = TRUE | FALSE | (UNDEFINED if found.maybe_null else 0)
+            mask = either(found.maybe_null)
         case Absent():
             mask = FALSE
         case _:
@@ -193,8 +193,7 @@ def _test(node: Call, world: World, env: Env) -> int:
     elif unknown:
         for argument in unknown:
             note(argument, world)
-        wide = any(a.maybe_null or a.maybe_undefined for a in unknown)
-        mask = TRUE | FALSE | (UNDEFINED if wide else 0)
+        mask = either(any(a.maybe_null or a.maybe_undefined for a in unknown))
     else:
         mask = TRUE if apply_test(node.name, arguments) else FALSE
     left, right = arguments[0], arguments[1]
@@ -231,7 +230,8 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             left, right = evaluate(node.left, world, env), evaluate(node.right, world, env)
             return arithmetic(node.op, left, right)
         case Items(items=items):
-            return tuple(evaluate(item, world, env) for item in items)
+            values = tuple(evaluate(item, world, env) for item in items)
+            return next((value for value in values if isinstance(value, Undefined)), values)
         case Call(name="sum" | "min" | "max" | "count"):
             return aggregate(node.name, *collected(_SELF, node, world, env))
         case Call(name="abs" | "len"):
@@ -250,25 +250,17 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
     keys: list[Value] = []
     for part in node.keys:
         value = evaluate(part, world, env)
-        if isinstance(value, (Unknown, Undefined)):
-            return (
-                value
-                if isinstance(value, Undefined)
-                else Unknown(value.causes, True, value.maybe_undefined)
-            )
+        if isinstance(value, Undefined):
+            return value
+        if isinstance(value, Unknown):
+            return Unknown(value.causes, value.maybe_undefined, True)
         if value is None or isinstance(value, Absent):
             return ABSENT
-        keys.append(settle(plain(value)))
+        keys.append(plain(value))
     source = node.collection
     if not isinstance(source, Entities):
         raise TypeError("a lookup reads before.TYPE or after.TYPE")
     return look(source.root, source.entity, tuple(keys), world)
-
-
-def _may_lack_parts(node: FieldOf) -> bool:
-    """Whether a value of the field may have no parts, so that the one named would be undefined."""
-    has_parts = (node.entity_type, node.field) == (CALL_TYPE, "arguments")
-    return len(node.part) > has_parts
 
 
 def _part(whole: Result, name: str) -> Result:

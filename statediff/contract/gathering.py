@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from statediff.contract.columnar import NOTHING, Partial, plan
 from statediff.contract.operations import as_condition
@@ -27,6 +28,9 @@ from statediff.contract.world import (
     World,
     note,
 )
+
+MAYBE: Final = "an element may be undefined"
+DOUBTED: Final = "whether an element counts is not known"
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ def _elements(
     loop, rest = loops[0], loops[1:]
     for item, more in _range(by, loop.source, world, env, crowd):
         world.step()
+        if isinstance(item, Undefined):
+            world.undefined.append(item.reason)
+            yield UNDEFINED, more
+            continue
         here = len(world.seen)
         inner = {**env, loop.name: item}
         condition = TRUE
@@ -138,6 +146,8 @@ def _range(
     elif isinstance(listed, Unknown):
         note(listed, world)
         yield Unknown(listed.causes, True, True), True
+        if listed.maybe_null or listed.maybe_undefined:
+            yield Undefined("the list may be null"), True
     else:
         reason = listed.reason if isinstance(listed, Undefined) else "ranging over null or absent"
         yield Undefined(reason), False
@@ -145,17 +155,18 @@ def _range(
 
 def unique(by: Evaluator, node: Call, world: World, env: Env) -> int:
     """The outcomes of `unique`."""
-    values, causes, undefined, beside = collected(by, node, world, env)
-    if undefined:
-        world.undefined.append(undefined)
-        return UNDEFINED
+    values, causes, reason, beside = collected(by, node, world, env)
+    if reason:
+        world.undefined.append(reason)
+        if not causes:
+            return UNDEFINED
     known = [comparison_key(v) for v in values if not isinstance(v, Unknown)]
     if beside.has_equals or len(set(known)) != len(known):
-        return FALSE
-    if causes:
-        world.causes.update(causes)
-        return TRUE | FALSE
-    return TRUE
+        mask = FALSE
+    else:
+        mask = TRUE | FALSE if causes else TRUE
+    world.causes.update(causes)
+    return mask | UNDEFINED if reason else mask
 
 
 def collected(
@@ -178,7 +189,10 @@ def collected(
 def _collect(
     by: Evaluator, body: Node, world: World, env: Env, crowd: Crowd | None = None
 ) -> tuple[list[Result], set[str], str]:
-    """Every element's value, the causes of what may be missing, and a reason if undefined."""
+    """The value of every element that counts, the causes of what may be missing, and a reason.
+
+    The reason says why the whole is undefined; with causes, why it may be.
+    """
     if not isinstance(body, Comprehension):
         crowd = crowd_of(body, world, env) if crowd is None else crowd
         if isinstance(crowd, Crowd):
@@ -187,25 +201,25 @@ def _collect(
         listed = by.evaluate(body, world, env)
         if isinstance(listed, tuple):
             unknown = [v for v in listed if isinstance(v, Unknown)]
-            return list(listed), {c for u in unknown for c in u.causes}, ""
+            causes = {cause for each in unknown for cause in each.causes}
+            return list(listed), causes, MAYBE if any(v.maybe_undefined for v in unknown) else ""
         if isinstance(listed, Unknown):
-            return [], set(listed.causes), ""
+            is_open = listed.maybe_null or listed.maybe_undefined
+            return [], set(listed.causes), MAYBE if is_open else ""
         return [], set(), listed.reason if isinstance(listed, Undefined) else "null or absent"
     values: list[Result] = []
-    causes: set[str] = set()
+    causes = set()
     reason = ""
     for inner, certain in _bindings(by, body.loops, world, env, causes, crowd):
-        if isinstance(inner, Undefined):
-            reason = inner.reason
-            continue
-        value = by.evaluate(body.element, world, inner)
-        if isinstance(value, Undefined) and certain:
+        value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, world, inner)
+        if isinstance(value, Undefined):
             reason = value.reason
-        elif isinstance(value, Unknown):
+            continue
+        if isinstance(value, Unknown):
             causes |= value.causes
-        if not certain:
-            causes.add("whether an element counts is not known")
-        values.append(value)
+            reason = reason or (MAYBE if value.maybe_undefined else "")
+        if certain:
+            values.append(value)
     world.causes.update(causes)
     return values, causes, reason
 
@@ -222,24 +236,24 @@ def _bindings(
     for item, more in _range(by, loop.source, world, env, crowd):
         world.step()
         if isinstance(item, Undefined):
-            yield item, True
+            yield item, not more
             continue
         if more:
             causes.update([item.cause] if isinstance(item, Thing) else item.causes)
-            continue
         inner = {**env, loop.name: item}
         mask = TRUE
         for test in loop.conditions:
             if mask & TRUE:
                 mask = (mask & ~TRUE) | by.outcomes(test, world, inner)
-        if mask == UNDEFINED:
-            yield Undefined(world.undefined[-1]), True
-        elif mask & TRUE:
-            if mask != TRUE:
-                causes.update(world.causes)
+        if not more and mask not in (TRUE, FALSE, UNDEFINED):
+            causes.update(world.causes, (DOUBTED,))
+        if mask & UNDEFINED:
+            reason = world.undefined[-1] if mask == UNDEFINED else MAYBE
+            yield Undefined(reason), mask == UNDEFINED and not more
+        if mask & TRUE:
+            certain = mask == TRUE and not more
             if rest:
-                yield from (
-                    (e, c and mask == TRUE) for e, c in _bindings(by, rest, world, inner, causes)
-                )
+                found = _bindings(by, rest, world, inner, causes)
+                yield from ((each, known and certain) for each, known in found)
             else:
-                yield inner, mask == TRUE
+                yield inner, certain

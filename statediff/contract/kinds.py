@@ -35,6 +35,8 @@ ORDERED: Final = (
     Kind.DATE,
     Kind.ANY,
 )
+MAX_REGEX_BYTES: Final = 1 << 20
+"""Memory that a compiled pattern may take."""
 
 
 class ExpressionError(ValueError):
@@ -113,33 +115,24 @@ def comparable(a: Type, b: Type) -> bool:
     """Whether values of the two types can be compared at all."""
     if isinstance(a, ListT) or isinstance(b, ListT):
         return (isinstance(a, ListT) and isinstance(b, ListT)) or ANY in (a, b) or NULL in (a, b)
-    if isinstance(a, EntityT) or isinstance(b, EntityT):
-        names = {
-            t.type if isinstance(t, EntityT) else t.reference
-            for t in (a, b)
-            if isinstance(t, (EntityT, ScalarT))
-        }
-        return len(names) == 1 or (len(names) == 2 and None in names and NULL not in (a, b))
-    if not isinstance(a, ScalarT) or not isinstance(b, ScalarT):
+    if isinstance(a, CollectionT) or isinstance(b, CollectionT):
         return False
+    if isinstance(a, EntityT) or isinstance(b, EntityT):
+        names = {t.type if isinstance(t, EntityT) else t.reference for t in (a, b)}
+        return len(names) == 1 or (len(names) == 2 and None in names and NULL not in (a, b))
     if a.kind is None or b.kind is None or Kind.ANY in (a.kind, b.kind):
         return True
     if a.reference and b.reference and a.reference != b.reference:
         return False
     numeric = (*NUMERIC, Kind.FLOAT)
-    if a.kind in numeric or b.kind in numeric:
-        return a.kind in numeric and b.kind in numeric
-    times = (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE)
-    if (a.kind in times and b.kind is Kind.TEXT) or (b.kind in times and a.kind is Kind.TEXT):
-        return False
-    return a.kind is b.kind
+    return a.kind is b.kind or (a.kind in numeric and b.kind in numeric)
 
 
 def compile_regex(pattern: str, offset: int = 0) -> re2._Regexp[str]:
     """The RE2 pattern, compiled quietly; `ExpressionError` if RE2 refuses it."""
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 1 << 20
+    options.max_mem = MAX_REGEX_BYTES
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
@@ -148,5 +141,5 @@ def compile_regex(pattern: str, offset: int = 0) -> re2._Regexp[str]:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """“did you mean …?” for the nearest known name; empty if none is near."""
-    close = difflib.get_close_matches(name, list(known), 1, 0.6)
+    close = difflib.get_close_matches(name, list(known))
     return f"did you mean `{close[0]}`?" if close else ""

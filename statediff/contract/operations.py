@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import chain
 
 from statediff.contract.columnar import NOTHING, Partial
-from statediff.contract.relations import exact, finite, order, plain
+from statediff.contract.relations import exact, finite, order, plain, settle
 from statediff.contract.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.contract.world import (
     FALSE,
@@ -18,6 +18,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.state import Coverage
@@ -42,8 +43,7 @@ def as_condition(result: Result, world: World) -> int:
             return FALSE
         case Unknown():
             note(result, world)
-            wide = result.maybe_null or result.maybe_undefined
-            return TRUE | FALSE | (UNDEFINED if wide else 0)
+            return either(result.maybe_null or result.maybe_undefined)
         case Undefined(reason):
             world.undefined.append(reason)
             return UNDEFINED
@@ -60,7 +60,7 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
         return UNDEFINED
     if isinstance(left, Unknown):
         note(left, world)
-        return TRUE | FALSE | (UNDEFINED if left.maybe_undefined else 0)
+        return either(left.maybe_undefined)
     if left is None or isinstance(left, Absent):
         return FALSE
     found = look(right.root, right.entity, (plain(left),), world)
@@ -68,12 +68,13 @@ def member_by_key(left: Result, right: Entities, world: World) -> int:
         return FALSE
     if isinstance(found, Unknown):
         note(found, world)
-        return TRUE | FALSE
+        return either(False)
     return TRUE
 
 
 def look(side: str, entity: str, key: Key, world: World) -> Result:
     """The entity; ABSENT only where the enumeration is complete."""
+    key = tuple(settle(part) for part in key)
     side = world.now if side == "now" else side
     view = world.view(side)
     enumeration = view.enumeration(entity)
@@ -89,7 +90,8 @@ def look(side: str, entity: str, key: Key, world: World) -> Result:
 def _match_kind(key: Key) -> Key:
     """Integral numbers look up integer keys however they are written."""
     return tuple(
-        int(p) if isinstance(p, Decimal) and p == p.to_integral_value() else p for p in key
+        int(p) if isinstance(p, Decimal) and p.is_finite() and p == p.to_integral_value() else p
+        for p in key
     )
 
 

@@ -6,10 +6,11 @@ Numbers compare exactly whatever their kind, entities by key, everything else wi
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import re2
@@ -24,6 +25,7 @@ from statediff.contract.world import (
     Undefined,
     Unknown,
     World,
+    either,
     note,
 )
 from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
@@ -43,25 +45,26 @@ def relate(op: str, left: Result, right: Result, world: World) -> int:
         if isinstance(side, Undefined):
             world.undefined.append(side.reason)
             return UNDEFINED
-    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
-    if op == "in" and _digest(left) is not left and isinstance(right, tuple):
+    if op == "in" and isinstance(right, tuple):
         return _member(left, right, world)
+    if op == "in" and not isinstance(right, Unknown):
+        world.undefined.append("`in` on something that is not a list")
+        return UNDEFINED
+    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     told = told_apart(_digest(left), _digest(right)) if unknown and op == "==" else None
     if told is not None:
         return TRUE if told else FALSE
     if unknown:
         for side in unknown:
             note(side, world)
-        mask = TRUE | FALSE
-        if op not in ("==", "in") and _orders_badly(left, right):
+        ordered = () if op == "==" else (right,) if op == "in" else (left, right)
+        if any(s is None or isinstance(s, Absent) for s in ordered):
             world.undefined.append("null or absent has no order")
             return UNDEFINED
-        widened = any(
-            u.maybe_undefined or (op not in ("==", "in") and u.maybe_null) for u in unknown
-        )
-        return mask | (UNDEFINED if widened else 0)
-    if op == "in":
-        return _member(left, right, world)
+        is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
+        return either(is_open)
+    if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
+        return _equal_lists(left, right, world)
     if op == "==":
         return TRUE if equal(left, right) else FALSE
     sign = order(left, right)
@@ -79,21 +82,20 @@ def _digest(side: Result) -> Result:
     return plain(side)
 
 
-def _orders_badly(left: Result, right: Result) -> bool:
-    return any(s is None or isinstance(s, Absent) for s in (left, right))
-
-
-def _member(left: Result, right: Result, world: World) -> int:
-    if not isinstance(right, tuple):
-        world.undefined.append("`in` on something that is not a list")
-        return UNDEFINED
-    mask = FALSE
+def _member(left: Result, right: tuple[Result, ...], world: World) -> int:
+    is_open = isinstance(left, Unknown) and left.maybe_undefined
+    total = FALSE | UNDEFINED if is_open else FALSE
     for item in right:
-        found = relate("==", left, item, world)
-        if found == TRUE:
-            return TRUE
-        mask |= found
-    return mask
+        total = combine(TRUE, FALSE, total, relate("==", left, item, world))
+    return total
+
+
+def _equal_lists(left: tuple[Result, ...], right: tuple[Result, ...], world: World) -> int:
+    """Item by item, because one that nobody has seen leaves the whole open."""
+    total = TRUE if len(left) == len(right) else FALSE
+    for one, other in zip_longest(left, right):
+        total = combine(FALSE, TRUE, total, relate("==", one, other, world))
+    return total
 
 
 def equal(a: Result, b: Result) -> bool:
@@ -104,14 +106,15 @@ def equal(a: Result, b: Result) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         return _is_any_number(a) and _is_any_number(b) and bool(a == b)
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, Map) and isinstance(b, Map):
-        return [n for n, _ in a.items] == [n for n, _ in b.items] and all(
-            equal(x, y) for (_, x), (_, y) in zip(a.items, b.items, strict=True)
-        )
-    if isinstance(a, Fraction) or isinstance(b, Fraction):
-        return False
+        (names, values), (others, theirs) = _apart(a), _apart(b)
+        return names == others and all(map(equal, values, theirs))
     return same(a, b)
+
+
+def _apart(value: Map) -> tuple[list[str], list[Value]]:
+    return [name for name, _ in value.items], [item for _, item in value.items]
 
 
 def plain(result: Result) -> Result:
@@ -149,17 +152,13 @@ def order(a: Result, b: Result) -> int | None:
     if _is_any_number(a) and _is_any_number(b):
         if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
             return None
-        if any(isinstance(x, float) and math.isinf(x) for x in (a, b)):
-            return int(a > b) - int(a < b)
-        x, y = exact(a), exact(b)
-        return (x > y) - (x < y)
+        x, y = (side if isinstance(side, float) else exact(side) for side in (a, b))
+        return int(x > y) - int(x < y)
     if isinstance(a, str) and isinstance(b, str):
         return int(a > b) - int(a < b)
     if isinstance(a, datetime) and isinstance(b, datetime):
         if (a.tzinfo is None) != (b.tzinfo is None):
             return None
-        if a.tzinfo is not None:
-            a, b = a.astimezone(UTC), b.astimezone(UTC)
         return int(a > b) - int(a < b)
     if type(a) is date and type(b) is date:
         return int(a > b) - int(a < b)
@@ -198,7 +197,20 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
 def comparison_key(value: Result) -> Any:
     """A hashable form that is equal exactly where `equal` holds."""
     value = plain(value)
-    return ("number", exact(value)) if _is_number(value) else (type(value).__name__, value)
+    if finite(value):
+        return Fraction, exact(value)
+    match value:
+        case tuple():
+            return tuple, tuple(map(comparison_key, value))
+        case Map(items=items):
+            return Map, tuple((name, comparison_key(item)) for name, item in items)
+        case Decimal():
+            return Decimal, value.as_tuple()
+        case float() if math.isnan(value):
+            return object()  # not even equal to itself
+        case _:
+            pass
+    return type(value), value
 
 
 def settle(value: Result) -> Value:

@@ -72,7 +72,8 @@ def resolve(text: str) -> None | bool | int | Decimal | str:
         )
     if whole:
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if len(number[1] or "") > len(str(MAX_EXPONENT)) or int(number[1] or 0) > MAX_EXPONENT:
+    exponent = number[1] or "0"
+    if len(exponent) > len(str(MAX_EXPONENT)) or int(exponent) > MAX_EXPONENT:
         raise NotAScalar(f"{text} has an exponent beyond {MAX_EXPONENT}", "quote it if it is text")
     return Decimal(text)
 
@@ -85,7 +86,7 @@ def hidden_character(text: str, *, is_key: bool) -> str | None:
     for character in text:
         if character.isascii() and character.isprintable():
             continue
-        if not is_key and character in "\t\n":
+        if not is_key and character in ("\t", "\n"):
             continue
         category = unicodedata.category(character)
         if (

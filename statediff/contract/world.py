@@ -23,6 +23,11 @@ MAX_STEPS: Final = 20_000_000
 """Evaluation steps one clause may take; beyond, the clause is UNKNOWN, never guessed."""
 
 
+def either(may_be_undefined: bool) -> int:
+    """The outcomes of what may be true or false."""
+    return TRUE | FALSE | UNDEFINED if may_be_undefined else TRUE | FALSE
+
+
 class TooCostly(Exception):
     """The clause needs more steps than one clause may take."""
 
@@ -40,7 +45,11 @@ class Thing:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Some value that was not observed. `maybe_null`/`maybe_undefined` widen what it may be."""
+    """Some value that was not observed. `maybe_null`/`maybe_undefined` widen what it may be.
+
+    An entity that may be absent is `maybe_undefined`, for it has no fields then; it is `maybe_null`
+    where even its existence may be undefined.
+    """
 
     causes: frozenset[str]
     maybe_null: bool = True

@@ -1,0 +1,222 @@
+"""Equality, order and the tests on texts, value by value; how outcomes are negated and combined."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from statediff.contract.relations import (
+    apply_test,
+    combine,
+    comparison_key,
+    equal,
+    finite,
+    is_text,
+    negate,
+    order,
+    relate,
+    settle,
+)
+from statediff.contract.world import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    Result,
+    Thing,
+    Undefined,
+    Unknown,
+    World,
+)
+from statediff.model.values import ABSENT, Map
+from tests.contract.test_evaluation import world_of
+
+NAN, INFINITY = float("nan"), float("inf")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EAST = NOON.astimezone(timezone(timedelta(hours=3)))
+LOCAL, DAY = NOON.replace(tzinfo=None), date(2026, 1, 1)
+
+
+def thing(*key: Any) -> Thing:
+    return Thing("before", "item", key, None)
+
+
+# Of each line all are equal to each other, and to nothing on another line.
+CLASSES: tuple[tuple[Result, ...], ...] = (
+    (1, Decimal("1.00"), Fraction(1), 1.0, thing(1)),
+    (Decimal("0.5"), Fraction(1, 2), 0.5),
+    (Fraction(1, 3),),
+    (0, -0.0, Decimal("-0")),
+    (INFINITY,), (-INFINITY,),
+    (Decimal("NaN"), Decimal("NaN")), (Decimal("Infinity"),),
+    (True,), (False,), (None,), (ABSENT,),
+    ("1",), ("a", thing("a")), ("A",), (b"a",),
+    (NOON, EAST), (LOCAL,), (DAY,),
+    ((), ()), ((1, 2), (Decimal(1), 2.0), thing(1, 2)), ((1,),), ((1, True),), ((2, 1),),
+    ((1, 2, 3),),
+    (Map.of({"a": 1}), Map.of({"a": Decimal("1.0")})), (Map.of({"a": True}),), (Map.of({"b": 1}),),
+    (Map.of({"a": 1, "b": 1}),), (Map.of({}),),
+)  # fmt: skip
+VALUES = [(at, value) for at, line in enumerate(CLASSES) for value in line]
+
+
+def test_equality_is_of_numbers_by_value_of_entities_by_key_of_all_else_exactly() -> None:
+    world = world_of([])
+    for (line, a), (other, b) in product(VALUES, VALUES):
+        expected = line == other
+        assert equal(a, b) is expected, (a, b)
+        assert (comparison_key(a) == comparison_key(b)) is expected, (a, b)
+        assert relate("==", a, b, world) == (TRUE if expected else FALSE), (a, b)
+
+
+def test_a_float_that_is_no_number_equals_nothing() -> None:
+    for other in (NAN, 1, 1.0, None, "nan", Decimal("NaN")):
+        assert not equal(NAN, other)
+        assert not equal(other, NAN)
+        assert comparison_key(NAN) != comparison_key(other)
+        assert order(NAN, other) is order(other, NAN) is None
+
+
+RISING: tuple[tuple[Result, ...], ...] = (
+    (-INFINITY, -2, Decimal("-1.5"), 0.0, Fraction(1, 3), 0.5, 1, Decimal(10), 2**70, INFINITY),
+    ("", "A", "Z", "a", "ab", "b", "\uffee", "\U0001f600"),
+    (NOON - timedelta(days=1), NOON, EAST + timedelta(minutes=1), NOON + timedelta(hours=1)),
+    (LOCAL, LOCAL + timedelta(hours=1)),
+    (DAY, DAY + timedelta(days=1)),
+)
+
+
+def test_what_has_an_order_is_ordered_and_nothing_else_is() -> None:
+    ranked = [(line, at, v) for line, values in enumerate(RISING) for at, v in enumerate(values)]
+    for (line, at, a), (other, place, b) in product(ranked, ranked):
+        sign = None if line != other else (at > place) - (at < place)
+        assert order(a, b) == sign, (a, b)
+    for odd in (None, ABSENT, True, (1,), Map.of({}), b"a", Decimal("NaN"), NAN):
+        for other in (odd, 1, "a", NOON, DAY):
+            assert order(odd, other) is order(other, odd) is None
+    assert order(NOON, EAST) == order(thing(1), Decimal("1.0")) == order(2, thing(2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "signs"), [("<", (-1,)), ("<=", (-1, 0)), (">", (1,)), (">=", (1, 0))]
+)
+def test_every_comparison_follows_the_order(op: str, signs: tuple[int, ...]) -> None:
+    for a, b in ((1, 2), (2, 2), (3, 2)):
+        holds = (a > b) - (a < b) in signs
+        assert relate(op, a, b, world_of([])) == (TRUE if holds else FALSE)
+    for a, b in ((None, 1), (1, ABSENT), (True, True), ("a", 1)):
+        world = world_of([])
+        assert relate(op, a, b, world) == UNDEFINED
+        assert world.undefined == ["null, absent or values of different kinds have no order"]
+
+
+OPEN, FIRM = Unknown(frozenset({"hidden"})), Unknown(frozenset({"lost"}), maybe_null=False)
+TORN = Unknown(frozenset({"torn"}), maybe_null=False, maybe_undefined=True)
+EITHER, ANYTHING = TRUE | FALSE, TRUE | FALSE | UNDEFINED
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "expected"),
+    [
+        ("==", OPEN, 1, EITHER), ("==", None, OPEN, EITHER), ("==", FIRM, OPEN, EITHER),
+        ("==", TORN, 1, ANYTHING), ("==", 1, TORN, ANYTHING), ("==", thing(), 1, EITHER),
+        ("<", FIRM, 1, EITHER), ("<", 1, FIRM, EITHER), ("<", OPEN, 1, ANYTHING),
+        ("<", FIRM, OPEN, ANYTHING),
+        (">=", 1, OPEN, ANYTHING), ("<", TORN, 1, ANYTHING), ("<", thing(), 1, EITHER),
+        ("<", OPEN, None, UNDEFINED), ("<", ABSENT, FIRM, UNDEFINED),
+        ("in", OPEN, (1, 2), EITHER), ("in", OPEN, (), FALSE), ("in", TORN, (1,), ANYTHING),
+        ("in", TORN, (), FALSE | UNDEFINED),
+        ("in", 1, (OPEN, 1), TRUE), ("in", 1, (2, OPEN), EITHER),
+        ("in", 1, (TORN, 1), TRUE | UNDEFINED),
+        ("in", 1, (2, 3), FALSE), ("in", 1, (3, 1.0), TRUE), ("in", None, (None,), TRUE),
+        ("in", 1, OPEN, ANYTHING), ("in", 1, FIRM, EITHER), ("in", OPEN, FIRM, EITHER),
+        ("in", 1, None, UNDEFINED), ("in", OPEN, "abc", UNDEFINED), ("in", "a", "abc", UNDEFINED),
+        ("==", (OPEN, 1), (1, 1), EITHER), ("==", (OPEN, 1), (1, 2), FALSE),
+        ("==", (1, 2), (1, FIRM), EITHER), ("==", (OPEN,), (1, 2), FALSE),
+        ("==", (OPEN,), (), FALSE),
+        ("==", (TORN,), (1,), ANYTHING), ("==", (TORN,), (), FALSE | UNDEFINED),
+        ("==", (TORN, 1), (1, 2), FALSE | UNDEFINED),
+    ],
+)  # fmt: skip
+def test_what_nobody_saw_leaves_every_outcome_that_it_could_have(
+    op: str, left: Result, right: Result, expected: int
+) -> None:
+    assert relate(op, left, right, world_of([])) == expected
+
+
+def test_an_outcome_says_why_it_is_open_or_undefined() -> None:
+    def told(op: str, left: Result, right: Result) -> tuple[set[str], list[str]]:
+        world: World = world_of([])
+        assert (relate(op, left, right, world) == UNDEFINED) is bool(world.undefined)
+        return world.causes, world.undefined
+
+    assert told("==", OPEN, FIRM) == ({"hidden", "lost"}, [])
+    assert told("in", 1, (2, OPEN)) == ({"hidden"}, [])
+    some = Thing("before", "item", (), None, "cut short")
+    assert told("==", some, 1) == ({"cut short"}, [])
+    assert told("==", Undefined("no value"), OPEN) == (set(), ["no value"])
+    assert told("==", OPEN, Undefined("no value")) == (set(), ["no value"])
+    assert told("<", OPEN, None)[1] == ["null or absent has no order"]
+    assert told("in", 1, None)[1] == ["`in` on something that is not a list"]
+
+
+def test_negation_swaps_truth_and_falsehood_and_leaves_the_undefined() -> None:
+    assert (negate(TRUE), negate(FALSE), negate(UNDEFINED)) == (FALSE, TRUE, UNDEFINED)
+    for a, b in product(range(1, 8), range(1, 8)):
+        assert negate(a | b) == negate(a) | negate(b)
+
+
+@pytest.mark.parametrize(("stop", "go_on"), [(FALSE, TRUE), (TRUE, FALSE)])
+def test_an_element_that_is_undefined_outweighs_one_that_decides(stop: int, go_on: int) -> None:
+    for a, b in product((TRUE, FALSE, UNDEFINED), repeat=2):
+        single = UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
+        assert combine(stop, go_on, a, b) == single
+    for a, b, c in product(range(1, 8), repeat=3):
+        assert combine(stop, go_on, a | b, c) == combine(stop, go_on, a, c) | combine(
+            stop, go_on, b, c
+        )
+        assert combine(stop, go_on, a, c) == combine(stop, go_on, c, a)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("contains", ["abc", "bc"], True), ("contains", ["abc", "ac"], False),
+        ("starts_with", ["abc", "ab"], True), ("starts_with", ["abc", "b"], False),
+        ("ends_with", ["abc", "bc"], True), ("ends_with", ["abc", "b"], False),
+        ("matches", ["aab", "a+b"], True), ("matches", ["aabc", "a+b"], False),
+        ("within", [1, Decimal("1.5"), 0.5], True), ("within", [2, 1, Decimal("0.99")], False),
+        ("within", [1, 3, 2], True), ("within", [3, 1, 1], False),
+    ],
+)  # fmt: skip
+def test_a_test_on_texts_or_numbers_is_exact(
+    name: str, arguments: list[Any], expected: bool
+) -> None:
+    assert apply_test(name, arguments) is expected
+
+
+def test_only_known_finite_numbers_can_be_reckoned_with() -> None:
+    for value in (0, 1, Decimal("0.1"), Fraction(1, 3), 0.5):
+        assert finite(value)
+    for value in (
+        True,
+        None,
+        ABSENT,
+        "1",
+        INFINITY,
+        NAN,
+        Decimal("NaN"),
+        Decimal("Infinity"),
+        OPEN,
+    ):
+        assert not finite(value)
+    assert is_text("")
+    assert not is_text(1)
+    settled = [settle(v) for v in (Fraction(4, 2), Fraction(1, 2), "a", Decimal("1.0"))]
+    assert [(type(v), v) for v in settled] == [
+        (int, 2), (Decimal, Decimal("0.5")), (str, "a"), (Decimal, Decimal("1.0")),
+    ]  # fmt: skip
