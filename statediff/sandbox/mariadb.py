@@ -109,6 +109,8 @@ class MariaDbSystem:
         if self._server is None or not self._server.restore():
             self.stop()
             self.start()
+            if not self._running().restore():
+                raise SandboxError(f"{self.source}: a server that was just started is not as new")
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         """What the server is now, and all that is not as in the base."""
@@ -200,6 +202,7 @@ class _Server:
                 f"{cause_of(error)}"
             ) from error
         self.expected, self._copies = dict(made.expected), made.copies
+        self._is_unused = True
         self.entities = sum(
             int(count) for label, count in self.expected.items() if label.startswith("rows of ")
         )
@@ -209,11 +212,12 @@ class _Server:
         self._secrets = dict.fromkeys((OWNER, READER, AGENT), "")
         with self._running(volumes=(PLACE,)) as container:
             expected, copies = self._build()
-        return container, _Made(expected, copies, {**self._secrets})
+        known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
+        return container, _Made(expected, copies, known)
 
     def _begin(self, kept: Kept[_Made]) -> Container:
-        """A server over what another one wrote; nobody knows its agent's password but us."""
-        self._secrets |= kept.facts.secrets
+        """A server over what another one wrote, whose agent nobody can be yet."""
+        self._secrets = {**kept.facts.secrets, AGENT: ""}
         with self._running(over={PLACE: kept.volume}) as container:
             return container
 
@@ -309,16 +313,10 @@ class _Server:
         """The database is as at the start; False where the server must be made anew."""
         try:
             with self.admin() as admin:
-                for (thread,) in fetched(admin, _OTHERS):
-                    with contextlib.suppress(pymysql.Error):  # it ended by itself
-                        admin.query(f"KILL {int(thread)}")
-                now = look(admin, self.database)
-                if _beyond(now, self.database) != _beyond(self.expected, self.database):
+                if not self._is_unused and not self._puts_back(admin):
                     return False
-                if self._copies.restore(admin, now):
-                    self._set_password(admin, AGENT)
-                else:
-                    self._load(admin)
+                self._is_unused = False
+                self._set_password(admin, AGENT)
                 account = dict(
                     fetched(
                         admin,
@@ -328,6 +326,18 @@ class _Server:
                 self.expected = {**self.expected, _ACCOUNT: account}
         except (pymysql.Error, OSError):
             return False
+        return True
+
+    def _puts_back(self, admin: pymysql.Connection[Any]) -> bool:
+        """Rows and definitions are as at the start; False where more than they was changed."""
+        for (thread,) in fetched(admin, _OTHERS):
+            with contextlib.suppress(pymysql.Error):  # it ended by itself
+                admin.query(f"KILL {int(thread)}")
+        now = look(admin, self.database)
+        if _beyond(now, self.database) != _beyond(self.expected, self.database):
+            return False
+        if not self._copies.restore(admin, now):
+            self._load(admin)
         return True
 
 

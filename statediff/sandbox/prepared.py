@@ -12,7 +12,9 @@ Nothing here proves anything. What a data folder must hold is told by what its m
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -23,6 +25,8 @@ from statediff.sandbox.volumes import Volume
 T = TypeVar("T")
 MOST: Final = 3
 """Kept in all: nobody knows how long they will be of use."""
+QUIET_SECONDS: Final = 0.5
+"""From a server's start until its sandbox is proven."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,42 @@ class Kept(Generic[T]):
 
     volume: Volume
     facts: T
+
+
+class Starts:
+    """How many servers are being started, for those who have work that can wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._last = time.monotonic() - QUIET_SECONDS
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """A server is being started meanwhile."""
+        with self._lock:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self._last = time.monotonic()
+
+    def rest(self, wanted: threading.Event) -> None:
+        """For a while nobody has started a server, or somebody waits for the work."""
+        while (left := self._left()) > 0 and not wanted.wait(left):
+            pass
+
+    def _left(self) -> float:
+        with self._lock:
+            if self._under_way:
+                return QUIET_SECONDS
+            return self._last + QUIET_SECONDS - time.monotonic()
+
+
+STARTS: Final = Starts()
+"""Those of this process."""
 
 
 @dataclass
@@ -64,6 +104,15 @@ class Shelf(Generic[T]):
         with self._lock:
             place = self._places.setdefault((connect().owner, key), _Place())
             place.asked += 1
+        with STARTS.one():
+            return self._started(place, make, begin)
+
+    def _started(
+        self,
+        place: _Place[T],
+        make: Callable[[], tuple[Container, T]],
+        begin: Callable[[Kept[T]], Container],
+    ) -> tuple[Container, T]:
         while True:
             if (kept := place.kept) is None:
                 with place.lock:
