@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib.resources
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -210,12 +212,22 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         raw = path.read_bytes()
         if len(raw) > MAX_PACK_BYTES:
             raise UsageError(f"{path}: {len(raw)} bytes; a pack file has at most {MAX_PACK_BYTES}")
-        document = YAML(typ="safe", pure=True).load(raw.decode("utf-8"))
+        with _READING:  # whoever starts many sandboxes at once asks for the same one many times
+            document = _loaded(raw)
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise UsageError(f"{path}: cannot be read as a pack: {error}") from error
     if not isinstance(document, Mapping):
         raise UsageError(f"{path}: expected keys and values at the top")
     return document
+
+
+_READING: Final = Lock()
+
+
+@lru_cache(maxsize=16)
+def _loaded(raw: bytes) -> Any:
+    """What nobody may change: whoever reads the same text gets the same."""
+    return YAML(typ="safe", pure=True).load(raw.decode("utf-8"))
 
 
 def _text(path: Path, document: Mapping[str, Any], key: str) -> str:

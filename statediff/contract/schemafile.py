@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from statediff.contract.load import read_bytes
@@ -43,6 +46,15 @@ def load_schema_file(path: Path) -> SchemaFile:
 
 def parse_schema_file(data: bytes, file: str) -> SchemaFile:
     """The state schema in `data`; `file` is the name used in messages."""
+    with _PARSING:  # whoever starts many sandboxes at once asks for the same one many times
+        return _parsed(data, file)
+
+
+_PARSING: Final = Lock()
+
+
+@lru_cache(maxsize=16)
+def _parsed(data: bytes, file: str) -> SchemaFile:
     document = read_document(data, file)
     content = shaped(document, StateSchemaDocument)
     if problems := tuple(_standing_alone(document, content)):

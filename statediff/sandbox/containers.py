@@ -21,7 +21,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -31,73 +30,29 @@ from docker.errors import DockerException, ImageNotFound
 from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
-from statediff.sandbox import watchdog
+from statediff.sandbox import volumes, watchdog
 from statediff.sandbox.engine_errors import gone
 from statediff.sandbox.engine_errors import said as told
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
 from statediff.sandbox.processes import Life, await_end
+from statediff.sandbox.spec import MEBIBYTE, Ran, Shared, Spec
+from statediff.sandbox.volumes import Volume
+
+__all__ = ["MEBIBYTE", "Container", "Engine", "Ran", "Shared", "Spec", "connect"]
 
 LABEL: Final = "statediff.owner"
+HOST: Final = "server"
+"""What every container is called inside, or two servers of one image would differ in that."""
 SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
 READY_SECONDS: Final = 30.0
-MEBIBYTE: Final = 1024 * 1024
 _PREFIX: Final = "statediff-"
 _LOG: Final = LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"})
 _POLL_SECONDS: Final = 0.02
 _LOOK_SECONDS: Final = 0.5
 NEXT_STEP: Final = "`statediff doctor` says what is missing and how to get it"
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A folder of this machine that a container sees too."""
-
-    folder: Path
-    at: str
-    is_read_only: bool = True
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What a container is made from. Unless said here: no network, no capability, no writing."""
-
-    image: str
-    name: str
-    """How messages call it, e.g. the source's name."""
-    command: tuple[str, ...] = ()
-    """In place of the image's own."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""
-    """In place of the image's own, e.g. `65532:65532`."""
-    memory_folders: Mapping[str, str] = field(default_factory=lambda: {"/tmp": "size=64m"})  # noqa: S108 - a place inside
-    """Place → options of a `tmpfs`: empty at first, counted against `memory_bytes`."""
-    volumes: tuple[str, ...] = ()
-    """Places that may be written on disk; each begins as what the image has there."""
-    shared: tuple[Shared, ...] = ()
-    capabilities: tuple[str, ...] = ()
-    memory_bytes: int = 512 * MEBIBYTE
-    processes: int = 256
-    shared_memory_bytes: int = 64 * MEBIBYTE
-    loopback_of: str = ""
-    """The id of a container whose loopback it shares, and no other network either."""
-    folder: str = ""  # where its program starts
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a program in a container did."""
-
-    code: int
-    output: bytes
-    """Standard output; standard error is `errors`."""
-    errors: bytes
-
-    @property
-    def text(self) -> str:
-        return self.output.decode(errors="replace")
 
 
 class Container:
@@ -108,7 +63,7 @@ class Container:
         self.id = ""
         self._engine = engine
         self._sockets = sockets
-        self._volumes: list[str] = []
+        self._volumes: list[Volume] = []
         self._forwards: dict[str, Forward] = {}
         self._life: Life | None = None
 
@@ -215,10 +170,23 @@ class Container:
             if self.id:
                 gone(lambda: api.remove_container(self.id, force=True, v=True))
             for volume in self._volumes:
-                gone(lambda: api.remove_volume(volume, force=True))  # noqa: B023 - called at once
+                gone(lambda: api.remove_volume(volume.name, force=True))  # noqa: B023 - called at once
         except DockerException as error:
             raise self._failure("it cannot be removed", error) from error
         remove(self._sockets)
+
+    def ended(self, seconds: float = READY_SECONDS) -> Volume | None:
+        """What its server wrote in its one volume, which stays when the container is removed.
+
+        None where the server did not end well when it was asked to. Raises `SandboxError`.
+        """
+        api = self._engine.api
+        try:
+            api.stop(self.id, timeout=round(seconds))
+            has_failed = api.inspect_container(self.id)["State"]["ExitCode"] != 0
+        except DockerException as error:
+            raise self._failure("it cannot be stopped", error) from error
+        return None if has_failed else self._volumes.pop()
 
     def _start(self) -> None:
         """Made and started; what a caller must `remove` is known even if this fails half-way."""
@@ -226,8 +194,11 @@ class Container:
         mounts = [Mount(SOCKETS, str(self._sockets), "bind")]
         mounts += [Mount(s.at, str(s.folder), "bind", s.is_read_only) for s in spec.shared]
         for place in spec.volumes:
-            self._volumes.append(api.create_volume(labels=labels)["Name"])
-            mounts.append(Mount(place, self._volumes[-1], "volume"))
+            self._volumes.append(volumes.plain(api, labels))
+            mounts.append(Mount(place, self._volumes[-1].name, "volume"))
+        for place, base in spec.over.items():
+            whole = volumes.over(api, labels, base, self._volumes)
+            mounts.append(Mount(place, whole.name, "volume", no_copy=True))
         limits = api.create_host_config(
             network_mode=f"container:{spec.loopback_of}" if spec.loopback_of else "none",
             read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
@@ -240,6 +211,7 @@ class Container:
             spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
             environment=dict(spec.environment), host_config=limits,
             working_dir=spec.folder or None,
+            hostname=None if spec.loopback_of else HOST,
             # Else the engine makes and wires up a network of nothing, which costs more than all
             # else it does; so the runtime makes the namespace, with nothing in it but loopback.
             network_disabled=not spec.loopback_of,

@@ -18,6 +18,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
@@ -37,13 +38,15 @@ from statediff.sandbox.images import image_tag
 from statediff.sandbox.mariadb_proof import look
 from statediff.sandbox.mariadb_restore import Copies
 from statediff.sandbox.postgres_proof import digest_of
+from statediff.sandbox.prepared import Kept, Shelf
 from statediff.sandbox.receipt import Drift, SourceProof
 from statediff.sources.mariadb import MariaDbSource
 from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
 METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
-DATA: Final = "/var/lib/statediff"
+PLACE: Final = "/var/lib/statediff"
+"""All that the server may write, but for /tmp."""
 SOCKET: Final = "db.sock"
 AGENT: Final = "agent"
 READER: Final = "statediff_reader"
@@ -106,6 +109,8 @@ class MariaDbSystem:
         if self._server is None or not self._server.restore():
             self.stop()
             self.start()
+            if not self._running().restore():
+                raise SandboxError(f"{self.source}: a server that was just started is not as new")
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         """What the server is now, and all that is not as in the base."""
@@ -163,28 +168,68 @@ class MariaDbSystem:
         return self._server
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What a pack's texts made of a server; the same in every server over its data folder."""
+
+    expected: Mapping[str, str]
+    copies: Copies
+    secrets: Mapping[str, str] = field(repr=False)
+    """The evaluator's own; an agent's is made anew at every reset."""
+
+
+SHELF: Final[Shelf[_Made]] = Shelf()
+
+
 class _Server:
     """A container with a database as the pack describes it."""
 
     def __init__(self, name: str, pack: PackSource) -> None:
         self._name = name
         self.database = re.sub(r"\W", "_", name)
-        self._secrets = dict.fromkeys((OWNER, READER, AGENT), "")
         try:
             self._texts = [pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed")]
         except (OSError, UnicodeDecodeError) as error:
             raise SandboxError(f"{name}: its pack cannot be read: {error}") from error
-        self.container: Container = connect().run(Spec(image_tag("mariadb"), name, volumes=(DATA,)))
+        self._secrets: dict[str, str] = {}
+        self._image = image_tag("mariadb")
+        try:
+            key = (self._image, self.database, *self._texts)
+            self.container, made = SHELF.start(key, self._make, self._begin)
+        except pymysql.Error as error:
+            raise SandboxError(
+                f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
+                f"{cause_of(error)}"
+            ) from error
+        self.expected, self._copies = dict(made.expected), made.copies
+        self._is_unused = True
+        self.entities = sum(
+            int(count) for label, count in self.expected.items() if label.startswith("rows of ")
+        )
+
+    def _make(self) -> tuple[Container, _Made]:
+        """A server with the accounts and the database."""
+        self._secrets = dict.fromkeys((OWNER, READER, AGENT), "")
+        with self._running(volumes=(PLACE,)) as container:
+            expected, copies = self._build()
+        known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
+        return container, _Made(expected, copies, known)
+
+    def _begin(self, kept: Kept[_Made]) -> Container:
+        """A server over what another one wrote, whose agent nobody can be yet."""
+        self._secrets = {**kept.facts.secrets, AGENT: ""}
+        with self._running(over={PLACE: kept.volume}) as container:
+            return container
+
+    @contextlib.contextmanager
+    def _running(self, **places: Any) -> Iterator[Container]:
+        """A server that answers; it is gone if what is then done with it fails."""
+        self.container = connect().run(Spec(self._image, self._name, **places))
         try:
             self.container.await_ready(self._answers)
-            self._build()
-        except BaseException as error:
+            yield self.container
+        except BaseException:
             self.container.remove()
-            if isinstance(error, pymysql.Error):
-                raise SandboxError(
-                    f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
-                    f"{cause_of(error)}"
-                ) from error
             raise
 
     @property
@@ -212,13 +257,15 @@ class _Server:
             yield connection
 
     def _answers(self) -> bool:
+        if not self.container.socket(SOCKET).exists():
+            return False  # to be refused takes a hundred times as long
         try:
             with self.admin():
                 return True
         except (pymysql.Error, OSError):
             return False
 
-    def _build(self) -> None:
+    def _build(self) -> tuple[dict[str, str], Copies]:
         with self.admin() as admin:
             for (host,) in fetched(admin, "SELECT host FROM mysql.global_priv WHERE user = 'root'"):
                 if host != "localhost":
@@ -236,11 +283,8 @@ class _Server:
             )
             self._set_password(admin, OWNER)
             self._load(admin)
-            self.expected = look(admin, self.database)
-            self._copies = Copies(admin, self.database, self.expected)
-            self.entities = sum(
-                int(count) for label, count in self.expected.items() if label.startswith("rows of ")
-            )
+            expected = look(admin, self.database)
+            return expected, Copies(admin, self.database, expected)
 
     def _set_password(self, admin: pymysql.Connection[Any], role: str) -> None:
         self._secrets[role] = secrets.token_urlsafe(24)
@@ -269,16 +313,10 @@ class _Server:
         """The database is as at the start; False where the server must be made anew."""
         try:
             with self.admin() as admin:
-                for (thread,) in fetched(admin, _OTHERS):
-                    with contextlib.suppress(pymysql.Error):  # it ended by itself
-                        admin.query(f"KILL {int(thread)}")
-                now = look(admin, self.database)
-                if _beyond(now, self.database) != _beyond(self.expected, self.database):
+                if not self._is_unused and not self._puts_back(admin):
                     return False
-                if self._copies.restore(admin, now):
-                    self._set_password(admin, AGENT)
-                else:
-                    self._load(admin)
+                self._is_unused = False
+                self._set_password(admin, AGENT)
                 account = dict(
                     fetched(
                         admin,
@@ -288,6 +326,18 @@ class _Server:
                 self.expected = {**self.expected, _ACCOUNT: account}
         except (pymysql.Error, OSError):
             return False
+        return True
+
+    def _puts_back(self, admin: pymysql.Connection[Any]) -> bool:
+        """Rows and definitions are as at the start; False where more than they was changed."""
+        for (thread,) in fetched(admin, _OTHERS):
+            with contextlib.suppress(pymysql.Error):  # it ended by itself
+                admin.query(f"KILL {int(thread)}")
+        now = look(admin, self.database)
+        if _beyond(now, self.database) != _beyond(self.expected, self.database):
+            return False
+        if not self._copies.restore(admin, now):
+            self._load(admin)
         return True
 
 

@@ -29,10 +29,12 @@ from statediff.sandbox.postgres_proof import (
     names_of,
 )
 from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
-from statediff.sandbox.prepared import Shelf, Turn
+from statediff.sandbox.prepared import Kept, Shelf
 from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
 
-DATA: Final = "/var/lib/statediff"
+PLACE: Final = "/var/lib/statediff"
+"""All that the server may write."""
+DATA: Final = f"{PLACE}/data"
 MEMORY_BYTES: Final = 1536 * MEBIBYTE
 """A limit: what was written and not yet brought to disk counts too, and databases are copied."""
 SOCKET: Final = ".s.PGSQL.5432"
@@ -41,8 +43,6 @@ READER: Final = "statediff_reader"
 AGENT_CONNECTIONS: Final = 40
 """At once; the server takes sixty, so that whoever reads always gets in."""
 BUILD_SECONDS: Final = 600.0
-KEPT_BYTES: Final = 64 * MEBIBYTE
-"""Of a database; one that is larger is made of its texts each time."""
 KILLED: Final = int(signal.SIGKILL)
 NOTED_SECONDS: Final = 1.0
 """The server's notes come by way of the engine."""
@@ -112,58 +112,54 @@ class Server:
             self._texts = tuple(pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed"))
         except (OSError, UnicodeDecodeError) as error:
             raise SandboxError(f"{name}: its pack cannot be read: {error}") from error
-        image = image_tag("postgres")
-        with SHELF.turn(image, *self._texts) as turn:
-            self.container: Container = connect().run(
-                Spec(
-                    image,
-                    name,
-                    volumes=(DATA,),
-                    shared=() if turn.kept is None else (turn.kept.shared,),
-                    memory_bytes=MEMORY_BYTES,
-                    shared_memory_bytes=256 * MEBIBYTE,
-                )
-            )
-            try:
-                self._begin(turn)
-            except BaseException as error:
-                self.stop()
-                if isinstance(error, psycopg.Error):
-                    raise SandboxError(
-                        f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a"
-                        f" database: {cause_of(error)}"
-                    ) from error
-                raise
+        self._image = image_tag("postgres")
+        try:
+            key = (self._image, *self._texts)
+            self.container, self._made = SHELF.start(key, self._make, self._begin)
+        except psycopg.Error as error:
+            raise SandboxError(
+                f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a"
+                f" database: {cause_of(error)}"
+            ) from error
+        self.spares.adopt(self._made.spare)
 
-    def _begin(self, turn: Turn[Made]) -> None:
-        """It has a pristine database, of which a clone is at hand."""
-        if turn.kept is not None:
-            self._made = turn.kept.facts
-            self._secrets |= self._made.secrets
-            self.container.await_ready(self._answers)
-        else:
-            self.container.await_ready(self._answers)
+    def _make(self) -> tuple[Container, Made]:
+        """A server that has a pristine database, of which a clone is at hand."""
+        with self._running(volumes=(PLACE,)) as container:
             entities, names = self._build()
             # A clone is made first: unlike a checkpoint, that brings to disk what is not logged.
             spare = self.spares.first()
             with self.admin(BUILD_SECONDS) as admin:
                 files = files_of(admin, PRISTINE)
-            known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
-            self._made = Made(entities, names, files, spare, known)
-            if turn.is_wanted and self._can_be_kept():
-                turn.keep(self.container, DATA, self._made, "postmaster.pid")
-        self.spares.adopt(self._made.spare)
+        known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
+        return container, Made(entities, names, files, spare, known)
 
-    def _can_be_kept(self) -> bool:
-        """Whether a server over a copy of the data folder has what this one has, and it is small.
+    def _begin(self, kept: Kept[Made]) -> Container:
+        """A server over what another one wrote."""
+        self._let_go()
+        self._secrets |= kept.facts.secrets
+        with self._running(over={PLACE: kept.volume}) as container:
+            return container
 
-        To that server it looks as after a crash, and what is not logged is lost in a crash.
-        """
-        with self.apart() as admin:
-            admin.execute("SELECT pg_switch_wal()")  # what was logged so far is not kept
-            admin.execute("CHECKPOINT")
-            size: Any = admin.execute("SELECT pg_database_size(%s)", (PRISTINE,)).fetchone()
-        return not self._has_unlogged and int(size[0]) < KEPT_BYTES
+    @contextlib.contextmanager
+    def _running(self, **places: Any) -> Iterator[Container]:
+        """A server that answers; it is gone if what is then done with it fails."""
+        self.container = connect().run(
+            Spec(
+                self._image,
+                self._name,
+                memory_bytes=MEMORY_BYTES,
+                shared_memory_bytes=256 * MEBIBYTE,
+                **places,
+            )
+        )
+        try:
+            self.container.await_ready(self._answers)
+            yield self.container
+        except BaseException:
+            self.container.remove()
+            self._let_go()
+            raise
 
     @property
     def entities(self) -> int:
@@ -220,6 +216,8 @@ class Server:
             yield connection
 
     def _answers(self) -> bool:
+        if not self.container.socket(SOCKET).exists():
+            return False  # to be refused takes a hundred times as long
         try:
             with self.admin():
                 return True
@@ -258,8 +256,6 @@ class Server:
             admin.execute("ANALYZE")
             admin.execute("VACUUM (FREEZE)")
             held = names_of(admin)
-            unlogged = admin.execute("SELECT FROM pg_class WHERE relpersistence = 'u'").fetchone()
-            self._has_unlogged = unlogged is not None
         with self.apart(seconds=BUILD_SECONDS) as admin:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
         return entities, held

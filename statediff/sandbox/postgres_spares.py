@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import psycopg
 
 from statediff.sandbox.postgres_proof import Connection, Files, stand_still
+from statediff.sandbox.prepared import STARTS
 
 PRISTINE: Final = "pristine"
 STEP_SECONDS: Final = 60.0
@@ -25,7 +26,7 @@ class Spare:
     name: str
     made: Future[None]
     files: Future[Files | None]
-    wanted: threading.Event = field(default_factory=threading.Event)
+    wanted: threading.Event
 
     def known_files(self) -> Files | None:
         """What its files were while it stood still; None where it was wanted before."""
@@ -52,7 +53,9 @@ class Spares:
         if self._spare is None:
             name = f"spare_{secrets.token_hex(8)}"
             self.own.add(name)
-            self._spare = self._begun(name, self._worker.submit(self._make, name))
+            wanted = threading.Event()
+            made = self._worker.submit(self._make_at_leisure, name, wanted)
+            self._spare = self._begun(name, made, wanted)
         return self._spare
 
     def first(self) -> str:
@@ -66,10 +69,9 @@ class Spares:
         self.own.add(name)
         made: Future[None] = Future()
         made.set_result(None)
-        self._spare = self._begun(name, made)
+        self._spare = self._begun(name, made, threading.Event())
 
-    def _begun(self, name: str, made: Future[None]) -> Spare:
-        wanted = threading.Event()
+    def _begun(self, name: str, made: Future[None], wanted: threading.Event) -> Spare:
         return Spare(name, made, self._worker.submit(self._digest, name, wanted), wanted)
 
     def take(self) -> Spare:
@@ -92,6 +94,10 @@ class Spares:
         if self._spare is not None:
             self._spare.wanted.set()
         self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _make_at_leisure(self, name: str, wanted: threading.Event) -> None:
+        STARTS.rest(wanted)
+        self._make(name)
 
     def _make(self, name: str) -> None:
         with self._admin() as admin:

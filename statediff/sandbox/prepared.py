@@ -1,72 +1,76 @@
 """Data folders of database servers, kept by the process that made them, for its next servers.
 
 To make a database of a pack's texts takes a server longer than to begin. So whoever is the second
-to ask for the same one keeps an archive of the data folder, and who asks after that unpacks it.
-Archives lie in the memory folder of this process's containers and go with it, however it ends.
+to ask for the same one ends its server when that is made and leaves the volume it wrote, over which
+it begins again, and who asks after that begins there too (`volumes.over`). The volume goes with
+this process, however that ends.
 
 Nothing here proves anything. What a data folder must hold is told by what its maker found in it
-(`Kept.facts`), which stays in this process's memory, and every reset is proven against that. An
-archive that is not as it was when it was written is not used again.
+(`Kept.facts`), which stays in this process's memory, and every reset is proven against that.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
+import time
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from blake3 import blake3
-
-from statediff.sandbox.containers import SOCKETS, Container, Shared, connect
-from statediff.sandbox.folders import remove
+from statediff.errors import SandboxError
+from statediff.sandbox.containers import Container, connect
+from statediff.sandbox.volumes import Volume
 
 T = TypeVar("T")
-PLACE: Final = "/usr/share/statediff/data.tar"
-"""Where the images' servers find the archive that they unpack."""
 MOST: Final = 3
-"""Kept in all: each may take some 40 MB of memory."""
-_ARCHIVE: Final = "data.tar"
+"""Kept in all: nobody knows how long they will be of use."""
+QUIET_SECONDS: Final = 0.5
+"""From a server's start until its sandbox is proven."""
 
 
 @dataclass(frozen=True)
 class Kept(Generic[T]):
-    """An archive, and what its maker knows of the server it was taken from."""
+    """A volume that no server writes any more, and what its maker knows of it."""
 
-    archive: Path
-    digest: bytes
+    volume: Volume
     facts: T
 
-    @property
-    def shared(self) -> Shared:
-        """The archive, where a server finds it."""
-        return Shared(self.archive, PLACE)
 
-    def is_whole(self) -> bool:
+class Starts:
+    """How many servers are being started, for those who have work that can wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._last = time.monotonic() - QUIET_SECONDS
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """A server is being started meanwhile."""
+        with self._lock:
+            self._under_way += 1
         try:
-            return blake3(self.archive.read_bytes()).digest() == self.digest
-        except OSError:
-            return False
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self._last = time.monotonic()
+
+    def rest(self, wanted: threading.Event) -> None:
+        """For a while nobody has started a server, or somebody waits for the work."""
+        while (left := self._left()) > 0 and not wanted.wait(left):
+            pass
+
+    def _left(self) -> float:
+        with self._lock:
+            if self._under_way:
+                return QUIET_SECONDS
+            return self._last + QUIET_SECONDS - time.monotonic()
 
 
-@dataclass
-class Turn(Generic[T]):
-    """One start of a server: from what was kept, or else nobody else makes the same meanwhile."""
-
-    kept: Kept[T] | None = None
-    is_wanted: bool = False
-    """Somebody else asked for the same before, or waits for it, and there is room."""
-
-    def keep(self, container: Container, data: str, facts: T, *without: str) -> None:
-        """The data folder of a server that nobody writes to is kept. Raises `SandboxError`."""
-        left_out = [f"--exclude=./{name}" for name in without]
-        written = ("-S", "--hole-detection=raw", "-cf", f"{SOCKETS}/{_ARCHIVE}")
-        container.check("tar", "-C", data, *left_out, *written, ".")
-        archive = connect().folder() / _ARCHIVE
-        container.socket(_ARCHIVE).replace(archive)
-        self.kept = Kept(archive, blake3(archive.read_bytes()).digest(), facts)
+STARTS: Final = Starts()
+"""Those of this process."""
 
 
 @dataclass
@@ -74,6 +78,7 @@ class _Place(Generic[T]):
     lock: threading.Lock = field(default_factory=threading.Lock)
     asked: int = 0
     kept: Kept[T] | None = None
+    is_refused: bool = False
 
 
 class Shelf(Generic[T]):
@@ -83,20 +88,57 @@ class Shelf(Generic[T]):
         self._lock = threading.Lock()
         self._places: dict[Hashable, _Place[T]] = {}
 
-    @contextmanager
-    def turn(self, *key: Hashable) -> Iterator[Turn[T]]:
-        """One start of a server that this key tells from others; see `Turn`."""
+    def start(
+        self,
+        key: Hashable,
+        make: Callable[[], tuple[Container, T]],
+        begin: Callable[[Kept[T]], Container],
+    ) -> tuple[Container, T]:
+        """A server runs, and what its data folder holds.
+
+        `begin` starts it over a volume that was kept. Where there is none, `make` makes it of its
+        texts, which nobody else does for the same key meanwhile; if others asked for the same or
+        wait for it, it ends and begins over what it wrote. Where that cannot be done, e.g. because
+        the engine's kernel cannot mount one folder over another, each is made of its texts.
+        """
         with self._lock:
-            place = self._places.setdefault((connect().owner, *key), _Place())
+            place = self._places.setdefault((connect().owner, key), _Place())
             place.asked += 1
-        with place.lock:
-            if place.kept is not None and not place.kept.is_whole():
-                remove(place.kept.archive)
-                place.kept = None
-            if place.kept is None:
-                kept = sum(other.kept is not None for other in [*self._places.values()])
-                turn: Turn[T] = Turn(is_wanted=place.asked > 1 and kept < MOST)
-                yield turn
-                place.kept = turn.kept
-                return
-        yield Turn(place.kept)
+        with STARTS.one():
+            return self._started(place, make, begin)
+
+    def _started(
+        self,
+        place: _Place[T],
+        make: Callable[[], tuple[Container, T]],
+        begin: Callable[[Kept[T]], Container],
+    ) -> tuple[Container, T]:
+        while True:
+            if (kept := place.kept) is None:
+                with place.lock:
+                    if place.kept is None:
+                        container, facts = make()
+                        if not self._is_wanted(place):
+                            return container, facts
+                        place.kept = _kept(container, facts)
+                        place.is_refused = place.kept is None
+                    kept = place.kept
+            if kept is not None:
+                try:
+                    return begin(kept), kept.facts
+                except SandboxError:
+                    place.kept, place.is_refused = None, True
+
+    def _is_wanted(self, place: _Place[T]) -> bool:
+        """Whether somebody else asked for the same before, or waits for it, and there is room."""
+        kept = sum(other.kept is not None for other in [*self._places.values()])
+        return place.asked > 1 and not place.is_refused and kept < MOST
+
+
+def _kept(container: Container, facts: T) -> Kept[T] | None:
+    """What the server wrote, which it does no more; None where it did not end well."""
+    try:
+        volume = container.ended()
+    finally:
+        container.remove()
+    return None if volume is None else Kept(volume, facts)

@@ -11,7 +11,6 @@ nothing, and a file that was begun anew is another file: both are scanned (`post
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,7 +18,6 @@ import numpy as np
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType
-from statediff.model.state import row_digest
 from statediff.model.values import printable
 from statediff.sources.postgres_delta import Delta
 from statediff.sources.postgres_session import Connection
@@ -51,13 +49,7 @@ def check_pages(
     if not silent:
         return
     query = delta.query(entity_type)
-    try:
-        then, there = (
-            Counter(row_digest(row) for row in look.rows(query, silent))
-            for look in (delta.first, delta.last)
-        )
-    except (ValueError, UnicodeDecodeError) as error:
-        raise SourceUnavailable(f"rows on a page that changed cannot be read: {error}") from error
+    then, there = (look.lines(query, silent).found for look in (delta.first, delta.last))
     if then != there:
         name = printable(entity_type.name)
         raise SourceUnavailable(f"rows of {name} changed on pages that its log does not name")

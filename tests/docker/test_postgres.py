@@ -12,7 +12,7 @@ from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
 from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sandbox.postgres_server import AGENT_CONNECTIONS  # noqa: E402
+from statediff.sandbox.postgres_server import AGENT_CONNECTIONS, DATA  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -105,7 +105,7 @@ def test_bytes_changed_behind_the_server_are_found_though_size_and_time_are_put_
             "SELECT d.oid, %s::text FROM pg_database d WHERE datname = 'store'",
             [next(n for n, held in server._made.names.items() if held == "table note")],
         ).fetchone()
-    file = f"/var/lib/statediff/base/{oid}/{node}"
+    file = f"{DATA}/base/{oid}/{node}"
     script = (
         f"touch -r {file} /tmp/then; printf x | dd of={file} bs=1 seek=8000 conv=notrunc;"
         f" touch -r /tmp/then {file}"

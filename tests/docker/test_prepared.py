@@ -7,39 +7,47 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("psycopg")
+pytest.importorskip("pymysql")
 pytest.importorskip("docker")
-
 
 import psycopg
 
 from statediff.packs import PackSource
-from statediff.sandbox import postgres_server
+from statediff.sandbox import mariadb, postgres_server
+from statediff.sandbox.mariadb import MariaDbSystem
 from statediff.sandbox.postgres import PostgresSystem
-from statediff.sandbox.postgres_server import Made
-from statediff.sandbox.prepared import PLACE, Shelf
+from statediff.sandbox.postgres_server import DATA, Made
+from statediff.sandbox.prepared import Shelf
+from statediff.sandbox.volumes import Volume
+from statediff.sources.mariadb_session import connected, fetched
 
-pytestmark = pytest.mark.docker("postgres")
+pytestmark = pytest.mark.docker("postgres", "mariadb")
 
-Start = Callable[[str], PostgresSystem]
+DDL = "CREATE TABLE item (id int PRIMARY KEY)"
+NINE = "INSERT INTO item VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)"
+System = PostgresSystem | MariaDbSystem
+Start = Callable[..., System]
 
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf[Made]:
-    """An empty one."""
+    """PostgreSQL's, empty; MariaDB's is empty too."""
+    monkeypatch.setattr(mariadb, "SHELF", Shelf())
     monkeypatch.setattr(postgres_server, "SHELF", made := Shelf[Made]())
     return made
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    began: list[PostgresSystem] = []
+def start(tmp_path: Path, shelf: Shelf[Made]) -> Iterator[Start]:
+    assert not shelf._places
+    began: list[System] = []
 
-    def make(ddl: str) -> PostgresSystem:
+    def make(kind: type[System] = PostgresSystem, ddl: str = DDL) -> System:
         texts = {"ddl": tmp_path / "ddl.sql", "seed": tmp_path / "seed.sql"}
         texts["ddl"].write_text(ddl)
-        texts["seed"].write_text("INSERT INTO item SELECT generate_series(1, 9)")
-        source = PackSource("store", "postgres", None, texts)
-        began.append(PostgresSystem(source, (), tmp_path / str(len(began))))
+        texts["seed"].write_text(NINE)
+        source = PackSource("store", "of this kind", None, texts)
+        began.append(kind(source, (), tmp_path / str(len(began))))
         began[-1].start()
         began[-1].reset()
         return began[-1]
@@ -49,44 +57,82 @@ def start(tmp_path: Path) -> Iterator[Start]:
         system.stop()
 
 
-def is_from_archive(system: PostgresSystem) -> bool:
-    return any(shared.at == PLACE for shared in system._running().container.spec.shared)
+def base_of(system: System) -> Volume | None:
+    """What its server's data folder began as."""
+    (base,) = system._running().container.spec.over.values() or (None,)
+    return base
 
 
-def test_the_third_server_of_a_pack_unpacks_what_the_second_kept_and_is_proven(
-    start: Start, shelf: Shelf[Made]
-):
-    ddl = "CREATE TABLE item (id int PRIMARY KEY)"
-    systems = [start(ddl) for _ in range(3)]
-    assert [is_from_archive(system) for system in systems] == [False, False, True]
+def prove(*systems: System) -> None:
     for system in systems:
         proof, drift = system.verify()
         assert drift == ()
         assert (proof.expected == proof.found, proof.entities) == (True, 9)
+
+
+def test_from_the_second_on_servers_of_a_pack_begin_over_what_it_kept_and_are_proven(
+    start: Start, shelf: Shelf[Made]
+):
+    systems = [start() for _ in range(3)]
+    first, second, third = map(base_of, systems)
+    assert first is None
+    assert second is not None
+    assert second == third
+    prove(*systems)
     assert len({system.url.partition("@")[0] for system in systems}) == 3, "its own password"
+
     with psycopg.connect(systems[2].url) as agent:
         agent.execute("DELETE FROM item")
     assert {entry.what.partition(" (")[0] for entry in systems[2].verify()[1]} >= {"table item"}
+    prove(systems[1])  # what one writes no other sees
     systems[2].reset()
-    assert systems[2].verify()[1] == ()
+    prove(systems[2], start())
 
     (place,) = shelf._places.values()
-    damaged = place.kept.archive.read_bytes().replace(b"scram-sha-256", b"trust        ")
-    place.kept.archive.write_bytes(damaged)
-    assert not is_from_archive(start(ddl)), "what was written over is made anew"
-
     facts = place.kept.facts
     files = {**facts.files, min(facts.files): "another digest"}
     place.kept = replace(place.kept, facts=replace(facts, files=files))
-    unlike = start(ddl)
-    assert is_from_archive(unlike)
-    proof, drift = unlike.verify()
+    proof, drift = start().verify()
     assert drift != ()
     assert proof.expected != proof.found, "a folder that is not what its maker found is not proven"
 
 
-def test_a_database_that_a_crash_would_empty_is_made_each_time(start: Start, shelf: Shelf[Made]):
-    systems = [start("CREATE UNLOGGED TABLE item (id int PRIMARY KEY)") for _ in range(2)]
-    assert not any(is_from_archive(system) for system in systems)
-    assert all(place.kept is None for place in shelf._places.values())
-    assert all(system.verify()[1] == () for system in systems)
+def test_a_server_that_was_taken_over_cannot_write_what_others_begin_as(start: Start):
+    one, other = [start() for _ in range(3)][1:]
+    container = one._running().container
+    container.check("sh", "-c", f"for f in $(find {DATA}/base -type f); do echo > $f; done")
+    container.check("rm", "-r", f"{DATA}/global")
+    assert container.exec("mount").text.count("lowerdir") >= 1, "it is what this test is about"
+    prove(other, start())
+
+
+def test_what_is_not_logged_is_kept_too(start: Start):
+    systems = [start(ddl=DDL.replace("TABLE", "UNLOGGED TABLE")) for _ in range(2)]
+    assert base_of(systems[1]) is not None
+    prove(*systems)
+
+
+def test_mariadb_begins_over_what_was_kept_and_is_proven(start: Start):
+    systems = [start(MariaDbSystem) for _ in range(3)]
+    assert [base_of(system) is not None for system in systems] == [False, True, True]
+    prove(*systems)
+    assert len({system.url.partition("@")[0] for system in systems}) == 3, "its own password"
+    agent, _ = connected(systems[2].url, 10.0)
+    agent.select_db("store")
+    assert len(fetched(agent, "SELECT * FROM item")) == 9
+    agent.query("DELETE FROM item")
+    assert {entry.what for entry in systems[2].verify()[1]} >= {"rows of item"}
+    prove(systems[1])
+    systems[2].reset()
+    prove(systems[2])
+    agent.close()
+
+
+@pytest.mark.parametrize("kind", [PostgresSystem, MariaDbSystem])
+def test_where_nothing_can_be_mounted_over_it_each_is_made_of_its_texts(
+    start: Start, monkeypatch: pytest.MonkeyPatch, kind: type[System]
+):
+    monkeypatch.setattr("statediff.sandbox.volumes.OVER", "lowerdir={base}/nothing,no_such={work}")
+    systems = [start(kind) for _ in range(3)]
+    assert [base_of(system) for system in systems] == [None, None, None]
+    prove(*systems)

@@ -288,7 +288,7 @@ def test_removing_leaves_no_volume_no_folder_and_may_be_done_again(engine: Engin
     container.remove()
     container.remove()
     assert not folder.exists()
-    assert volume not in {v["Name"] for v in engine.api.volumes()["Volumes"] or ()}
+    assert volume.name not in {v["Name"] for v in engine.api.volumes()["Volumes"] or ()}
 
 
 def test_a_container_that_cannot_start_leaves_nothing_and_says_why(engine: Engine) -> None:
@@ -309,12 +309,43 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words(engine: Engine) 
         container.remove()
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_what_a_server_wrote_is_kept_only_if_it_ended_well(engine: Engine, code: int) -> None:
+    wait = f"touch {SOCKETS}/up; while :; do sleep 0.1; done"
+    program = f"trap 'echo whole > /srv/kept/it; exit {code}' TERM; {wait}"
+    container = engine.run(
+        Spec(image_tag("git"), "server", ("sh", "-c", program), volumes=("/srv/kept",))
+    )
+    try:
+        container.await_ready(container.socket("up").exists)
+        volume = container.ended()
+    finally:
+        container.remove()
+    assert (volume is not None) == (code == 0)
+    if volume is None:
+        return
+    try:
+        for _ in range(2):  # what one writes the next does not see
+            other = engine.run(
+                Spec(image_tag("git"), "other", ("sleep", "600"), over={"/srv/kept": volume})
+            )
+            try:
+                assert other.check("cat", "/srv/kept/it") == b"whole\n"
+                other.check("sh", "-c", "echo mine > /srv/kept/it", user="0")
+            finally:
+                other.remove()
+    finally:
+        engine.api.remove_volume(volume.name)
+
+
 EVALUATOR = textwrap.dedent("""
     import sys, time
     from statediff.sandbox.containers import connect, Spec
+    from statediff.sandbox.volumes import plain
     engine = connect()
-    for _ in range(2):
-        engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), volumes=("/srv/kept",)))
+    engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), volumes=("/srv/kept",)))
+    base = plain(engine.api, engine.labels)
+    engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), over={"/srv/kept": base}))
     engine.api.create_network("left-" + str(engine.owner.pid), internal=True, labels=engine.labels)
     print(engine.owner.label, flush=True)
     time.sleep(600)
@@ -326,7 +357,8 @@ def test_nothing_outlives_an_evaluator(engine: Engine, number: signal.Signals) -
     with evaluator() as process:
         assert process.stdout is not None
         owner = process.stdout.readline().strip()
-        assert len(things_of(engine, owner)) == 6  # two containers, their volumes, network, folder
+        # Two containers, the volume of one, the other's three and the one below, network, folder.
+        assert len(things_of(engine, owner)) == 9
         process.send_signal(number)
         process.wait()
     assert awaited(lambda: not things_of(engine, owner)), things_of(engine, owner)
