@@ -50,3 +50,8 @@ class OrdersServer(PostgresSystem):
         server = self._running()
         source = PostgresSource("bench", self.reader_url, None, server.own)
         return source, PostgresFeed(source, lambda seconds: server.apart(seconds=seconds))
+
+    def whole(self) -> PostgresSource:
+        """The same database, of which every row is read each time."""
+        own = self._running().own
+        return PostgresSource("bench", self.reader_url, None, own, reads_all=True)
