@@ -31,6 +31,7 @@ from statediff.model.state import ChunkStore, Row, State, Table
 from statediff.model.values import printable
 from statediff.sources.postgres_catalogue import (
     OBJECT_NAMES,
+    RUNS_FUNCTIONS,
     Catalogue,
     Connection,
     Relation,
@@ -41,7 +42,7 @@ from statediff.sources.postgres_catalogue import (
 )
 from statediff.sources.postgres_copy import ahead, blocks_copied
 from statediff.sources.postgres_digests import Digests
-from statediff.sources.postgres_rows import TableQuery, is_key
+from statediff.sources.postgres_rows import OUTSIDE_BYTES, TableQuery, is_key
 from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
 from statediff.sources.relational import Refine, Shelf, continued, with_types
 
@@ -220,6 +221,8 @@ class Scan:
         cause = self._held.get(entry.relation.oid)
         if cause is not None:
             return shelf.fail(empty, cause)
+        if entry.relation.runs_functions and entry.relation.outside_bytes > OUTSIDE_BYTES:
+            return shelf.fail(empty, f"{RUNS_FUNCTIONS}; its large values cannot be left out so")
         by_name = entity_type.by_name
         lost = [
             k

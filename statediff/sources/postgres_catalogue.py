@@ -16,6 +16,7 @@ from statediff.sources.postgres_values import PgType, kind_of
 from statediff.sources.relational import quoted
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+RUNS_FUNCTIONS: Final = "to plan a statement on it would run a function of the database"
 OBJECT_TYPES: Final = tuple(listing.type for listing in objects.LISTINGS)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
 
@@ -33,6 +34,9 @@ class Relation:
     outside_bytes: int
     """How much of its values lies outside its rows; large values always do."""
     unreadable: str | None = None
+    runs_functions: bool = False
+    """Whether the server runs functions of the database when it plans a statement on the table; an
+    index whose condition is such a function need not have all the rows that it says it has."""
 
     @property
     def quoted(self) -> str:
@@ -79,6 +83,7 @@ class Catalogue:
 def relations(connection: Connection) -> tuple[Relation, ...]:
     """Every table there is, but for partitions: their rows are those of the whole."""
     found = []
+    planned = {oid for (oid,) in connection.execute(queries.PLANNED).fetchall()}
     for (
         oid,
         schema,
@@ -94,7 +99,9 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
         cause = None
         if kind == "f" or has_foreign:
             cause = "a foreign table is not read: its rows are in another server"
-        found.append(Relation(oid, schema, name, type_name, kind, outside, cause))
+        elif oid in planned and kind != "r":
+            cause = RUNS_FUNCTIONS
+        found.append(Relation(oid, schema, name, type_name, kind, outside, cause, oid in planned))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ import psycopg
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
-from statediff.sources.postgres_catalogue import Catalogue
+from statediff.sources.postgres_catalogue import RUNS_FUNCTIONS, Catalogue
 from statediff.sources.postgres_past import Definition, Look
 from statediff.sources.postgres_rows import TableQuery
 from statediff.sources.postgres_session import cause_of
@@ -78,6 +78,8 @@ class Delta:
             return "it is unlogged: no log tells of its rows"
         if now.kind == "f":
             return "it is a foreign table"
+        if self.query(entity_type).relation.runs_functions:
+            return RUNS_FUNCTIONS
         if now.files != then.files:
             return "it was rewritten, truncated or cut into other partitions"
         if now != then or like.type.fields != entity_type.fields:

@@ -45,6 +45,23 @@ FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY 4
 """Every table: number, schema, name, its name as a type, kind, whether it is a partition, the size
 of what is stored outside its rows, whether a part of it is foreign."""
 
+PLANNED: Final = """
+SELECT DISTINCT coalesce(pg_partition_root(u.oid), u.oid)::int8 FROM (
+  SELECT coalesce(i.indrelid, s.stxrelid, d.objid) AS oid
+  FROM pg_depend d
+  LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+  JOIN pg_proc p ON p.oid = coalesce(o.oprcode, d.refobjid)
+  LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid
+  LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
+  WHERE d.classid IN ('pg_class'::regclass, 'pg_statistic_ext'::regclass)
+    AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass)
+    AND p.oid >= 16384 AND p.prolang NOT IN
+      (SELECT l.oid FROM pg_language l WHERE l.lanname IN ('internal', 'c'))
+) u
+"""
+"""The tables whose indexes, statistics or partitions call a function that was written in the
+database: the server runs it while it plans a statement on them, as whoever asks."""
+
 COLUMNS: Final = f"""
 SELECT a.attrelid, a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod),
   a.attnotnull, t.typnamespace = 'pg_catalog'::regnamespace

@@ -42,8 +42,10 @@ class TableQuery:
     def __init__(self, entity_type: EntityType, entry: TableEntry) -> None:
         self.key = entity_type.key
         self.relation = entry.relation
-        self.is_guarded = entry.relation.outside_bytes > OUTSIDE_BYTES or any(
-            f.digest_above_bytes is not None for f in entity_type.fields
+        self._is_planned = not entry.relation.runs_functions
+        self.is_guarded = self._is_planned and (
+            entry.relation.outside_bytes > OUTSIDE_BYTES
+            or any(f.digest_above_bytes is not None for f in entity_type.fields)
         )
         stored = [
             (f, column)
@@ -65,10 +67,15 @@ class TableQuery:
             columns_read.append(Column.of(field, column.type, steps))
         self.bulk = BulkReader(entity_type, tuple(columns_read), self.is_guarded)
         types = {f.name: column.type for f, column in stored}
-        self.is_sorted = bool(self.key) and all(
-            types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own
-            for k in self.key
+        self.is_sorted = (
+            self._is_planned
+            and bool(self.key)
+            and all(
+                types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own
+                for k in self.key
+            )
         )
+        self._stored = ", ".join(quoted(column.name) for _, column in stored)
         expressions = {f.name: f"t.{quoted(column.name)}" for f, column in stored}
         columns = list(expressions.values())
         self._most = {
@@ -106,7 +113,12 @@ class TableQuery:
 
     @property
     def text(self) -> str:
-        """All rows, in the order of their keys where the server has that order."""
+        """All rows, in the order of their keys where the server has that order.
+
+        Of a table whose planning would run functions, by the form of `COPY` that is not planned.
+        """
+        if not self._is_planned:
+            return f"COPY {self.relation.quoted} ({self._stored}) TO STDOUT"
         return f"COPY ({self._select}{self._order}) TO STDOUT"
 
     def between(self, low: Sequence[str] | None, high: Sequence[str] | None) -> str:

@@ -30,7 +30,7 @@ _SETTINGS: Final = {
     "max_parallel_workers_per_gather": "0", "synchronize_seqscans": "off",
     "statement_timeout": f"{READ_SECONDS:.0f}s", "lock_timeout": f"{LOCK_SECONDS * 1000:.0f}ms",
     "idle_in_transaction_session_timeout": "0", "client_min_messages": "error",
-    "array_nulls": "on",
+    "array_nulls": "on", "constraint_exclusion": "off", "enable_partition_pruning": "off",
 }  # fmt: skip
 
 

@@ -17,10 +17,11 @@ from statediff.sources.postgres import PostgresSource  # noqa: E402
 from tests.docker.postgres_worlds import DDL as WORLD_DDL  # noqa: E402
 from tests.docker.postgres_worlds import SEED as WORLD_SEED  # noqa: E402
 from tests.docker.postgres_worlds import now  # noqa: E402
-from tests.docker.test_postgres_feed_laws import IS_FUZZ, RUNS, STEPS, step  # noqa: E402
+from tests.docker.test_postgres_feed_laws import IS_FUZZ, RUNS, step  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 TOP = 2**63 - 1
+STEPS = 40 if IS_FUZZ else 8
 DDL = f"""
 {WORLD_DDL}
 CREATE TABLE t (t int PRIMARY KEY, sent text, "record_send" text, x numeric, d float8, low0 text);

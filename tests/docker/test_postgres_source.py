@@ -211,6 +211,49 @@ def test_nothing_that_a_schema_defines_is_run_by_who_reads(system, agent):
     assert ("comment", "table public.trap") in others
 
 
+SAYS = """
+CREATE FUNCTION says() RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+  IF current_user <> 'agent' THEN PERFORM set_config('extra_float_digits', '-14', false); END IF;
+  RETURN current_user <> 'agent' OR current_setting('agent.sees', true) = 'yes'; END $$
+"""
+
+
+def test_no_index_hides_rows_and_no_function_of_one_is_run_by_who_reads(system, agent):
+    """To the agent its index is of no rows; to who reads it would be of all, and the cheapest."""
+    for statement in (
+        SAYS,
+        "CREATE TABLE many (id int PRIMARY KEY, f float8)",
+        "CREATE TABLE few (id int PRIMARY KEY, f float8)",
+        "CREATE TABLE wide (id int PRIMARY KEY, f float8, t text)",
+        "CREATE TABLE cut (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE cut_low PARTITION OF cut FOR VALUES FROM (0) TO (9)",
+        "INSERT INTO many SELECT n, 0.1 FROM generate_series(1, 2000) n",
+        (
+            "INSERT INTO wide SELECT n, 0, string_agg(md5((n * m)::text), '')"
+            " FROM generate_series(1, 9) n, generate_series(1, 900) m GROUP BY n"
+        ),
+        "SET agent.sees = yes",
+        "CREATE INDEX ON many (id) WHERE says()",
+        "CREATE INDEX ON wide (id) WHERE says()",
+        "CREATE INDEX ON cut (id) WHERE says()",
+        "CREATE STATISTICS on_few ON (f + says()::int::float8), id FROM few",
+        "SET agent.sees = no",
+        "INSERT INTO many VALUES (9999, 0.1)",
+        "UPDATE many SET f = 0.1000000000000001 WHERE id = 3",
+        "INSERT INTO few VALUES (1, 0.1000000000000001)",
+        "ANALYZE many",
+    ):
+        agent.execute(statement)
+    capture = read(system)
+    found = {row["id"]: row["f"] for row in rows(capture.state, "many")}
+    assert (len(found), found[9999], found[3]) == (2001, 0.1, 0.1000000000000001)
+    assert rows(capture.state, "few") == [{"id": 1, "f": 0.1000000000000001}]
+    for name in ("cut", "wide"):
+        told = capture.state.tables[name].enumeration
+        assert told.coverage is Coverage.UNOBSERVED
+        assert "a function of the database" in told.cause
+
+
 def test_privileges_settings_sequences_and_large_objects_are_entities(system, agent):
     before = read(system).state
     for statement in (

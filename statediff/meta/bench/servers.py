@@ -6,11 +6,21 @@ import contextlib
 
 from statediff.meta.bench.databases import only_orders
 from statediff.meta.bench.registry import NotRun
+from statediff.model.schema import Schema
+from statediff.model.state import State
 from statediff.sandbox.containers import connect
 from statediff.sandbox.postgres import PostgresSystem
 from statediff.sandbox.processes import group_of
 from statediff.sources.postgres import PostgresSource
+from statediff.sources.postgres_catalogue import Catalogue
 from statediff.sources.postgres_feed import PostgresFeed
+
+
+class _Orders(PostgresSource):
+    """A source that leaves out tables it finds beside those it was shown before: their copy."""
+
+    def schema_after(self, like: State | None, catalogue: Catalogue) -> Schema:
+        return super().schema_after(None, catalogue) if like is None else like.schema
 
 
 class OrdersServer(PostgresSystem):
@@ -23,7 +33,7 @@ class OrdersServer(PostgresSystem):
 
     def orders(self, *, reads_all: bool = False) -> PostgresSource:
         """The orders, and nothing else of the database."""
-        return PostgresSource("bench", self.reader_url, only_orders, reads_all=reads_all)
+        return _Orders("bench", self.reader_url, only_orders, reads_all=reads_all)
 
     def processor_seconds(self) -> float:
         """What the server has used of all cores so far. `NotRun` where the kernel does not tell."""
@@ -40,3 +50,8 @@ class OrdersServer(PostgresSystem):
         server = self._running()
         source = PostgresSource("bench", self.reader_url, None, server.own)
         return source, PostgresFeed(source, lambda seconds: server.apart(seconds=seconds))
+
+    def whole(self) -> PostgresSource:
+        """The same database, of which every row is read each time."""
+        own = self._running().own
+        return PostgresSource("bench", self.reader_url, None, own, reads_all=True)
