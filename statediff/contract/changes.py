@@ -127,8 +127,8 @@ def compare_contracts(
     )  # fmt: skip
 
 
-_MAPPING: Final = ("table", "column", "source")
-"""Where something is read; what it means is the same."""
+_MAPPING: Final = ("table", "column", "source", "digest_above_bytes")
+"""Where something is read and how much of it; what it means is the same."""
 
 
 def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: bool) -> Comparison:

@@ -303,6 +303,8 @@ def show(observed: Observed, limit: int = 60) -> str:
             text = "absent"
         case Excluded(rule):
             text = f"excluded ({rule})"
+        case Digested(size_bytes=size, sha256=digest):
+            text = f"{size} bytes (sha256 {digest[:12]}…)"
         case Unobserved(cause):
             text = f"unobserved ({cause})"
         case bool():

@@ -78,7 +78,7 @@ def test_two_contents_are_told_apart_by_digest_and_only_what_is_not_known_stays_
 
 
 @given(DOCS, DOCS)
-@settings(max_examples=60)
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 def test_the_differences_are_those_of_the_contents_themselves(before: Docs, after: Docs) -> None:
     whole = docs(before), docs(after)
     known = diff(state(whole[0]), state(whole[1]))
@@ -101,7 +101,7 @@ CLAUSES = (
 
 
 @given(DOCS, DOCS, st.sampled_from(CLAUSES), st.sampled_from(["", "casefold@1"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 3)
 def test_whatever_is_decided_of_digests_is_decided_so_of_the_contents(
     before: Docs, after: Docs, clause: str, rule: str
 ) -> None:

@@ -21,6 +21,7 @@ INSERT INTO item (id, a, b, n, r, w) VALUES (1, 'x', 'y', '1.50', 0.0, 'short'),
 CREATE TABLE bag (x); INSERT INTO bag VALUES ('same'), ('same'), ('other');
 CREATE TABLE {LONG} (id INTEGER PRIMARY KEY, {LONG} TEXT); INSERT INTO {LONG} VALUES (1, 'a');
 CREATE VIEW shown AS SELECT a FROM item;
+CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT); INSERT INTO counted VALUES (7);
 """
 GATES = {
     "values swapped between rows": ("UPDATE item SET a = b, b = a", {"item"}),
@@ -47,16 +48,26 @@ GATES = {
     "a dropped table": ("DROP TABLE bag", {"bag", "db.table"}),
     "a renamed column": ("ALTER TABLE item RENAME COLUMN a TO z", {"item", "db.column"}),
     "all rows deleted": ("DELETE FROM bag", {"bag"}),
+    "a column is added": (
+        "ALTER TABLE item ADD COLUMN more DEFAULT 5", {"item", "db.column"},
+    ),
+    "a sequence": ("UPDATE sqlite_sequence SET seq = 99", {"db.sequence"}),
+    "commits that need not be on disk": (
+        "PRAGMA synchronous = OFF; UPDATE item SET a = 'q' WHERE id = 1", {"item"},
+    ),
 }  # fmt: skip
 
 
 def compared(file: Path, statement: str) -> Diff:
-    source = SqliteSource("db", file)
-    with closing(sqlite3.connect(file)) as db:
+    """The diff of two scans; what the pages that changed tell is the same."""
+    source, store = SqliteSource("db", file), MemoryChunks()
+    with closing(sqlite3.connect(file)) as db, closing(source.by_pages()) as pages:
         db.executescript(DDL)
-        before = source.read(MemoryChunks(), lambda: datetime.now(UTC), None).state
+        before = pages.read(store, lambda: datetime.now(UTC), None).state
         db.executescript(statement)
-        after = source.read(MemoryChunks(), lambda: datetime.now(UTC), before).state
+        after = source.read(store, lambda: datetime.now(UTC), before).state
+        changed = pages.read_changed(store, lambda: datetime.now(UTC), before).state
+    assert changed.digest() == after.digest()
     return diff(before, after)
 
 
