@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.meta.naming import EVIDENCE, altered, kind_of, names
-from statediff.meta.reference import Reference
+from statediff.meta.reference import Reference, rows_of
 from statediff.meta.study import ablations
 from statediff.meta.study.trials import Case, Opinion
+from statediff.model.columns import table_changes
 from statediff.model.readings import Capture
 from statediff.model.state import Row, Table
 from statediff.model.trace import Action, NoAnswer
@@ -234,11 +235,14 @@ def _tables(capture: Capture) -> dict[tuple[str, str], Table]:
 
 
 def _differing(one: Table | None, two: Table | None) -> Iterator[Key]:
-    if one is not None and two is not None and one.chunks == two.chunks:
-        return
-    old, new = _rows(one), _rows(two)
-    yield from (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if one is None or two is None:
+        yield from _rows(one).keys() | _rows(two).keys()
+    elif one.type.key == two.type.key:
+        yield from (c.key for c in table_changes(one, two) if c.before != c.after)
+    else:
+        old, new = _rows(one), _rows(two)
+        yield from (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
-def _rows(table: Table | None) -> dict[Key, Row]:
-    return {} if table is None else dict(table.rows())
+def _rows(table: Table | None) -> Mapping[Key, Row]:
+    return {} if table is None else rows_of(table)
