@@ -160,8 +160,10 @@ def _workers_of(roots: list[int], *, is_dask: bool) -> list[int]:
             children.setdefault(parent, []).append(pid)
             words[pid] = (entry / "cmdline").read_bytes()
     if is_dask:
-        return [p for root in roots for p in children.get(root, ()) if b"spawn_main" in words[p]]
-    servers = [p for root in roots for p in children.get(root, ()) if b"forkserver" in words[p]]
+        # They change their own words once they are up; a nanny's other child never does.
+        own = [p for root in roots for p in children.get(root, ())]
+        return [p for p in own if b"resource_tracker" not in words.get(p, b"")]
+    servers = [p for root in roots for p in children.get(root, ()) if b"forkserver" in words.get(p, b"")]
     return [p for server in servers for p in children.get(server, ())]
 
 

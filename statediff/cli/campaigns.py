@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WITHOUT_VERDICT: Final = (Ended.NOT_RUN, Ended.UNFINISHED, Ended.FAULT)
 """What a run that is taken up again makes; what is damaged is evidence, and stays."""
-BATCH_SECONDS: Final = 0.5
+BATCH_SECONDS: Final = 2.0
 _PRELOAD: Final = (
     "statediff.cli.episodes", "statediff.cli.reporting", "statediff.cli.trials",
     "statediff.harness", "statediff.reports.html", "statediff.reports.line",

@@ -188,6 +188,7 @@ def _made(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     from statediff.cli.trials import clock
     from statediff.errors import HarnessError, UsageError
     from statediff.harness import TrialPlan, run_trial
+    from statediff.reports.parsed import Parsed
     from statediff.suite.attempts import Attempt, nano, write
     from statediff.suite.records import judged
     from statediff.suite.standing import STANDING, close_when_idle
@@ -214,7 +215,7 @@ def _made(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
     write(folder, known)
-    bundle = done.evaluated.bundle
+    bundle = Parsed(done.evaluated.bundle.manifest, done.evaluated.bundle.files)
     record = replace(
         judged(planned, bundle, ""), attempts=known.number, is_retried=known.is_retried,
         cost_nano=known.cost_nano,

@@ -58,7 +58,7 @@ def releases(data: bytes, name: str) -> list[Record]:
 
 
 def _reviewed(data: bytes, trust: Sequence[Signer]) -> Record:
-    from statediff.suite.labels import Labelled, read_signed
+    from statediff.suite.labels import Flagged, Labelled, read_signed
 
     found = read_signed(data, trust)
     if isinstance(found, Labelled):
@@ -66,6 +66,8 @@ def _reviewed(data: bytes, trust: Sequence[Signer]) -> Record:
         if found.given.cause is not None:
             said["cause"] = found.given.cause.value
         return Record("adjudication", found.bundle, _digest(data), said)
+    if isinstance(found, Flagged):
+        raise UsageError("a flag is kept beside its bundle, and is no record of a log")
     said = {"by": found.by, "label": found.label.value, "because": found.because}
     return Record("resolution", found.bundle, _digest(data), said)
 

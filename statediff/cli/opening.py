@@ -64,9 +64,9 @@ def open_pages(
         if out is not None or store is not None:
             raise UsageError("--out and --store are for runs; `report --out` writes a report")
         return open_report(named[0], trust, tier, as_json)
-    if trust is not None or tier is not None:
-        raise UsageError("--trust and --tier are for a sealed copy; these are runs")
-    return _dashboard(runs, store, out, port, start=start, as_json=as_json)
+    if tier is not None:
+        raise UsageError("--tier is for a sealed copy; these are runs")
+    return _dashboard(runs, store, out, port, trust, start=start, as_json=as_json)
 
 
 def _runs(targets: Sequence[Path]) -> list[Path] | None:
@@ -88,23 +88,28 @@ def _dashboard(
     url: str | None,
     out: Path | None,
     port: int,
+    trust: Path | None,
     *,
     start: bool,
     as_json: bool,
 ) -> int:
     from statediff.cli.folders import write_file
     from statediff.cli.output import emit, progress, results, shown
-    from statediff.cli.suites import indexed, opened_store
+    from statediff.cli.suites import named, opened_store, signed_of
     from statediff.errors import UsageError
+    from statediff.evidence.keys import load_trust
     from statediff.reports.dashboard import board_page
     from statediff.reports.dashboard_server import DashboardServer
 
     with ExitStack() as stack:
         index: Store = stack.enter_context(opened_store(url))
-        ids = list(dict.fromkeys(indexed(index, folder).id for folder in folders)) or None
+        every = {run.id: run for run in (named(index, folder) for folder in folders)}
+        ids = list(every) or None
+        signed_of(index, list(every.values()), trust)  # as of now
+        keys = () if trust is None else load_trust(trust)
         title = folders[0].absolute().name if len(folders) == 1 else _title(index, ids)
         if out is not None:
-            content = board_page(index, ids, title).encode("utf-8")
+            content = board_page(index, ids, title, trust=keys).encode("utf-8")
             write_file(out, content)
             if as_json:
                 emit({"schema": DASHBOARD, "page": shown(out), "bytes": len(content)})
@@ -112,7 +117,7 @@ def _dashboard(
                 results().print(shown(out), soft_wrap=True)
             return 0
         try:
-            server = DashboardServer(index, ids, title, partial(bundle_at, index), port)
+            server = DashboardServer(index, ids, title, partial(bundle_at, index), port, keys)
         except OSError as error:
             raise UsageError(f"--port {port}: cannot be used: {error.strerror}") from error
         stack.callback(server.server_close)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from statediff.reports.differences import Differences
     from statediff.suite.comparison import Case
     from statediff.suite.indexing import Found
+    from statediff.suite.opinions import Opinions
     from statediff.suite.records import Run, Side
     from statediff.suite.store import Store
 
@@ -32,6 +33,14 @@ StoreOption = Annotated[
         metavar="URL",
         help="Where runs are indexed: sqlite:///FILE or postgresql://… "
         "[default: .statediff/store.sqlite].",
+    ),
+]
+
+
+TrustOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trust", metavar="FILE", help="Show what reviewers signed, by the keys that FILE trusts."
     ),
 ]
 
@@ -73,6 +82,7 @@ def stats(
         ),
     ] = None,
     store: StoreOption = None,
+    trust: TrustOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count the trials of runs by contract and domain, with pass@k, pass^k and reruns' spread.
@@ -86,17 +96,24 @@ def stats(
 
     with opened_store(store) as index:
         # A run that is named twice is counted once.
-        ids = dict.fromkeys(named(index, folder).id for folder in folders)
-        wanted = list(ids)
+        every = {run.id: run for run in (named(index, folder) for folder in folders)}
+        wanted = list(every)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
+        reviewed = signed_of(index, list(every.values()), trust)
     if as_json:
-        emit(stats_document(found, len(ids)))
-    else:
-        for table in stats_tables(found):
-            _print(table)
+        document = stats_document(found, len(every))
+        emit(document if reviewed is None else {**document, "reviewed": _reviewed(reviewed)})
+        return
+    for table in stats_tables(found):
+        _print(table)
+    if reviewed is not None:
+        from statediff.reports.opinions import opinions_tables
+
+        for told in opinions_tables(reviewed):
+            _print(told)
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     a: Annotated[Path, typer.Argument(metavar="A", help="The folder of the run to compare with.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The folder of the run in question.")],
     seed: Annotated[
@@ -116,6 +133,7 @@ def compare(
         ),
     ] = 5,
     store: StoreOption = None,
+    trust: TrustOption = None,
     as_json: JsonFlag = False,
 ) -> int:  # fmt: skip
     """Compare two runs, or two agents of a run, case by case.
@@ -133,13 +151,25 @@ def compare(
             _of_agent(index.sides(run.id), agent, folder)
             for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
         )
+        reviewed = signed_of(index, runs, trust)
+    flags = [{} if reviewed is None else reviewed.flagged(run.id) for run in runs]
     found = compare(one, other, seed)
     inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
     if as_json:
-        emit(comparison_document(found, inside))
+        document = comparison_document(found, inside)
+        if reviewed is not None:
+            from statediff.reports.opinions import flagged_document
+
+            document["unreliable"] = flagged_document(found, *flags)
+        emit(document)
     else:
         for table in comparison_tables(found, inside):
             _print(table)
+        if reviewed is not None:
+            from statediff.reports.opinions import flagged_lines
+
+            for line in flagged_lines(found, *flags):
+                _print(line)
     if found.of(Change.REGRESSED):
         return 1
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
@@ -149,7 +179,6 @@ def _inside(case: Case, *runs: Named) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
     from statediff.errors import BundleError, ContractError
     from statediff.model.values import printable
-    from statediff.reports.differences import differences
 
     bundles = []
     for side, run in zip((case.a, case.b), runs, strict=True):
@@ -161,6 +190,8 @@ def _inside(case: Case, *runs: Named) -> Differences | str:
                 printable(why) or "it was changed; run this command again"
             )
         bundles.append(bundle)
+    from statediff.reports.differences import differences  # slow: a state's whole machinery
+
     try:
         return differences(*bundles)
     except (BundleError, ContractError) as error:
@@ -259,6 +290,27 @@ def named(store: Store, path: Path) -> Named:
         f"{checked(url)}: the store knows of no run that was copied there; "
         f"`statediff store fetch {checked(url)} DIR` brings it here"
     )
+
+
+def signed_of(store: Store, runs: Sequence[Named], trust: Path | None) -> Opinions | None:
+    """What reviewers signed of the runs' trials, as of now; None if nobody asked for it."""
+    if trust is None:
+        return None
+    from statediff.evidence.keys import load_trust
+    from statediff.suite.opinions import gather, opinions
+
+    keys = load_trust(trust)
+    for run in runs:
+        if run.folder is not None:
+            gather(store, run.id, run.folder)
+    return opinions(store, [run.id for run in runs], keys)
+
+
+def _reviewed(found: Opinions) -> dict[str, Any]:
+    from statediff.reports.opinions import opinions_document
+
+    document: dict[str, Any] = opinions_document(found)
+    return document
 
 
 def _look(trial: Path) -> Found:

@@ -9,9 +9,6 @@ import json
 import re
 from typing import Any, Final, NoReturn
 
-import numpy as np
-import rfc8785
-
 from statediff.errors import BundleError
 
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -37,6 +34,8 @@ def write(document: Any) -> bytes:
     """
     text = _ENCODER.encode(document)
     if _BEYOND.search(text):
+        import rfc8785  # noqa: PLC0415 - hardly ever needed
+
         return rfc8785.dumps(document)
     return text.encode("utf-8")
 
@@ -83,6 +82,8 @@ def _depth(data: bytes) -> int:
     """The deepest nesting of brackets, counted without parsing."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return 0
+    import numpy as np  # noqa: PLC0415 - slow, and few documents are so large
+
     outside = np.frombuffer(_TEXT.sub(b"", data), np.uint8)
     opened = (outside == ord("[")) | (outside == ord("{"))
     closed = (outside == ord("]")) | (outside == ord("}"))

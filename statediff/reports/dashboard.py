@@ -17,9 +17,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from statediff.evidence.verify import Signer
 from statediff.reports.dashboard_trials import KIND, SIGNS, Choice
 from statediff.reports.html import words
-from statediff.reports.html.cells import name
+from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Line, Mark, Tone, lines
 from statediff.reports.html.page import render
 from statediff.reports.html.words import Sign
@@ -120,14 +121,21 @@ class Board:
     unknown: tuple[Listed, ...]
     flaky: tuple[Listed, ...]
     failures: tuple[Listed, ...]
+    unreliable: tuple[Listed, ...]
     spent: tuple[Spent, ...]
     runs: tuple[Listed, ...]
     notes: tuple[str, ...]
     first: int = FIRST
 
 
-def board_page(store: Store, runs: Sequence[str] | None, title: str, root: str = "") -> str:
-    """The overview of the runs (None: of all); without a `root`, a page that needs no server."""
+def board_page(
+    store: Store, runs: Sequence[str] | None, title: str, root: str = "",
+    trust: Sequence[Signer] = (),
+) -> str:  # fmt: skip
+    """The overview of the runs (None: of all); without a `root`, a page that needs no server.
+
+    `trust` says whose flags are shown.
+    """
     cells = overview.matrix(store, runs)
     points = overview.trend(store, runs)
     agents = _agents(cells)
@@ -149,8 +157,9 @@ def board_page(store: Store, runs: Sequence[str] | None, title: str, root: str =
             f"{len(rows) - MAX_ROWS:,} more contracts are not listed." * (len(rows) > MAX_ROWS),
             _trend(points),
             _broken(broken, "FAILS", root), _broken(broken, "UNKNOWN", root),
-            _flaky(cells, root), _failures(store, runs, root), _spent(cells, agents),
-            _runs(points, root), _notes(agents),
+            _flaky(cells, root), _failures(store, runs, root),
+            _unreliable(store, runs, root, trust), _spent(cells, agents), _runs(points, root),
+            _notes(agents),
         ),
         KIND,
     )  # fmt: skip
@@ -267,6 +276,32 @@ def _failures(store: Store, runs: Sequence[str] | None, root: str) -> tuple[List
             f"{100 * number / most:.2f}", SIGNS[ended], Choice(ended=ended).link(root),
         )
         for (ended, cause), number in found.items()
+    )  # fmt: skip
+
+
+def _unreliable(
+    store: Store, runs: Sequence[str] | None, root: str, trust: Sequence[Signer]
+) -> tuple[Listed, ...]:
+    """The contracts and agents with trials that somebody flagged, and why, the most first."""
+    if not trust:
+        return ()
+    from statediff.suite.opinions import Opinion, opinions  # noqa: PLC0415 - only where asked for
+
+    by: dict[tuple[str, str], list[Opinion]] = defaultdict(list)
+    for each in opinions(store, runs, trust).trials:
+        if each.flags:
+            by[each.judged.contract, each.agent].append(each)
+    found = sorted(by.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_LISTED]
+    most = max((len(members) for _, members in found), default=1)
+    return tuple(
+        Listed(
+            name(contract),
+            "; ".join(sorted({f"{cut(f.because, 200)} ({name(f.by)})" for e in members
+                              for f in e.flags}))[:400],
+            f"{len(members):,}", f"{100 * len(members) / most:.2f}",
+            words.VERDICTS["INCONCLUSIVE"], Choice(contract=contract, agent=agent).link(root),
+        )
+        for (contract, agent), members in found
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 from statediff.evidence.package import Bundle
+from statediff.evidence.verify import Signer
 from statediff.reports.dashboard import board_page
 from statediff.reports.dashboard_trials import KIND, Choice, trials_page
 from statediff.reports.html import trial_html
@@ -23,9 +24,11 @@ class DashboardServer(LoopbackServer):
     """The server of one store, or of some of its runs; it only reads."""
 
     def __init__(
-        self, store: Store, runs: Sequence[str] | None, title: str, fetch: Fetch, port: int = 0
-    ) -> None:
+        self, store: Store, runs: Sequence[str] | None, title: str, fetch: Fetch, port: int = 0,
+        trust: Sequence[Signer] = (),
+    ) -> None:  # fmt: skip
         """`OSError` if the port is taken; 0 takes any that is free."""
+        self.trust = trust
         self.store = store
         self.runs = runs
         self.title = title
@@ -52,7 +55,9 @@ class _Answer(Answering):
         server = self.server
         match path:
             case "":
-                page = board_page(server.store, server.runs, server.title, server.root)
+                page = board_page(
+                    server.store, server.runs, server.title, server.root, server.trust
+                )
                 self.send(HTTPStatus.OK, page)
             case "trials":
                 names = {run.id: run.name for run in server.listed().values()}

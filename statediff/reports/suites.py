@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from rich.table import Table
 
-from statediff.reports.differences import Differences, differences_document, differences_lines
 from statediff.reports.said import said
 from statediff.suite.comparison import Case, Change, Comparison
 from statediff.suite.overview import Counted, Judged
 from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
 from statediff.suite.store import Listed
 from statediff.suite.summary import ALL, Figures
+
+if TYPE_CHECKING:
+    from statediff.reports.differences import Differences
 
 Json = Any
 RUNS: Final = "statediff/runs/1"
@@ -117,7 +119,7 @@ def stats_tables(found: Figures) -> Iterator[Table]:
     yield domains
 
 
-Opened = Mapping[tuple[str, int | None, str], Differences | str]
+Opened: TypeAlias = "Mapping[tuple[str, int | None, str], Differences | str]"
 """For a case by its key, where its bundles part, or why they cannot be read."""
 
 
@@ -176,7 +178,7 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
             yield f"and {len(counts) - MAX_LISTED} more; --json lists them"
     cases = {case.key: case for case in found.cases if case.key in opened}
     for key, inside in opened.items():
-        if lines := [inside] if isinstance(inside, str) else differences_lines(inside):
+        if lines := [inside] if isinstance(inside, str) else _lines(inside):
             yield f"{_name(cases[key])}:"
             yield from (f"  {line}" for line in lines)
 
@@ -244,6 +246,21 @@ def _percent(value: Fraction | float | None) -> str:
     return "–" if value is None else f"{100 * float(value):.1f}"
 
 
+# What opens bundles loads all that reads a state, for which a list of figures need not wait.
+
+
+def _lines(inside: Differences) -> Sequence[str]:
+    from statediff.reports.differences import differences_lines  # noqa: PLC0415 - as above
+
+    return differences_lines(inside)
+
+
+def _document(inside: Differences) -> Json:
+    from statediff.reports.differences import differences_document  # noqa: PLC0415 - as above
+
+    return differences_document(inside)
+
+
 def _case(case: Case, inside: Differences | str | None) -> Json:
     return {
         "contract": case.contract, "number": case.number, "change": case.change.value,
@@ -251,7 +268,7 @@ def _case(case: Case, inside: Differences | str | None) -> Json:
         "new": [_loose(each) for each in case.new],
         "vanished": [_loose(each) for each in case.vanished],
         "differences": (
-            differences_document(inside) if isinstance(inside, Differences) else None
+            None if inside is None or isinstance(inside, str) else _document(inside)
         ),
         "not_opened": inside if isinstance(inside, str) else None,
     }  # fmt: skip

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 from statediff.errors import BundleError
 from statediff.suite.records import Ended, Loose, Side, Trial
@@ -42,11 +44,13 @@ DECIDED = {
 _TELLING = (
     Change.REGRESSED, Change.UNDECIDED, Change.IMPROVED, Change.BOTH_FAIL, Change.BOTH_PASS,
 )  # fmt: skip
-_DIFFERENCE = {Change.IMPROVED: 1, Change.REGRESSED: -1}
+_DIFFERENCE = {
+    Change.IMPROVED: 1, Change.REGRESSED: -1, Change.BOTH_PASS: 0, Change.BOTH_FAIL: 0,
+}  # fmt: skip
+"""Of the kinds that are decided."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One case of the comparison; a side is None where that run did not schedule it."""
 
     contract: str
@@ -87,7 +91,7 @@ class Comparison:
 
     def of(self, change: Change) -> tuple[Case, ...]:
         """The cases of one kind."""
-        return tuple(case for case in self.cases if case.change is change)
+        return self._by_change.get(change, ())
 
     def telling(self, number: int) -> tuple[Case, ...]:
         """So many cases with two verdicts, those first in which the verdicts differ."""
@@ -97,7 +101,14 @@ class Comparison:
     @property
     def decided(self) -> int:
         """Cases with a MATCH or a DIVERGE on both sides."""
-        return sum(case.change in DECIDED.values() for case in self.cases)
+        return sum(len(self.of(change)) for change in _DIFFERENCE)
+
+    @cached_property
+    def _by_change(self) -> dict[Change, tuple[Case, ...]]:
+        found: dict[Change, list[Case]] = defaultdict(list)
+        for case in self.cases:
+            found[case.change].append(case)
+        return {change: tuple(cases) for change, cases in found.items()}
 
 
 def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison:
@@ -109,8 +120,8 @@ def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison
     )
     clusters: dict[str, list[int]] = defaultdict(list)
     for case in cases:
-        if case.change in DECIDED.values():
-            clusters[case.contract].append(_DIFFERENCE.get(case.change, 0))
+        if (step := _DIFFERENCE.get(case.change)) is not None:
+            clusters[case.contract].append(step)
     decided = [pair for cluster in clusters.values() for pair in cluster]
     return Comparison(
         cases, Fraction(sum(decided), len(decided)) if decided else None,

@@ -4,8 +4,9 @@ A label says whether the agent's run was right: `correct`, `incorrect` or `unres
 Where it contradicts the verdict it may name the cause: agent failure, evaluator failure (at which
 stage, and whether a reviewer could tell from the evidence), contract ambiguity or environment
 failure [SSD §VI], and in which ways the evaluation failed [TV §3.4]. A resolution settles labels
-that disagree; it names each label that it settles.
-No label ever changes a verdict.
+that disagree; it names each label that it settles. A flag says that a case is not to be relied on,
+and why, whatever its verdict [TV §3.6].
+None of them ever changes a verdict.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from statediff.suite.terms import Cause, Component, Failure, Label
 Json = Any
 LABEL: Final = "statediff/label/2"
 RESOLUTION: Final = "statediff/resolution/1"
+FLAG: Final = "statediff/flag/1"
 FOLDER: Final = "labels"
 REVIEWER: Final = "reviewer"
 """The role a key needs for its labels to count."""
@@ -43,6 +45,7 @@ _LABEL: Final = (
 )  # fmt: skip
 _FIRST: Final = tuple(name for name in _LABEL if name != "failures")
 """What a label of the first form says; it is still read."""
+_FLAGGED: Final = ("at", "because", "bundle", "form", "is_unreliable")
 _RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
 
 
@@ -101,6 +104,20 @@ class Resolved:
     settles: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Flagged:
+    """A flag whose signature was checked; one that is withdrawn says so in a file of its own."""
+
+    bundle: str
+    by: str
+    at: datetime
+    is_unreliable: bool
+    because: str
+
+
+Signed = Labelled | Resolved | Flagged
+
+
 def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> bytes:
     """The signed label over the bundle of that digest. `UsageError` if it cannot stand."""
     problem = given.problem()
@@ -137,8 +154,23 @@ def sign_resolution(
     )  # fmt: skip
 
 
-def read_signed(data: bytes, trust: Sequence[Signer]) -> Labelled | Resolved:
-    """The label or resolution in a file, by a reviewer trusted at its time. `BundleError`."""
+def sign_flag(
+    bundle: str, because: str, at: datetime, key: SigningKey, *, is_unreliable: bool = True
+) -> bytes:
+    """The signed flag over the bundle of that digest. `UsageError` if it does not say why."""
+    if not because.strip() or len(because) > MAX_NOTE:
+        raise UsageError(f"a flag says why, in at most {MAX_NOTE} characters")
+    return _signed(
+        {
+            "form": FLAG, "bundle": bundle, "at": at.isoformat(), "because": because,
+            "is_unreliable": is_unreliable,
+        },
+        key,
+    )  # fmt: skip
+
+
+def read_signed(data: bytes, trust: Sequence[Signer]) -> Signed:
+    """What a reviewer signed in a file, trusted at its time. `BundleError`."""
     if len(data) > MAX_BYTES:
         _refuse(f"more than {MAX_BYTES} bytes")
     content = data.removesuffix(b"\n")
@@ -184,7 +216,7 @@ def kept(
     Of several labels by one reviewer the newest counts: a reviewer may change their mind, and both
     stay on record.
     """
-    found: list[Labelled | Resolved] = []
+    found: list[Signed] = []
     place = folder / FOLDER
     for path in sorted(place.glob("*.json")) if place.is_dir() else ():
         try:
@@ -240,13 +272,22 @@ def settled(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Labe
     return found.pop() if len(found) == 1 else Label.UNRESOLVABLE
 
 
-def _payload(payload: Json, name: str, digest: str) -> Labelled | Resolved:
+def unreliable(flags: Iterable[Flagged]) -> tuple[Flagged, ...]:
+    """The flags that stand, by name of who set them: of several by one reviewer the newest."""
+    newest = {each.by: each for each in sorted(flags, key=lambda each: each.at)}
+    return tuple(newest[name] for name in sorted(newest) if newest[name].is_unreliable)
+
+
+def _payload(payload: Json, name: str, digest: str) -> Signed:
     if not isinstance(payload, dict):
         raise TypeError("the payload is no object")
     at = datetime.fromisoformat(payload["at"])
     if at.tzinfo is None:
         raise ValueError("its time has no zone")
-    bundle, label = str(payload["bundle"]), Label(payload["label"])
+    bundle = str(payload["bundle"])
+    if payload.get("form") == FLAG:
+        return _flagged(payload, name, at)
+    label = Label(payload["label"])
     match payload.get("form"), tuple(sorted(payload)):
         case "statediff/label/1" | "statediff/label/2" as form, keys if keys == (
             _LABEL if form == LABEL else _FIRST
@@ -257,6 +298,15 @@ def _payload(payload: Json, name: str, digest: str) -> Labelled | Resolved:
             settles = tuple(str(entry) for entry in payload["settles"])
             return Resolved(bundle, name, at, label, str(payload["because"]), settles)
     raise ValueError("neither a label nor a resolution of this version")
+
+
+def _flagged(payload: Mapping[str, Json], name: str, at: datetime) -> Flagged:
+    if tuple(sorted(payload)) != _FLAGGED:
+        raise ValueError("no flag of this version")
+    is_unreliable, because = payload["is_unreliable"], payload["because"]
+    if not isinstance(is_unreliable, bool) or not isinstance(because, str):
+        raise TypeError("is_unreliable is true or false, and why is text")
+    return Flagged(str(payload["bundle"]), name, at, is_unreliable, because[:MAX_NOTE])
 
 
 def _given(payload: Mapping[str, Json], label: Label) -> Given:

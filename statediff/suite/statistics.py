@@ -12,8 +12,6 @@ from fractions import Fraction
 from math import comb, sqrt
 from typing import Final
 
-import numpy as np
-
 RESAMPLES: Final = 10_000
 _CELLS: Final = 4_000_000
 """Draws held at once."""
@@ -104,6 +102,8 @@ def bootstrap(clusters: Sequence[Sequence[int]], seed: int) -> Interval | None:
     if not filled:
         return None
     drawn = filled if len(filled) > 1 else [[pair] for pair in filled[0]]
+    import numpy as np  # noqa: PLC0415 - slow, and nothing else here needs it
+
     sums = np.array([sum(cluster) for cluster in drawn], dtype=np.int64)
     sizes = np.array([len(cluster) for cluster in drawn], dtype=np.int64)
     # Which clusters of one sum and size are drawn makes no difference, only how many of each.

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Side, Trial
-from statediff.suite.tables import COPIES, FINDINGS, HEAD, RUNS, TRIALS
+from statediff.suite.tables import COPIES, FINDINGS, HEAD, OPINIONS, RUNS, TRIALS
 
 BUSY_SECONDS: Final = 30
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -76,6 +76,22 @@ class Store:
                 ),
                 row,
             )
+
+    def put_opinions(
+        self, run: str, new: Sequence[tuple[str, str, str]], gone: Sequence[tuple[str, str]]
+    ) -> None:
+        """The files (trial, name, content) are known, and those (trial, name) are not."""
+        if not new and not gone:
+            return
+        with self._write() as connection:
+            for trial, name in gone:
+                connection.execute(sa.delete(OPINIONS).where(
+                    OPINIONS.c.run == run, OPINIONS.c.trial == trial, OPINIONS.c.name == name
+                ))  # fmt: skip
+            insert = self._insert(connection, OPINIONS).on_conflict_do_nothing()
+            names = ("run", "trial", "name", "content")
+            for part in _sliced([dict(zip(names, (run, *each), strict=True)) for each in new]):
+                connection.execute(insert, part)
 
     def put_copy(self, run: str, url: str) -> None:
         """A copy of the run is known to lie below the URL, which holds no credential."""
@@ -183,10 +199,10 @@ class Store:
         """Every trial of the run, in no order, with what does not hold in it."""
         columns = [TRIALS.c[name] for name in Side._fields[:-1]]
         loose = self._loose(run)
-        found = []
-        for name, ended, *rest in self._texts(sa.select(*columns).where(TRIALS.c.run == run)):
-            found.append(Side._make((name, _ENDS[ended], *rest, loose.get(name, ()))))
-        return found
+        return [
+            Side(row[0], _ENDS[row[1]], *row[2:], loose.get(row[0], ()))
+            for row in self._texts(sa.select(*columns).where(TRIALS.c.run == run))
+        ]
 
     def _loose(self, run: str) -> dict[str, tuple[Loose, ...]]:
         """By the name of the trial."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from statediff.errors import ContractError, InputError
 from statediff.evaluate.contracts import Compiled, Scoped, compile_contract, parse_contract
+from statediff.evidence.canonical import read
 from statediff.evidence.documents import TIMELINE, answer_from, schema_from
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
@@ -166,7 +166,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     fragments = bundle.document("fragments.json")[0]  # of the matching that is reported
     trace, timeline = bundle.document("trace.json"), bundle.document("timeline.json")
     captures = bundle.document("captures.json")
-    contract = _compiled(bundle, schema)
+    contract = _compiled(bundle)
     rule_of = _Rules(contract)
     frame_is_open = contract is not None and contract.contract.frame_is_open
     standings = stand(judged, _sections(judged, contract), frame_is_open)
@@ -246,17 +246,17 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     )  # fmt: skip
 
 
-def _compiled(bundle: Bundle, schema: Json) -> Compiled | None:
+def _compiled(bundle: Bundle) -> Compiled | None:
     """The contract bound to the schema, for its words; None if this version cannot bind it."""
-    return _bound(bundle.files["contract.yaml"], json.dumps(schema, sort_keys=True))
+    return _bound(bundle.files["contract.yaml"], bundle.files["schema.json"])
 
 
 @lru_cache(maxsize=8)
-def _bound(contract: bytes, schema: str) -> Compiled | None:
+def _bound(contract: bytes, schema: bytes) -> Compiled | None:
     """Kept: the trials of a run have one contract, and binding it takes longer than a page."""
     try:
         file = parse_contract(contract, "contract.yaml")
-        return compile_contract(file, schema_from(json.loads(schema)))
+        return compile_contract(file, schema_from(read(schema, "schema.json")))
     except (ContractError, InputError):
         return None
 

@@ -22,8 +22,9 @@ from statediff.evidence.package import Bundle
 from statediff.evidence.verify import Signer
 from statediff.reports.html.changes import Standings
 from statediff.reports.html.trial import Trial, trial_view
+from statediff.reports.parsed import Parsed
 from statediff.reports.review.identities import Identities, identities
-from statediff.reports.review.unjudged import Parsed, Unjudged, unjudged
+from statediff.reports.review.unjudged import Unjudged, unjudged
 from statediff.suite.labels import Given, Labelled, by_key, keep, kept, sign_label
 
 _KEPT_VIEWS = 4

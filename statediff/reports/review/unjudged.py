@@ -8,31 +8,18 @@ numbers. What stays is what was asked, what was read and what changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statediff.evidence.package import Bundle
 from statediff.reports.html.changes import STANDINGS, Standings
 from statediff.reports.html.words import Sign
+from statediff.reports.parsed import Parsed
 from statediff.reports.record import reading
 
 Json = Any
 _OPEN: Final = next(sign for sign in STANDINGS if sign.style == "open")
 _HIDDEN: Final = "not shown"
 CHANGED: Final = Sign(_OPEN.style, _OPEN.mark, "changed")
-
-
-@dataclass(frozen=True)
-class Parsed(Bundle):
-    """A bundle whose documents are read once; some of them may be others than its files hold."""
-
-    documents: dict[str, Json] = field(default_factory=dict)
-
-    def document(self, name: str) -> Json:
-        """The JSON of one of the files. Whoever gets it changes nothing in it."""
-        if name not in self.documents:
-            self.documents[name] = super().document(name)
-        return self.documents[name]
 
 
 class Unjudged(Standings):
