@@ -256,6 +256,8 @@ def test_the_book_tells_what_stands_on_a_field() -> None:
     assert rules.kind_of("order", "count") is Kind.DECIMAL
     assert rules.kind_of("order", "any") is Kind.TEXT
     assert rules.kind_of("order", "text") is None
+    sorted_too = book(("decimal@1", "order.any"), ("unordered@1", "order.any"))
+    assert sorted_too.kind_of("order", "any") is Kind.DECIMAL
     assert rules.ignores("order", "at") == "ignore@1 (a test)"
     assert rules.ignores("order", "text") is None
 
