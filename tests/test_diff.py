@@ -837,3 +837,6 @@ def test_the_boundary_and_the_rules_that_hide_a_difference_are_named_once() -> N
     found = diff(before, after, rules, rule_names=rules.rules_on)
     assert {h.rule for h in found.hidden} == {"casefold@1 (a test); ignore@1 (a clock)"}
     assert sorted(h.delta.op.value for h in found.hidden) == ["create", "delete"]
+    later = state(plain(("a", 1, 8), of=LOG))
+    found = diff(before, later, rules, rule_names=rules.rules_on)
+    assert {h.rule for h in found.hidden} == {"ignore@1 (a clock)"}
