@@ -465,6 +465,20 @@ def test_rows_of_an_association_are_linked_and_unlinked() -> None:
     assert [d.op for d in found.deltas] == [Op.UNLINK, Op.LINK]
 
 
+def test_what_comes_or_goes_is_a_link_where_its_own_side_says_so() -> None:
+    pure = EntityType(
+        "member", ("user", "group"), (Field("user", Kind.INT), Field("group", Kind.INT)),
+        is_association=True,
+    )  # fmt: skip
+    rows = (1, 1), (1, 2)
+    for types, wanted in (
+        ((pure, replace(pure, is_association=False)), [Op.UNLINK, Op.CREATE]),
+        ((replace(pure, is_association=False), pure), [Op.DELETE, Op.LINK]),
+    ):
+        sides = [state(plain(row, of=of)) for row, of in zip(rows, types, strict=True)]
+        assert [d.op for d in diff(*sides).deltas] == wanted
+
+
 @pytest.mark.parametrize(("gone", "kept"), [(True, False), ("2026-01-01", None)])
 def test_soft_deletion_is_a_delete_and_its_undoing_a_create(gone: Any, kept: Any) -> None:
     kind = Kind.BOOL if gone is True else Kind.TEXT
