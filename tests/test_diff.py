@@ -790,6 +790,29 @@ def test_an_entity_is_softly_deleted_by_any_value_but_null_and_false(
     assert delta.path == ("gone" if wanted == "update" else "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (None, True, ("delete", "")), (True, None, ("create", "")),
+        # What moves nothing, or was not observed, is a change of the field.
+        (None, False, ("update", "gone")), (MISSED, True, ("update", "gone")),
+        (True, MISSED, ("update", "gone")),
+    ],
+)  # fmt: skip
+def test_a_soft_deletion_outside_the_boundary_is_hidden_as_what_it_is(
+    before: Observed, after: Observed, wanted: tuple[str, str]
+) -> None:
+    sides = [
+        state(plain((1, text, 1, 1, gone), of=SOFT)) for text, gone in (("x", before), ("y", after))
+    ]
+    outside = [("plain.a", "free text"), ("plain.gone", "internal")]
+    found = diff(*sides, boundary=Boundary(sides[0].schema, outside))
+    assert (found.deltas, found.doubts) == ((), ())
+    assert sorted((h.delta.op.value, h.delta.path) for h in found.hidden) == sorted(
+        [("update", "a"), wanted]
+    )
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_the_field_that_says_deleted_is_that_of_either_schema(side: int) -> None:
     types = [SOFT, SOFT]
