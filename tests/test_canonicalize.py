@@ -256,6 +256,8 @@ def test_the_book_tells_what_stands_on_a_field() -> None:
     assert rules.kind_of("order", "count") is Kind.DECIMAL
     assert rules.kind_of("order", "any") is Kind.TEXT
     assert rules.kind_of("order", "text") is None
+    sorted_too = book(("decimal@1", "order.any"), ("unordered@1", "order.any"))
+    assert sorted_too.kind_of("order", "any") is Kind.DECIMAL
     assert rules.ignores("order", "at") == "ignore@1 (a test)"
     assert rules.ignores("order", "text") is None
 
@@ -271,13 +273,14 @@ def test_the_book_tells_what_stands_on_a_field() -> None:
         ([("ignore@1", "order.id")], 0, "part of the key of order"),
         ([("opaque@1", "order.customer")], 0, "refers to customer"),
         ([("decimal@1", "order.customer")], 0, "refers to customer"),
-        ([("timestamp@1", "order.count")], 0, "of kind int; timestamp@1 applies to"),
+        ([("timestamp@1", "order.count")], 0,
+         "of kind int; timestamp@1 applies to any, local_timestamp, timestamp$"),
         ([("unordered@1", "order.text")], 0, "of kind text"),
         ([("timestamp@1", "order.at", {"resolution": "1 second"})], 0, "`resolution` is a dur"),
         ([("timestamp@1", "order.at", {"resolution": "0s"})], 0, "positive whole number"),
         ([("timestamp@1", "order.at", {"resolution": "0.0000001s"})], 0, "positive whole"),
         ([("timestamp@1", "order.at", {"resolutoin": "1s"})], 0, "did you mean 'resolution'"),
-        ([("nfc@1", "order.text", {"form": "C"})], 0, "it takes none"),
+        ([("nfc@1", "order.text", {"form": "C"})], 0, "no parameter 'form'; it takes none$"),
         ([("decimal@1", "order.price", {"scale": -1})], 0, "from 0 to 100"),
         ([("decimal@1", "order.price", {"scale": True})], 0, "from 0 to 100"),
         ([("decimal@1", "order.price", {"round": "half_evn"})], 0, "did you mean 'half_even'"),

@@ -465,6 +465,20 @@ def test_rows_of_an_association_are_linked_and_unlinked() -> None:
     assert [d.op for d in found.deltas] == [Op.UNLINK, Op.LINK]
 
 
+def test_what_comes_or_goes_is_a_link_where_its_own_side_says_so() -> None:
+    pure = EntityType(
+        "member", ("user", "group"), (Field("user", Kind.INT), Field("group", Kind.INT)),
+        is_association=True,
+    )  # fmt: skip
+    rows = (1, 1), (1, 2)
+    for types, wanted in (
+        ((pure, replace(pure, is_association=False)), [Op.UNLINK, Op.CREATE]),
+        ((replace(pure, is_association=False), pure), [Op.DELETE, Op.LINK]),
+    ):
+        sides = [state(plain(row, of=of)) for row, of in zip(rows, types, strict=True)]
+        assert [d.op for d in diff(*sides).deltas] == wanted
+
+
 @pytest.mark.parametrize(("gone", "kept"), [(True, False), ("2026-01-01", None)])
 def test_soft_deletion_is_a_delete_and_its_undoing_a_create(gone: Any, kept: Any) -> None:
     kind = Kind.BOOL if gone is True else Kind.TEXT
@@ -776,6 +790,29 @@ def test_an_entity_is_softly_deleted_by_any_value_but_null_and_false(
     assert delta.path == ("gone" if wanted == "update" else "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (None, True, ("delete", "")), (True, None, ("create", "")),
+        # What moves nothing, or was not observed, is a change of the field.
+        (None, False, ("update", "gone")), (MISSED, True, ("update", "gone")),
+        (True, MISSED, ("update", "gone")),
+    ],
+)  # fmt: skip
+def test_a_soft_deletion_outside_the_boundary_is_hidden_as_what_it_is(
+    before: Observed, after: Observed, wanted: tuple[str, str]
+) -> None:
+    sides = [
+        state(plain((1, text, 1, 1, gone), of=SOFT)) for text, gone in (("x", before), ("y", after))
+    ]
+    outside = [("plain.a", "free text"), ("plain.gone", "internal")]
+    found = diff(*sides, boundary=Boundary(sides[0].schema, outside))
+    assert (found.deltas, found.doubts) == ((), ())
+    assert sorted((h.delta.op.value, h.delta.path) for h in found.hidden) == sorted(
+        [("update", "a"), wanted]
+    )
+
+
 @pytest.mark.parametrize("side", [0, 1])
 def test_the_field_that_says_deleted_is_that_of_either_schema(side: int) -> None:
     types = [SOFT, SOFT]
@@ -837,3 +874,6 @@ def test_the_boundary_and_the_rules_that_hide_a_difference_are_named_once() -> N
     found = diff(before, after, rules, rule_names=rules.rules_on)
     assert {h.rule for h in found.hidden} == {"casefold@1 (a test); ignore@1 (a clock)"}
     assert sorted(h.delta.op.value for h in found.hidden) == ["create", "delete"]
+    later = state(plain(("a", 1, 8), of=LOG))
+    found = diff(before, later, rules, rule_names=rules.rules_on)
+    assert {h.rule for h in found.hidden} == {"ignore@1 (a clock)"}

@@ -109,7 +109,7 @@ def _state(
     A feed that may have missed transactions has seen this one whole.
     """
     exact = replace(reading, is_complete=True, cause=None)
-    whole = combine(Capture((SourceCapture(exact, transaction.state),)), "during", scope)
+    whole = combine(Capture((SourceCapture(exact, transaction.state),)), None, scope)
     return State(whole.schema, {n: t for n, t in whole.tables.items() if n in types})
 
 

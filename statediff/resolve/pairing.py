@@ -168,10 +168,12 @@ def _grouped(rule: IdentityRule, table: Table) -> dict[str, list[Key]] | str:
     """Keys by natural key; a text where a part of a natural key was not observed."""
     groups: dict[str, list[Key]] = {}
     for key, row in table.rows():
-        parts = [function(row.get(name, ABSENT)) for name, _, function in rule.fields]
-        for (name, _, _), part in zip(rule.fields, parts, strict=True):
+        parts: list[Observed] = []
+        for name, _, function in rule.fields:
+            part = function(row.get(name, ABSENT))
             if isinstance(part, Unobserved):
                 return f"{rule.type}.{name} was not observed: {part.cause}"
+            parts.append(part)
         if all(is_value(p) and p is not None for p in parts):
             natural = json.dumps([encode(p) for p in parts], ensure_ascii=False)
             groups.setdefault(natural, []).append(key)

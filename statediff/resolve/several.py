@@ -42,8 +42,8 @@ class Scope:
         return self.must_report is None or source in self.must_report
 
 
-def combine(capture: Capture, side: str, scope: Scope) -> State:
-    """The state on one side, out of what all its sources delivered."""
+def combine(capture: Capture, side: str | None, scope: Scope) -> State:
+    """The state on one side (None: between the two), out of what all its sources delivered."""
     tables: dict[str, Table] = {}
     for entity in scope.schema.types:
         table = _one_table(capture, side, entity, scope)
@@ -52,7 +52,9 @@ def combine(capture: Capture, side: str, scope: Scope) -> State:
     return State(scope.schema, tables)
 
 
-def _one_table(capture: Capture, side: str, entity: EntityType, scope: Scope) -> Table | None:
+def _one_table(
+    capture: Capture, side: str | None, entity: EntityType, scope: Scope
+) -> Table | None:
     """What is known of a type on one side; None where no source delivers it there."""
     parts = [
         (p.reading.source, _declared(p, entity.name))
