@@ -54,6 +54,14 @@ def test_an_approval_comes_from_before_the_run_and_is_left_alone(
         assert found.rank == 0
 
 
+def test_an_approval_that_was_changed_in_a_way_that_canonicalization_hides_was_touched() -> None:
+    body = "canonicalize: [{use: casefold@1, on: [user.name], because: case is noise}]\n" + APPROVED
+    before, after = {"user": [user(1, "admin")]}, {"user": [user(1, "admin", "ADA")], "item": MADE}
+    found = finding(judged(body, Trace(), before, after).judgement, CLAUSE)
+    assert (found.truth, found.deltas) == (FAILS, ("item[1]",))
+    assert found.sentence == "item 1 created without authorization"
+
+
 def test_one_standing_approval_is_enough_whatever_happens_to_others() -> None:
     before = {"user": [user(1, "admin"), user(2, "admin")]}
     assert approved(before, {"user": [user(1, "admin")], "item": MADE}).truth is HOLDS
