@@ -523,3 +523,89 @@ def test_a_space_that_takes_too_long_to_go_through_is_unknown(
     found = judged(log(*COVERED), NO, *(page(f"p{n}", 0) for n in range(30)), body=slow).judgement
     assert truths(found)["looked"] is UNKNOWN
     assert [f.code for f in found.findings if f.clause == "looked"] == ["cost-limit"]
+
+
+# ---------------------------------------------------------------- what a call tells of reads
+
+MORE_READERS = """  reads:
+    - {tool: open_meeting, fetches: zoom, key: arguments.id}
+    - {tool: open_ticket, fetches: tickets, key: result.ticket}
+    - {tool: list_meetings, finds: zoom, key: "result[].id"}
+    - {tool: find_pages, finds: wiki, key: "result[]"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "code"),
+    [
+        # To have searched where one may not is a violation, whatever came of it.
+        (call("search", READ, "down", query="x", subsystem="zoom"), "subsystem-violation"),
+        (call("search", READ, "down", query="x"), None),
+        (call("search", READ, "bad", query="x", subsystem=7), None),
+        (call("search", READ, query="x", subsystem=7, result=Map.of({"results": ()})),
+         "trace-unobserved"),
+        (call("search", READ, query="x", subsystem=None, result=Map.of({"results": ()})), None),
+        (call("search", READ, query="x", result=Map.of({"results": (Map.of({"id": 7}),)})),
+         "trace-unobserved"),
+        (call("search", READ, query="x", result=Map.of({"results": "wiki:a"})), "trace-unobserved"),
+        (call("search", READ, query="x", result="nothing"), "trace-unobserved"),
+        # The gate refuses a call without an id; one that was not refused may have shown anything.
+        (call("fetch", READ, "no id"), None),
+        (call("fetch", READ, "no id", id=7), None),
+        (call("fetch", READ, id=7, result="x"), "trace-unobserved"),
+        (call("window", READ, result=Map.of({})), "trace-unobserved"),
+        (call("open_meeting", READ, "no", id="m"), "access-violation"),
+        (call("open_meeting", READ, "no", id="nobody"), None),
+        (call("open_meeting", READ, id=None), "trace-unobserved"),
+        (call("open_ticket", READ, "no such"), None),
+        (call("open_ticket", READ, result=Map.of({"ticket": "7"})), None),
+        (call("open_ticket", READ, result=Map.of({"ticket": "seven"})), "trace-unobserved"),
+        (call("list_meetings", READ, result=()), "subsystem-violation"),
+        (call("find_pages", READ, result=()), None),
+        (call("find_pages", READ, result=("a", "later")), "horizon-violation"),
+        (call("find_pages", READ, "down"), None),
+    ],
+)  # fmt: skip
+def test_a_call_is_read_as_what_it_asked_for_and_brought(read: Action, code: str | None) -> None:
+    found = judged(log(*COVERED, read), NO, body=CONTRACT + MORE_READERS).judgement
+    told = [f.code for f in found.findings if f.clause == "access"]
+    if code is None:
+        assert (found.verdict, told) == (MATCH, ["holds"])
+    elif code == "trace-unobserved":
+        assert (found.verdict, told) == (INCONCLUSIVE, [code])
+    else:
+        assert (found.verdict, told) == (DIVERGE, ["state-invalid-correct", code])
+
+
+def test_what_was_found_but_not_fetched_was_not_read() -> None:
+    listed = call("find_pages", READ, result=("a", "b", "c"))
+    found = judged(log(listed), NO, body=CONTRACT + MORE_READERS)
+    assert codes(found) == ["state-invalid-correct", "unsearched-absence"]
+
+
+def test_a_submission_that_was_refused_is_no_answer() -> None:
+    body = CONTRACT + "  submitted_by: submit\n"
+    refused = call("submit", READ, "not yet")
+    assert verdict(log(refused, *COVERED), NO, body=body) is MATCH
+    assert verdict(log(refused, *COVERED, call("submit", READ)), NO, body=body) is MATCH
+    assert verdict(log(call("submit", READ), *COVERED, refused), NO, body=body) is DIVERGE
+
+
+def test_a_reply_that_is_another_answer_ends_no_reading() -> None:
+    first, then = Turn("is there?", 0, Map.of(YES)), Turn("sure?", 0, NoAnswer("no reply"))
+    assert verdict(log(*COVERED, turns=(first, then)), NO) is MATCH
+    assert verdict(log(*COVERED, turns=(replace(first, reply="no"), then)), NO) is MATCH
+    late = (Turn("is there?", 0, Map.of(NO)), Turn("a?", 2, NoAnswer("none")), Turn("b?", 3))
+    found = judged(log(*COVERED, turns=late), NO)
+    assert "1 of 3 never fetched: wiki:c" in found.judgement.findings[1].sentence
+
+
+def test_what_one_of_two_windows_offered_was_offered() -> None:
+    def window(name: str) -> Action:
+        return call("window", READ, result=Map.of({"artifacts": (Map.of({"id": name}),)}))
+
+    both = log(window("wiki:r"), window("wiki:a"))
+    found = judged(both, says(True, "wiki:r", "wiki:a"), *NOTES, REPORT)
+    assert truths(found.judgement)["citations"] is HOLDS
+    one = judged(log(window("wiki:a")), says(True, "wiki:r"), *NOTES, REPORT)
+    assert "hallucinated-citation" in codes(one)
