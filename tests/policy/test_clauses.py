@@ -58,6 +58,12 @@ def test_a_forbid_clause_fires_on_what_it_matches_whatever_allows_it(
     assert judged(body, {"user": [user(1)]}, NOTHING).verdict is verdict
 
 
+def test_a_forbid_clause_with_no_least_number_fires_at_the_first() -> None:
+    body = "forbid: [{id: f, delete: user, count: {min: 0}}]\nallow: [{delete: user}]\n"
+    assert judged(body, {"user": [user(1)]}, {"user": [user(1)]}).verdict is MATCH
+    assert judged(body, {"user": [user(1)]}, NOTHING).verdict is DIVERGE
+
+
 def test_a_forbid_clause_counts_entities_not_fields() -> None:
     body = "forbid: [{id: f, update: item, count: 2}]\nallow: [{update: item}]\n"
     once = judged(body, {"item": [item(1), item(2)]}, {"item": [item(1, 5, "z"), item(2)]})
@@ -244,6 +250,55 @@ def test_distinct_wants_a_change_for_each() -> None:
     assert judged(body, NOTHING, {"item": [item(1), item(2, 2)]}).verdict is MATCH
     without = body.replace(", distinct: [other]", "")
     assert judged(without, NOTHING, {"item": [item(1)]}).verdict is MATCH
+
+
+LEAST = "create: item, count: {min: 2}, where: 'it.n == 1'"
+EVERY = "update: item, count: every, set: {n: 9}"
+SUM = "create: item, count: {min: 1}, that: 'sum(i.n for i in them) == 3'"
+MORE = "item 0, item 1, item 2, item 3"
+
+
+def some(*numbers: Any) -> dict[str, Any]:
+    return {"item": [item(key, n) for key, n in enumerate(numbers)]}
+
+
+@pytest.mark.parametrize(
+    ("clause", "before", "after", "sentence", "deltas"),
+    [
+        ("create: item", {}, {}, "no item matches, 1 required", []),
+        ("create: item", {}, some(1), "item 0", ["item[0]"]),
+        ("create: item", {}, some(1, 1), "2 item entities match, at most 1 may: item 0, item 1",
+         ["item[0]", "item[1]"]),
+        ("create: item, count: 2", {}, some(1), "1 item matches, 2 required", []),
+        ("create: item, count: {max: 4}", {}, some(1, 1, 1, 1), MORE,
+         [f"item[{n}]" for n in range(4)]),
+        ("create: item, count: {max: 4}", {}, {}, "as required", []),
+        ("create: item, count: {max: 4}", {}, some(*[1] * 6),
+         f"6 item entities match, at most 4 may: {MORE} and 2 more",
+         [f"item[{n}]" for n in range(6)]),
+        ("create: [item, user], count: 2", {}, {}, "no item or user matches, 2 required", []),
+        (LEAST, {}, some(1, 5), "1 item matches, at least 2 required; item 1 does not: 5 ≠ 1",
+         ["item[1]"]),
+        (LEAST, {}, some(4, 5), "no item matches, at least 2 required; item 0 does not: 4 ≠ 1",
+         ["item[0]", "item[1]"]),
+        (EVERY, some(1, 1), {}, "item 0 and 1 more not changed as required", []),
+        (EVERY, some(1, 1), some(1, 9), "item 0 not changed as required", []),
+        (EVERY, some(1, 1), some(9, 9), "item 0, item 1", ["item[0].n", "item[1].n"]),
+        (SUM, {}, some(1), "1 ≠ 3", ["item[0]"]),
+        (SUM, {}, some(None), "sum over null or absent", ["item[0]"]),
+        ("update: user, count: {min: 0}, that: 'after.item[0].n == 1'", some(2), some(2), "2 ≠ 1",
+         []),
+        ("update: user, count: {min: 0}, that: 'false'", {}, {}, "`that` fails over nothing", []),
+        ("create: item, that: 'it.n > 0 and false'", {}, some(1), "`that` fails over item 0",
+         ["item[0]"]),
+    ],
+)  # fmt: skip
+def test_a_required_clause_says_how_many_match_and_which_come_near(
+    clause: str, before: Any, after: Any, sentence: str, deltas: list[str]
+) -> None:
+    body = f"require:\n  - {{id: r, {clause}}}\nallow: [{{any: item}}]\n"
+    found = finding(judged(body, before, after), "r")
+    assert (found.sentence, list(found.deltas)) == (sentence, deltas)
 
 
 # ---------------------------------------------------------------- operations

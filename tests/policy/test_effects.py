@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 
 from statediff.errors import ContractError
+from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.trace import ActionClass, Trace
-from tests.judging import DARK, FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, state, truths, user
+from statediff.model.values import Unobserved
+from tests.judging import (
+    DARK,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    UNKNOWN,
+    at,
+    finding,
+    item,
+    state,
+    truths,
+    user,
+)
 from tests.traces import NOBODY_KNOWS, call, cut, judged, log, own
 
 APPROVED = """effects:
@@ -52,6 +68,14 @@ def test_an_approval_comes_from_before_the_run_and_is_left_alone(
     if truth is FAILS:
         assert found.code == "unauthorized-effect"
         assert found.rank == 0
+
+
+def test_an_approval_that_was_changed_in_a_way_that_canonicalization_hides_was_touched() -> None:
+    body = "canonicalize: [{use: casefold@1, on: [user.name], because: case is noise}]\n" + APPROVED
+    before, after = {"user": [user(1, "admin")]}, {"user": [user(1, "admin", "ADA")], "item": MADE}
+    found = finding(judged(body, Trace(), before, after).judgement, CLAUSE)
+    assert (found.truth, found.deltas) == (FAILS, ("item[1]",))
+    assert found.sentence == "item 1 created without authorization"
 
 
 def test_one_standing_approval_is_enough_whatever_happens_to_others() -> None:
@@ -127,3 +151,94 @@ def test_without_a_named_tool_any_call_that_does_not_only_read_may_have_had_the_
     ):
         judgement = judged(body, log(TIMEOUT, other, AGAIN), {}, TWO).judgement
         assert truths(judgement)["retried-create-item"] is truth
+
+
+DARK_CALL = replace(call("refund"), arguments=Unobserved("cut"))
+NO_HISTORY = "attribution: no history says which call left which effect"
+STOPPED = "calls: unrecorded: the recorder was stopped"
+SILENT_CALLS = tuple(
+    f"in call-{n}, the log does not say its arguments: it may repeat another call" for n in (1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("items", "trace", "missing"),
+    [
+        ([item(1, 5), item(2, 5)], log(DARK_CALL, DARK_CALL), SILENT_CALLS),
+        ([item(1, 5)], log(DARK_CALL, DARK_CALL), ()),
+        ([item(1, 5), item(2, 5)], log(DARK_CALL), ()),
+        ([item(1, 5), item(2, 5)], log(DARK_CALL, AGAIN), SILENT_CALLS[:1]),
+        ([item(1, 5), item(2, 5)], cut(log(TIMEOUT, AGAIN)), (NO_HISTORY, STOPPED)),
+        ([item(1, 5), item(2, 5)], cut(log(TIMEOUT)), (STOPPED,)),
+        ([item(1, 5), item(2, HIDDEN)], cut(log(TIMEOUT)), (STOPPED, "item.n after: hidden")),
+        ([item(1, HIDDEN)], cut(log(TIMEOUT)), ()),
+        ([item(1, 5), item(2, 5)], log(TIMEOUT, AGAIN, call("refund", line=2)), (NO_HISTORY,)),
+    ],
+)
+def test_what_keeps_a_repetition_from_being_told_is_named(
+    items: Any, trace: Trace, missing: tuple[str, ...]
+) -> None:
+    found = finding(judged(RETRIES, trace, {}, {"item": items}).judgement, "retried-create-item")
+    assert found.missing == missing
+    assert found.truth is (UNKNOWN if missing else HOLDS)
+
+
+def test_items_that_may_have_come_unseen_may_be_a_repetition() -> None:
+    after = state({"item": [item(1, 5)]}, {"item": DARK})
+    for trace, truth in ((cut(log(TIMEOUT, AGAIN)), UNKNOWN), (log(TIMEOUT), HOLDS)):
+        found = judged(RETRIES, trace, {}, after).judgement
+        assert truths(found)["retried-create-item"] is truth
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_repetition_counts_its_effects_and_spares_as_many_as_were_different_calls(
+    number: int,
+) -> None:
+    after = {"item": [item(key, 5) for key in range(1, number + 1)]}
+    undone = log(TIMEOUT, AGAIN, AGAIN, call("void"), call("void"))
+    found = finding(judged(RETRIES, undone, {}, after).judgement, "retried-create-item")
+    named = " and ".join(str(key) for key in range(1, min(number, 3) + 1))
+    assert found.sentence == (
+        f'item {named} are one effect {number} times: call-2 repeats call-1 ("refund"); '
+        "call-5 called void to undo it"
+    )
+    assert found.deltas == tuple(f"item[{key}]" for key in range(2, number + 1))
+    assert found.evidence == ("after/db", "before/db", "call-1", "call-2", "call-5")
+
+
+PAYMENT = EntityType(
+    "payment", ("id",), (
+        Field("id", Kind.INT, is_nullable=False), Field("cents", Kind.INT),
+        Field("made_at", Kind.TIMESTAMP), Field("day", Kind.DATE),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cents", "day", "truth"), [(5, 2, FAILS), (5, 1, FAILS), (6, 1, HOLDS), (6, 2, HOLDS)]
+)
+def test_effects_are_alike_where_only_key_and_time_tell_them_apart(
+    cents: int, day: int, truth: Any
+) -> None:
+    rows = [
+        {"id": 1, "cents": 5, "made_at": at(1), "day": date(2026, 1, 1)},
+        {"id": 2, "cents": cents, "made_at": at(2), "day": date(2026, 1, day)},
+    ]
+    body = (
+        "effects: [{on: create payment, retry_safe: false}]\n"
+        "forbid: [{delete: payment}]\nallow: [{create: payment}]\n"
+    )
+    sides = (state({"payment": side}, types=[PAYMENT]) for side in ([], rows))
+    found = judged(body, log(TIMEOUT, AGAIN), *sides).judgement
+    assert truths(found)["retried-create-payment"] is truth
+
+
+def test_what_a_call_undid_is_told_of_authorization_too_and_only_where_it_is_named() -> None:
+    body = (
+        "effects:\n  - {on: create item, authorized_by: 'it.n == 1', compensation: void}\n"
+        "forbid: [{delete: item}]\nallow: [{create: item}]\n"
+    )
+    for other, end in ((call("void"), "call-1 called void to undo it"), (call("note"), "5 ≠ 1")):
+        found = finding(judged(body, log(other), {}, {"item": [item(1, 5)]}).judgement, CLAUSE)
+        assert found.truth is FAILS
+        assert found.sentence.endswith(end)

@@ -12,10 +12,12 @@ from statediff.capture.history import history_of, with_history
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evidence.documents import judgement_document
 from statediff.model.course import Course, Line, Step
+from statediff.model.delta import Delta, Op
 from statediff.model.trace import Action, ActionClass, Mark, Trace
-from statediff.policy.claims import claims
+from statediff.policy.attribution import NOBODY, Attribution, Touch
+from statediff.policy.claims import Claim, claims
 from tests.histories import clock, course, seen
-from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, item, part, state, truths
+from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, finding, item, part, state, truths
 from tests.traces import call, cut, log, own
 
 ALLOW = "forbid: [{id: c, update: item, by: user}]\nallow: [{any: item, by: agent}]\n"
@@ -151,6 +153,81 @@ def test_a_transaction_may_go_by_another_name() -> None:
     assert judgement_document(replay(found.bundle)) == judgement_document(found.judgement)
 
 
+SOMEBODY = "attribution: item[1].n was changed by somebody unknown"
+
+
+@pytest.mark.parametrize(
+    ("trace", "gap", "cause"),
+    [
+        (log(made("t1", by="user"), made("t1", by="agent", parent="call-1")), None, ""),
+        (log(made("t1", by=None)), None, SOMEBODY),
+        (log(made("t1"), made("t1")), None, f"{SOMEBODY} (several calls name it: call-1, call-2)"),
+        (log(*[made("t1")] * 3), None,
+         f"{SOMEBODY} (several calls name it: call-1, call-2, call-3)"),
+        (log(*[made("t1")] * 5), None,
+         f"{SOMEBODY} (several calls name it: call-1, call-2, call-3 and 2 more)"),
+        (log(made("t9")), None, f"{SOMEBODY} (no recorded call made transaction 1 of db)"),
+        (log(made(None)), None, f"{SOMEBODY} (its instant is not known)"),
+        (cut(log(made(None))), None,
+         f"{SOMEBODY} (the log may lack calls: unrecorded: the recorder was stopped)"),
+        (log(made("t1")), "the feed broke off", "attribution: db: the feed broke off"),
+        (log(call("set")), None, "attribution: no history says who made the change"),
+        (log(replace(call("set"), effects=())), None,
+         "attribution: no call says that it changed item[1].n"),
+        (log(replace(call("a"), effects=("item[1].n",)),
+             replace(call("b"), effects=("item[1].n",), principal=None)), None,
+         "attribution: item[1].n was changed by agent, somebody unknown"),
+    ],
+)  # fmt: skip
+def test_why_nobody_is_named_is_told(trace: Trace, gap: str | None, cause: str) -> None:
+    states = (one(5),) if gap is None else (one(5), one(5))
+    found = judged(trace, *states, gap=gap).judgement
+    missing = [m for f in found.findings if f.clause == "c" for m in f.missing]
+    assert missing == ([cause] if cause else [])
+
+
+def test_of_many_causes_the_first_two_are_told() -> None:
+    trace = log(made("t1"), made("t1"), made("t2"), made("t2"), made("t9"))
+    found = finding(judged(trace, one(6), one(2), one(3)).judgement, "c")
+    causes = "no recorded call made transaction 3 of db; several calls name it: call-1, call-2"
+    assert found.missing == (f"{SOMEBODY} ({causes})",)
+
+
+STEPS = (Touch("db", 1, Op.CREATE), Touch("db", 2, Op.UPDATE), Touch("db", 4, Op.UPDATE))
+KNOWN = Attribution(
+    None,
+    {"item[1]": STEPS[:1], "item[1].n": STEPS[1:], "item[1].*": STEPS[1:]},
+    {("db", n): Claim(f"call-{n}") for n in (1, 2, 4)},
+    {"call-1": "agent", "call-2": "user", "call-4": "agent"},
+)
+
+
+@pytest.mark.parametrize(
+    ("op", "path", "transaction", "action", "transactions"),
+    [
+        (Op.UPDATE, "n", None, "call-4", [1, 2, 4]),
+        (Op.UPDATE, "t", None, "call-1", [1]),
+        (Op.CREATE, "", None, "call-1", [1, 2, 4]),
+        (Op.DELETE, "", None, "call-4", [1, 2, 4]),
+        (Op.UPDATE, "n", "db 2", "call-2", [2]),
+        (Op.UPDATE, "n", "db up to 2", "call-2", [1, 2]),
+        (Op.UPDATE, "n", "db 3", None, []),
+        (Op.UPDATE, "n", "db up to 3", "call-2", [1, 2]),
+        (Op.UPDATE, "n", "other 2", None, []),
+    ],
+)
+def test_a_change_names_the_transactions_that_touched_its_place_and_the_call_that_left_it(
+    op: Op, path: str, transaction: str | None, action: str | None, transactions: list[int]
+) -> None:
+    delta = Delta(op, "item", (1,), path, 0, 1, 0, 1, (), transaction=transaction)
+    found = KNOWN.maker(delta)
+    assert found.action == action
+    assert found.transactions == tuple(f"{n} of db" for n in transactions)
+    assert found.actions == tuple(f"call-{n}" for n in transactions)
+    assert KNOWN.named((delta,))[0].action == action
+    assert NOBODY.named((delta,)) == (delta,)
+
+
 # By time
 
 
@@ -187,6 +264,15 @@ WRITES = made(None)
          "call-1"),
         (log(between(made(), 10, 12), between(WRITES, 10, 12)), 11.5004, "call-2"),
         (log(replace(WRITES, started_at=None)), 11.5004, "call-1"),
+        # The ends of a call, of a cut instant and of what nobody recorded count with them.
+        (log(between(WRITES, 10, 11)), 11.0, "call-1"),
+        (log(between(WRITES, 10, 11), between(WRITES, 12, 13)), 11.0, None),
+        (log(between(WRITES, 10, 11), between(WRITES, 12.000001, 13)), 11.0, "call-1"),
+        (log(between(WRITES, 10, 12), between(WRITES, 11.0015, 13)), 11.001, None),
+        (log(between(WRITES, 10, 12), between(WRITES, 11.0025, 13)), 11.001, "call-1"),
+        (log(between(WRITES, 10, 12), between(WRITES, 11.000001, 13)), 11.0000005, None),
+        (log(between(WRITES, 10, 12), between(call("x"), 11.5004, 13)), 11.5004, None),
+        (log(between(WRITES, 10, 12), replace(call("x"), started_at=None)), 11.5004, None),
     ],
 )  # fmt: skip
 def test_time_tells_only_where_one_call_could_have_made_it(

@@ -307,6 +307,39 @@ def test_a_failed_call_is_repaired_within_the_attempts(calls: list[Action], expe
     assert rules(log(*calls))["attempts"] is expected
 
 
+BROKEN = call("refund", error="no")
+UNSAID = "the log does not say the class: it may be a forbidden one; needed by actions-forbid"
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (log(call("look", READ)), ("all 1 calls", "none of 1 calls", "all 1 calls are right")),
+        (log(call("note"), call("drop", READ)),
+         ('call-1 ("note"), of class conditional-update, is not among what is allowed',
+          'call-2 ("drop"), of class read, is forbidden', "all 2 calls are right")),
+        (log(call("exec", NOBODY_KNOWS)),
+         ('call-1 ("exec"), of class unknown, is not among what is allowed',
+          f'in call-1 ("exec"), {UNSAID}', "all 1 calls are right")),
+        (log(BROKEN), ("all 1 calls", "none of 1 calls",
+                       'call-1 ("refund") failed at attempt 1 and was not repaired within 2')),
+        (log(BROKEN, BROKEN),
+         ("all 2 calls", "none of 2 calls",
+          'call-2 ("refund") failed at attempt 2 and was not repaired within 2')),
+        (log(replace(BROKEN, attempt=3)),
+         ("all 1 calls", "none of 1 calls",
+          'call-1 ("refund") failed at attempt 3 and was not repaired within 2')),
+    ],
+)  # fmt: skip
+def test_each_rule_about_calls_says_what_it_found(trace: Trace, said: tuple[str, ...]) -> None:
+    known = judged(ACTIONS, trace).judgement
+    found = [finding(known, f"actions-{name}") for name in ("allow", "forbid", "attempts")]
+    assert tuple(f.sentence for f in found) == said
+    for each in found:
+        called = tuple(str(row.key[0]) for row in each.witness.rows)
+        assert each.evidence == called == ((each.sentence[:6],) if each.truth is FAILS else ())
+
+
 def test_between_recorded_calls_there_may_be_one_that_repaired() -> None:
     twice = log(call("refund", error="no"), call("refund", error="no"))
     assert rules(cut(twice))["attempts"] is UNKNOWN

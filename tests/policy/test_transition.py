@@ -209,6 +209,59 @@ def test_the_same_entity_changes_once_the_same_way() -> None:
         run(f"transition:\n  changes:\n{changes}", NOTHING, NOTHING)
 
 
+OF_A, OF_B = (f"{{create: item, key: {{new: {n}}}, set: {{n: 1}}}}" for n in "ab")
+ADA = "{create: user, key: {new: u}, set: {name: Ada, role: user}}"
+OWNED = "{update: item, key: 1, set: {owner: {new: u}}}"
+HELD = "{delete: item, key: 1, from: {n: 1}}"
+LINE: dict[str, Any] = {"item": [{"id": 1, "n": 1}]}
+GRANT: dict[str, Any] = {"grant": [{"user": 1, "item": 2}]}
+NOT_ONE = "no naming of the new entities makes the changes the recorded ones"
+
+
+@pytest.mark.parametrize(
+    ("changes", "before", "after", "truth", "said"),
+    [
+        ([OF_A], {}, {}, FAILS, "missing: create item new a"),
+        ([OF_A, OF_B], {}, {}, FAILS, "missing: create item new a; and 1 more"),
+        (["{create: user, key: 4, set: {name: x}}", "{delete: doc, key: 3}"], {},
+         {"item": [item(1), item(2)]}, FAILS,
+         "missing: create user 4; not recorded: item 1 created; and 2 more"),
+        (["{create: grant, key: [{new: a}, 2]}", OF_A], {}, {}, FAILS,
+         "missing: link grant new a, 2; and 1 more"),
+        ([OF_A], {}, LINE, HOLDS, "exactly the 1 recorded changes"),
+        ([OF_A, OF_B], {}, LINE, FAILS, "1 changes, 2 recorded"),
+        ([ADA, OWNED], LINE, {"item": [{"id": 1, "n": 1, "owner": 5}], "user": [user(5)]}, HOLDS,
+         "exactly the 2 recorded changes"),
+        ([ADA, OWNED], LINE, {"item": [{"id": 1, "n": 1, "owner": 6}], "user": [user(5)]}, FAILS,
+         NOT_ONE),
+        ([HELD], LINE, {}, HOLDS, "exactly the 1 recorded changes"),
+        ([HELD], {"item": [item(1, 2)]}, {}, FAILS,
+         "missing: delete item 1; not recorded: item 1 deleted"),
+        ([HELD], {"item": [item(1, HIDDEN)]}, {}, UNKNOWN,
+         "item[1].n: hidden; needed by transition"),
+        (["{create: grant, key: [1, 2]}"], {}, GRANT, HOLDS, "exactly the 1 recorded changes"),
+        (["{create: grant, key: [2, 1]}"], {}, GRANT, FAILS,
+         "missing: link grant 2, 1; not recorded: grant (1, 2) linked"),
+        (["{delete: grant, key: [1, 2]}"], GRANT, {}, HOLDS, "exactly the 1 recorded changes"),
+        (["{update: item, key: 1, set: {n: null}}"], LINE, {"item": [{"id": 1, "n": None}]}, HOLDS,
+         "exactly the 1 recorded changes"),
+        (["{update: item, key: 1, set: {n: 4}}"], LINE, {"item": [{"id": 1, "n": HIDDEN}]}, UNKNOWN,
+         "item[1].n: hidden; needed by transition"),
+        ([OF_A], {}, {"item": [{"id": 1, "n": HIDDEN}]}, UNKNOWN,
+         "item[1].n: hidden; needed by transition"),
+        # One key names an item and a user: they are two entities and may have two names.
+        ([OF_A, ADA], {}, {**LINE, "user": [user(1)]}, HOLDS, "exactly the 2 recorded changes"),
+    ],
+)  # fmt: skip
+def test_what_is_recorded_and_what_was_done_are_told_apart_in_words(
+    changes: list[str], before: Any, after: Any, truth: Any, said: str
+) -> None:
+    body = "transition:\n  changes:\n" + "".join(f"    - {change}\n" for change in changes)
+    found = finding(trial(body, before, after), "transition")
+    assert (found.truth, found.sentence) == (truth, said)
+    assert found.code == {FAILS: "transition-differs", HOLDS: "holds"}.get(truth, "unobserved")
+
+
 # ---------------------------------------------------------------- from a file
 
 

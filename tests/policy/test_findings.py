@@ -1,0 +1,107 @@
+"""How findings are made: their fields, their order of risk, and one out of many over a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from statediff.contract.world import FALSE, TRUE, UNDEFINED
+from statediff.model.delta import Delta, Entity, Label, Op
+from statediff.model.verdict import Finding, Stage, Truth
+from statediff.policy.findings import (
+    at,
+    evidence_of,
+    fails,
+    holds,
+    last,
+    over_the_run,
+    risk,
+    truth_of_mask,
+    undecided,
+    unknown,
+)
+from tests.judging import FAILS, HOLDS, UNKNOWN
+
+GONE = Delta(
+    Op.DELETE, "item", (1,), "", Entity((("id", 1),)), None, None, None, ("b", "a"),
+    Label.IRREVERSIBLE,
+)  # fmt: skip
+MOVED = Delta(Op.UPDATE, "item", (2,), "n", 1, 2, 1, 2, ("c", "a"), Label.REVERSIBLE)
+STAGE = Stage.FORBID
+
+
+@pytest.mark.parametrize("mask", range(1, 8))
+def test_only_one_outcome_is_decided(mask: int) -> None:
+    decided = {TRUE: HOLDS, FALSE: FAILS}
+    assert truth_of_mask(mask) is decided.get(mask, UNKNOWN)
+    assert truth_of_mask(UNDEFINED) is UNKNOWN
+
+
+def test_the_riskiest_delta_orders_a_finding_and_its_evidence_is_told_once_in_order() -> None:
+    plain = replace(MOVED, label=Label.CONDITIONAL)
+    assert [risk(d) for d in ([GONE, MOVED], [plain, MOVED], [MOVED], [])] == [0, 1, 2, 1]
+    assert evidence_of([GONE, MOVED]) == ("a", "b", "c")
+
+
+def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
+    found = fails("c", "code", STAGE, "so it is", (GONE, MOVED))
+    assert (found.truth, found.component, found.missing, found.rank) == (FAILS, "policy", (), 0)
+    assert (found.deltas, found.evidence) == (("item[1]", "item[2].n"), ("a", "b", "c"))
+    assert [(r.side, r.key) for r in found.witness.rows] == [
+        ("before", (1,)), ("before", (2,)), ("after", (2,)),
+    ]  # fmt: skip
+    held = holds("c", STAGE, "so it is", (MOVED,))
+    assert (held.code, held.truth, held.deltas, held.evidence, held.rank) == (
+        "holds", HOLDS, ("item[2].n",), ("a", "c"), 0,
+    )  # fmt: skip
+
+
+def test_what_is_not_known_says_what_it_waits_for_and_whose_the_gap_is() -> None:
+    found = unknown("c", STAGE, ["stale: it is old", "b: hidden", "b: hidden"], (), (MOVED,))
+    assert (found.truth, found.code, found.component) == (UNKNOWN, "evidence-stale", "policy")
+    assert found.missing == ("b: hidden", "stale: it is old")
+    assert found.sentence == "b: hidden; needed by c"
+    assert (found.deltas, found.evidence, found.rank) == (("item[2].n",), ("a", "c"), 2)
+    assert unknown("c", STAGE, ()).missing == ("a value the clause needs",)
+    open_ = undecided("c", STAGE, "division by zero", (), (GONE,))
+    assert (open_.truth, open_.code, open_.component) == (UNKNOWN, "undefined", "policy")
+    assert (open_.sentence, open_.missing) == ("division by zero", ("division by zero",))
+    assert (open_.deltas, open_.rank) == (("item[1]",), 0)
+
+
+def test_a_place_and_the_last_reason_are_told() -> None:
+    assert at(holds("c", STAGE, "so it is"), "moment 2").sentence == "moment 2: so it is"
+    assert last(["a", "b"]) == "b"
+    assert last([]) == "a condition of the clause is undefined"
+
+
+def said(truth: Truth, *missing: str) -> Finding:
+    if truth is UNKNOWN:
+        return unknown("c", STAGE, missing)
+    return (fails("c", "bad", STAGE, missing[0]) if truth is FAILS
+            else holds("c", STAGE, missing[0]))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ends", "within", "gaps", "truth", "told"),
+    [
+        (said(HOLDS, "end"), [], [], HOLDS, "end"),
+        (said(HOLDS, "end"), [said(HOLDS, "in")], [], HOLDS, "end"),
+        (said(FAILS, "end"), [said(FAILS, "in")], ["gap"], FAILS, "end"),
+        (said(HOLDS, "end"), [said(UNKNOWN, "b"), said(FAILS, "in")], ["gap"], FAILS, "in"),
+        (said(UNKNOWN, "a"), [said(FAILS, "in"), said(FAILS, "later")], [], FAILS, "in"),
+        (said(HOLDS, "end"), [], ["gap"], UNKNOWN, ("gap",)),
+        (said(HOLDS, "end"), [said(HOLDS, "in"), said(UNKNOWN, "b")], [], UNKNOWN, ("b",)),
+        (said(UNKNOWN, "a"), [said(HOLDS, "in")], [], UNKNOWN, ("a",)),
+        (said(UNKNOWN, "a"), [said(UNKNOWN, "b"), said(UNKNOWN, "a")], [], UNKNOWN, ("a", "b")),
+        (said(UNKNOWN, "b"), [said(UNKNOWN, "a")], ["gap"], UNKNOWN, ("a", "b", "gap")),
+    ],
+)  # fmt: skip
+def test_over_a_run_a_violation_anywhere_is_one_and_only_all_that_holds_without_a_gap_holds(
+    ends: Finding, within: list[Finding], gaps: list[str], truth: Truth, told: object
+) -> None:
+    found = over_the_run(ends, iter(within), gaps)
+    assert found.truth is truth
+    assert (found.missing if truth is UNKNOWN else found.sentence) == told
+    assert (found.clause, found.stage) == ("c", STAGE)
