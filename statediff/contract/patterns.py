@@ -369,11 +369,9 @@ class PatternBinder:
                         "write a require clause",
                     )
                 return low, high, False
-            case bool():
-                self.problem((*path, "count"), "count is a number, {min, max} or `every`")
             case int() as n:
-                if n < 0 or (n == 0 and stage is Stage.FORBID):
-                    self.problem((*path, "count"), f"count is not {n} here")
+                if n == 0 and stage is Stage.FORBID:
+                    self.problem((*path, "count"), "count is not 0 here")
                 if stage is None:
                     return 0, n, False
                 return n, n if stage is not Stage.FORBID else None, False
