@@ -90,10 +90,12 @@ WHOLE = World(
 )  # fmt: skip
 SCOPE = Scope(
     SCHEMA, INPUTS, {"n": "int", "many": "list", "who": "any", "none": "int", "left": "int"},
-    {"it": EntityT("thing"), "gone": EntityT("thing"), "odd": ANY, "sure": BOOL, "maybe": BOOL},
+    {"it": EntityT("thing"), "gone": EntityT("thing"), "odd": ANY, "sure": BOOL, "maybe": BOOL,
+     "dim": ANY, "thin": EntityT("thing")},
 )  # fmt: skip
 ENV: dict[str, Result] = {
     "it": Thing("before", "thing", (1,), KNOWN), "gone": Thing("before", "thing", (), None, "cut"),
+    "dim": Unknown(frozenset({"x"}), maybe_null=False), "thin": Thing("before", "thing", (5,), {}),
     "odd": Map.of({"a": 1}), "sure": Unknown(frozenset({"x"}), maybe_null=False),
     "maybe": Unknown(frozenset({"x"}), maybe_null=False, maybe_undefined=True),
 }  # fmt: skip
@@ -155,6 +157,9 @@ K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
         ("it.map.deep.c == null", FALSE), ("it.map.a.b == 1", UNDEFINED),
         (f"{E}.map.a == 1", UNDEFINED), (f"{G}.map.a == 1", ANYTHING), (f"{G}.map == null", EITHER),
         ("odd.a == 1", TRUE), ("odd.a.b == 1", UNDEFINED), ("odd.z.b == 1", UNDEFINED),
+        ("odd.a.b.c == 1", UNDEFINED), ("dim.a == 1", ANYTHING), ("thin.next.m == 0", UNDEFINED),
+        ("thin.n == null", FALSE), ("exists(before.thing[answer.left])", FALSE),
+        ("(not answer.left in before.thing)", TRUE),
         # the answer
         ("answer.n == 4", TRUE), ("answer.none == null", TRUE), ("answer.left == null", FALSE),
         ("answer.left > 1", UNDEFINED), ("answer.who.name == \"Ada\"", TRUE),
@@ -169,7 +174,8 @@ K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
         (f"contains({G}.t, before.thing[7].t)", UNDEFINED), (f"contains({G}.any, {G}.t)", ANYTHING),
         ("within(it.n, 5, 1)", TRUE), ("within(it.n, 6, 1)", FALSE), ("within(it.f, 0, 0.5)", TRUE),
         (f"within({E}.n, 5, 1)", UNDEFINED), (f"within({G}.m, 5, 1)", EITHER),
-        (f"within({G}.n, 5, 1)", ANYTHING), (f"within({G}.m, {E}.n, 1)", UNDEFINED),
+        (f"within({G}.n, 5, 1)", ANYTHING), (f"within({G}.m, {G}.n, 1)", ANYTHING),
+        (f"within({G}.m, {E}.n, 1)", UNDEFINED),
         # membership
         ("it.n in [1, 4]", TRUE), ("it.n in input.list", TRUE), ("it.n not in [1, 4]", FALSE),
         ("it.m not in [1, 4]", TRUE), ("it.n != 4", FALSE), ("it.n != 5", TRUE),
@@ -267,6 +273,7 @@ def test_elements_decide_only_what_every_completion_of_them_decides(
         ("any(x.id > 1 for x in after.thing)", EITHER),
         ("any(x.n > 9 for x in after.thing)", ANYTHING), ("all(1 == 1 for x in after.thing)", TRUE),
         ("exists(after.thing[1])", TRUE), ("exists(after.thing[2])", EITHER),
+        (f"exists(after.thing[{E}.n])", FALSE), (f"{E}.n in after.thing", FALSE),
         ("after.thing[2].m == 1", ANYTHING), ("2 in after.thing", EITHER),
         ("1 in after.thing", TRUE),
         ("any(x == 2 for x in after.thing)", EITHER), ("2 not in after.thing", EITHER),
@@ -310,6 +317,11 @@ def test_what_is_open_or_undefined_says_why() -> None:
     ]  # fmt: skip
     for text, reason in {
         "before.thing[7].n == 1": "thing is absent, so it has no n",
+        "before.thing[7].next.m == 1": "thing is absent, so it has no next",
+        'contains(before.thing[7].t, "a")': "thing is absent, so it has no t",
+        "abs(before.thing[7].n) == 1": "thing is absent, so it has no n",
+        "before.thing[7].n + 1 == 1": "thing is absent, so it has no n",
+        "before.thing[7].sure": "thing is absent, so it has no sure",
         "it.map.a.b == 1": "map has no part b",
         "odd.a.b == 1": "what has no parts has no b",
         "1 / 0 == 1": "division by zero",
@@ -347,6 +359,7 @@ def test_an_aggregate_of_several_kinds_has_no_order_and_columns_add_to_it() -> N
         return aggregate(name, values, set(), "", Partial(**beside))
 
     assert told("min", [1, "a"]) == Undefined("min over values without a common order")
+    assert told("sum", [1, "a"]) == Undefined("sum over something that is not a number")
     assert told("max", [ABSENT]) == Undefined("max over null or absent")
     assert [told(n, [2, 1, 3]) for n in ("min", "max", "sum", "count")] == [1, 3, 6, 3]
     assert told("min", [Decimal("1.0"), 1]) == Decimal("1.0")
@@ -413,3 +426,67 @@ def test_every_node_is_a_step_and_steps_are_bounded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 10)
     with pytest.raises(TooCostly):
         truth("it.n == 4 and it.m == 2")
+
+
+def test_a_null_reference_leads_nowhere_however_little_was_read() -> None:
+    world = replace(WHOLE, before=view(KNOWN, EMPTY, enumeration=CUT))
+    assert truth(f"{E}.next.m == 0", world) == UNDEFINED
+    assert truth("before.thing[7].next.m == 0", world) == ANYTHING
+
+
+def test_a_literal_goes_through_the_rules_of_the_field_it_is_compared_with() -> None:
+    def lowered(value: Any) -> Any:
+        assert isinstance(value, (str, int, Decimal)), "a rule is given a value, never a gap"
+        return value.lower() if isinstance(value, str) else value
+
+    scope = replace(SCOPE, literal=lambda _, field: lowered if field in ("t", "n") else None)
+
+    def ruled(text: str) -> tuple[int, list[Any]]:
+        world = afresh()
+        mask = outcomes(parse(text, scope), world, ENV)
+        return mask, [(t.side, t.key) for s in world.seen for t in s.things]
+
+    here, there = ("before", (1,)), ("after", (1,))
+    assert ruled('it.t == "ABC"') == (TRUE, [here])
+    assert ruled('it.t in ["X", "ABC"]') == (TRUE, [here])
+    assert ruled("it.n == after.thing[1].m + 2") == (TRUE, [here, there])
+    assert ruled("it.n == 8 / 2") == (TRUE, [here])
+    assert ruled("it.n == answer.left") == (FALSE, [here])
+    assert ruled("it.n == 1 / 0") == (UNDEFINED, [here])
+    assert ruled(f"it.n == {G}.m + 1")[0] == EITHER
+
+
+def test_now_is_the_moment_at_hand() -> None:
+    scope = replace(SCOPE, has_now=True)
+    world = afresh(replace(WHOLE, now="mid", moments={"mid": view(EMPTY)}))
+    assert (
+        outcomes(parse("exists(now.thing[2]) and not exists(now.thing[1])", scope), world, ENV)
+        == TRUE
+    )
+    assert (
+        outcomes(
+            parse("count(now.thing) == 1 and all(x.id == 2 for x in now.thing)", scope), world, ENV
+        )
+        == TRUE
+    )
+    assert outcomes(parse("2 in now.thing", scope), world, ENV) == TRUE
+    assert (
+        outcomes(parse("now.thing[2].next == null and exists(after.thing[1])", scope), world, ENV)
+        == TRUE
+    )
+    ended = replace(world, now="after")
+    assert (
+        outcomes(parse("exists(now.thing[1]) and now.thing[1].m == 2", scope), ended, ENV) == TRUE
+    )
+
+
+def test_the_arguments_of_a_call_are_a_mapping_even_where_nobody_saw_them() -> None:
+    scope = replace(SCOPE, variables={"call": EntityT("@call")})
+    call = Thing("trace", "@call", ("a",), {"arguments": LOST, "result": LOST})
+
+    def found(text: str) -> int:
+        return outcomes(parse(text, scope), afresh(), {"call": call})
+
+    assert found("call.arguments.n == 1") == EITHER
+    assert found("call.arguments.n.m == 1") == ANYTHING
+    assert found("call.result.n == 1") == ANYTHING
