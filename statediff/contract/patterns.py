@@ -33,6 +33,9 @@ Path: TypeAlias = tuple[str | int, ...]
 Locate: TypeAlias = Callable[[Path, int], tuple[str, int, int]]
 """(path in the document, character of the scalar) → (file, line, column)."""
 
+MAX_KNOWN: Final = 200
+"""Characters of the known names that the hint for an unknown one shows."""
+
 OPERATIONS: Final[dict[str, frozenset[Op]]] = {
     "create": frozenset({Op.CREATE, Op.LINK}),
     "update": frozenset({Op.UPDATE}),
@@ -50,11 +53,6 @@ class Policy:
     literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
-
-
-def nowhere(_path: Path, _offset: int) -> tuple[str, int, int]:
-    """A place for documents that come from no file."""
-    return "contract", 1, 1
 
 
 def plain_value(raw: Any) -> Value:
@@ -132,7 +130,7 @@ class PatternBinder:
                 f"unknown entity type `{name}`",
                 suggest(name, self.schema.by_name)
                 or "known: "
-                + ", ".join(t for t in self.schema.by_name if not t.startswith("db."))[:200],
+                + ", ".join(t for t in self.schema.by_name if not t.startswith("db."))[:MAX_KNOWN],
                 code="unknown-name",
             )
         if key in ("link", "unlink") and relation is None:
@@ -147,10 +145,10 @@ class PatternBinder:
         return tuple(found), relation
 
     def pattern(self, name: str, stage: Stage | None, path: Path, clause: Clause) -> Pattern | None:
-        key = clause.operation or "any"
+        key = str(clause.operation)
         before = len(self.problems)
         entities, relation = self.types(path, key, clause.types)
-        if len(self.problems) > before or not entities:
+        if len(self.problems) > before:
             return None
         fields = self.fields(path, key, clause, entities, relation)
         where: dict[str, Node | None] = {}

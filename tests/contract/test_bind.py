@@ -39,7 +39,8 @@ EVENT = EntityType(
     ),
 )
 NOTE = EntityType("note", (), (), is_open=True)
-SCHEMA = Schema("world", "1", tuple(sorted((*TYPES, EVENT, NOTE), key=lambda t: t.name)))
+ROLE = EntityType("db.role", ("name",), (Field("name", Kind.TEXT, is_nullable=False),))
+SCHEMA = Schema("world", "1", tuple(sorted((*TYPES, EVENT, NOTE, ROLE), key=lambda t: t.name)))
 PARTS = (
     "forbid", "require", "allow", "claims", "effects", "evidence", "derived", "alternatives",
     "steps", "actions", "turns", "transition",
