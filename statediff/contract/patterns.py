@@ -14,6 +14,7 @@ from statediff.contract.kinds import comparable, describe, suggest, type_of, typ
 from statediff.contract.parser import ExpressionError, Scope, parse
 from statediff.contract.parts import Count
 from statediff.contract.syntax import (
+    UNWRITTEN,
     Canonical,
     CollectionT,
     Const,
@@ -330,7 +331,7 @@ class PatternBinder:
                     continue
             else:
                 plain = plain_value(value)
-                node = Const(type_of(plain), 0, plain)
+                node = Const(type_of(plain), UNWRITTEN, plain)
             kind = self.policy.kind_of(entity.name, name) or spec.kind
             held = type_of_field(kind, spec.reference)
             if not comparable(held, node.type):
@@ -341,7 +342,7 @@ class PatternBinder:
                 continue
             apply = self.policy.literal(entity.name, name)
             if apply is not None:
-                node = Canonical(node.type, 0, node, entity.name, name, apply)
+                node = Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
             pairs.append((name, node))
         return tuple(pairs)
 

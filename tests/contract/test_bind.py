@@ -16,7 +16,7 @@ import pytest
 
 from statediff.contract.bound import Contract
 from statediff.contract.english import phrase
-from statediff.contract.syntax import Node, Read
+from statediff.contract.syntax import Canonical, Node, Read
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -61,6 +61,8 @@ def cases(name: str) -> list[tuple[str, str]]:
 def shown(value: Any) -> Any:
     """A bound thing as one line: nodes in words, what is as by default left out."""
     match value:
+        case Canonical():
+            return f"<{phrase(value)}, by the rules of {value.entity_type}.{value.field}>"
         case Node():
             return f"<{phrase(value)}>"
         case Read():

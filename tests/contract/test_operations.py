@@ -13,7 +13,7 @@ from statediff.contract.columnar import Partial
 from statediff.contract.evaluation import evaluate, outcomes
 from statediff.contract.operations import aggregate, as_condition
 from statediff.contract.parser import Scope, parse
-from statediff.contract.syntax import ANY, BOOL, EntityT
+from statediff.contract.syntax import ANY, BOOL, NUMBER, EntityT, ListT
 from statediff.contract.world import (
     FALSE,
     TRUE,
@@ -85,16 +85,19 @@ def view(*rows: Row, enumeration: Enumeration = COMPLETE) -> StateView:
 
 BEFORE, AFTER = view(KNOWN, EMPTY, GONE), view(KNOWN)
 WHOLE = World(
-    BEFORE, AFTER, ANSWER, {("created", "thing"): Crowd((), "thing", "after")},
+    BEFORE, AFTER, ANSWER,
+    {("created", "thing"): Crowd((), "thing", "after"),
+     ("updated", "thing"): Crowd((), "thing", "after", frozenset({"a", "b"}))},
     lambda name: tuple((THING if name == "thing" else PAIR).by_name),
 )  # fmt: skip
 SCOPE = Scope(
     SCHEMA, INPUTS, {"n": "int", "many": "list", "who": "any", "none": "int", "left": "int"},
     {"it": EntityT("thing"), "gone": EntityT("thing"), "odd": ANY, "sure": BOOL, "maybe": BOOL,
-     "dim": ANY, "thin": EntityT("thing")},
+     "firm": ListT(NUMBER), "dim": ANY, "thin": EntityT("thing")},
 )  # fmt: skip
 ENV: dict[str, Result] = {
     "it": Thing("before", "thing", (1,), KNOWN), "gone": Thing("before", "thing", (), None, "cut"),
+    "firm": Unknown(frozenset({"x"}), maybe_null=False),
     "dim": Unknown(frozenset({"x"}), maybe_null=False), "thin": Thing("before", "thing", (5,), {}),
     "odd": Map.of({"a": 1}), "sure": Unknown(frozenset({"x"}), maybe_null=False),
     "maybe": Unknown(frozenset({"x"}), maybe_null=False, maybe_undefined=True),
@@ -224,7 +227,11 @@ def test_an_expression_has_the_outcomes_that_its_completions_have(text: str, exp
         ("unique(x.n + 1 for x in before.thing if x.id < 3)", UNDEFINED),
         (f"unique({E}.list)", UNDEFINED),
         (f"unique({G}.list)", ANYTHING), (f"unique([{G}.n + 1, 2])", ANYTHING),
-        (f"unique([{G}.n, 2])", EITHER), (f"unique([{G}.n, 2, 2])", FALSE),
+        (f"unique([{G}.n, 2])", EITHER), (f"unique([{G}.n, {G}.n])", EITHER),
+        ("unique(firm)", EITHER), ("any(1 == 1 for y in firm)", EITHER),
+        ("unique(1 for x in before.thing if x.m == 2 for y in after.pair)", EITHER),
+        ("unique(1 for y in after.pair for x in before.thing if x.m == 2)", EITHER),
+        (f"unique([{G}.n, 2, 2])", FALSE),
         (f"unique([{E}.n + 1, 2])", UNDEFINED), (f"unique([{G}.n + 1, 2, 2])", FALSE | UNDEFINED),
         (f"count(x for x in {G}.list) == 1", ANYTHING),
         (f"count(x for x in {E}.list) == 1", UNDEFINED),
@@ -245,6 +252,10 @@ def test_an_expression_has_the_outcomes_that_its_completions_have(text: str, exp
         ("any(y == x.m for x in before.thing if x.id == 1 for y in x.list)", TRUE),
         ("any(y.id == 7 for x in before.thing if x.m == 2 for y in before.thing)", FALSE),
         ("all(y.id == 7 for x in before.thing if x.m == 7 for y in before.thing)", EITHER),
+        ("any(1 == 1 for y in it.list if y > 5 if 1 / 0 == 1)", FALSE),
+        ("all(1 == 1 for x in before.thing if x.id != 2 if x.n > 3 for y in created.thing)",
+         TRUE | UNDEFINED),
+        (f"all(1 == 2 for y in {G}.list)", ANYTHING),
         (f"all(y > 0 for y in {E}.list)", UNDEFINED), (f"any(y > 0 for y in {G}.list)", ANYTHING),
         (f"any(1 == 1 for y in {G}.list)", ANYTHING), (f"all(1 == 1 for y in {E}.list)", UNDEFINED),
         ("all([it.ok, it.sure])", FALSE), ("any([it.ok, it.sure])", TRUE),
@@ -308,8 +319,14 @@ def test_what_is_open_or_undefined_says_why() -> None:
     assert why("all(x.id > 0 for x in after.thing)") == (["thing after: cut"], [])
     assert why("unique(x.id for x in after.thing)") == (["thing after: cut"], [])
     assert why("sum(x.m for x in after.thing if x.m > 1) == 1") == (["thing after: cut"], [])
+    assert why(f"unique([{G}.n, 2])") == (["thing.n before: lost"], [])
+    assert why(f"sum([{G}.m, 2]) == 1") == (["thing.m before: lost"], [])
+    assert why("count(y for y in firm) == 1") == (["x"], [])
     assert why(f"{G}.ok") == (["thing.ok before: lost"], [])
     assert why(f'contains({G}.t, "a")') == (["thing.t before: lost"], [])
+    assert why(f"any(1 == 1 for y in {G}.list)")[0] == ["thing.list before: lost"]
+    assert why("any(x.id == 1 for x in updated.thing)") == (["a", "a; b", "b"], [])
+    assert why("all(1 == 2 for x in updated.thing)") == (["a", "b"], [])
     assert why(f"any(y == 1 for y in {G}.list)")[0] == ["thing.list before: lost"]
     assert why(f"{G}.n + {G}.m == 1")[0] == ["thing.m before: lost", "thing.n before: lost"]
     assert why("count(x for x in before.thing if x.m == 2) == 1")[0] == [
@@ -405,6 +422,12 @@ def test_the_witness_shows_what_was_compared_and_of_which_entities() -> None:
     assert shown("abs(it.n) > 1") == [(4, 1, TRUE, [(1,)])]
     assert [s[1:] for s in shown("exists(before.thing[it.next])")] == [(True, TRUE, [(2,)])]
     assert shown("exists(before.thing[7])") == [(ABSENT, True, FALSE, [])]
+    assert shown("any(y > 5 for y in it.list)") == []
+    assert shown("all(y > 5 for y in it.list)") == [(1, 5, FALSE, [])]
+    nothing = Undefined("division by zero")
+    assert [s[0] for s in shown("all(1 / (y - 2) > 5 for y in it.list)")] == [-1, nothing]
+    assert [s[0] for s in shown("all(1 / (y - 1) > 5 for y in it.list)")] == [nothing]
+    assert [s[0] for s in shown("any(y == 2 for y in it.list if y > 1)")] == [2, 2]
     # What decides hides what did not matter before it; what is left out is not shown at all.
     assert [s[0] for s in shown("it.m == 2 and it.n == 5")] == [4]
     assert [s[0] for s in shown("it.m == 2 and it.n == 4")] == [2, 4]
@@ -421,11 +444,29 @@ def test_every_node_is_a_step_and_steps_are_bounded(monkeypatch: pytest.MonkeyPa
     world = afresh()
     outcomes(parse("it.n == 4 and it.m == 2", SCOPE), world, ENV)
     assert world.steps == 11
+    listed = afresh()
+    outcomes(parse("any(y > 5 for y in it.list)", SCOPE), listed, ENV)
+    assert listed.steps == 3 + 2 * 4
+    swept = afresh()
+    outcomes(parse("all(x.id > 0 for x in before.thing)", SCOPE), swept, ENV)
+    assert swept.steps == 1 + 3, "a swept entity costs one, whatever is asked of it"
+    counted = afresh()
+    evaluate(parse("count(y for y in it.list if y > 5)", SCOPE, boolean=False), counted, ENV)
+    assert counted.steps == 3 + 2 * 4
     monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 11)
     assert truth("it.n == 4 and it.m == 2") == TRUE
     monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 10)
     with pytest.raises(TooCostly):
         truth("it.n == 4 and it.m == 2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["all(1 == 2 for x in after.thing)", "all(1 == 2 for y in after.thing for x in before.pair)",
+     "all(1 == 2 for x in before.pair for y in after.thing)"],
+)  # fmt: skip
+def test_of_what_nobody_saw_there_may_be_none(text: str) -> None:
+    assert truth(text, replace(WHOLE, after=view(enumeration=CUT))) == EITHER
 
 
 def test_a_null_reference_leads_nowhere_however_little_was_read() -> None:
