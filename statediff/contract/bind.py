@@ -35,7 +35,6 @@ from statediff.contract.patterns import (
     Path,
     PatternBinder,
     Policy,
-    nowhere,
     plain_value,
 )
 from statediff.contract.syntax import EntityT, Node, Read, footprint
@@ -47,8 +46,6 @@ from statediff.model.verdict import Stage
 
 __all__ = ["Policy", "bind", "plain_value"]
 
-NO_POLICY: Final = Policy()
-
 RESERVED: Final = ("frame", "answer", "any_of", "disputed", "transition", "access")
 """Names of clauses that a contract has without giving them an id."""
 
@@ -57,8 +54,8 @@ def bind(
     document: ContractDocument,
     digest: str,
     schema: Schema,
-    policy: Policy = NO_POLICY,
-    locate: Locate = nowhere,
+    policy: Policy,
+    locate: Locate,
 ) -> Contract:
     """The contract over `schema`. Raises `ContractError` with every problem found."""
     scope = Scope(

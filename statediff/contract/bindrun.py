@@ -43,7 +43,7 @@ from statediff.contract.syntax import (
 from statediff.model.trace import ActionClass
 
 _LOG = Read("trace", CALL_TYPE, "")
-_CLASSES = {entry.value for entry in ActionClass}
+_CLASSES = {entry.value for entry in ActionClass if entry is not ActionClass.UNKNOWN}
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class RunBinder:
                 continue
             values = other.items if isinstance(other, Items) else (other,)
             for value in values:
-                if isinstance(value, Const) and value.value not in _CLASSES - {"unknown"}:
+                if isinstance(value, Const) and value.value not in _CLASSES:
                     self.binder.problem(
                         path,
                         f"no call has the class {value.value!r}",

@@ -12,6 +12,7 @@ from statediff.contract.kinds import comparable, describe, suggest, type_of_fiel
 from statediff.contract.patterns import Path, PatternBinder
 from statediff.contract.syntax import (
     BOOL,
+    UNWRITTEN,
     AnswerOf,
     Canonical,
     Compare,
@@ -72,10 +73,10 @@ def _bound(
     local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
     apply = binder.policy.literal(entity.name, spec.name)
     if apply is not None:
-        node = Canonical(node.type, 0, node, entity.name, spec.name, apply)
-    it = Variable(EntityT(entity.name), 0, "it")
-    field = FieldOf(node.type, 0, it, entity.name, spec.name, spec.is_nullable)
-    after = Compare(BOOL, 0, "==", field, node, f"it.{spec.name} == {raw.is_}")
+        node = Canonical(node.type, UNWRITTEN, node, entity.name, spec.name, apply)
+    it = Variable(EntityT(entity.name), UNWRITTEN, "it")
+    field = FieldOf(node.type, UNWRITTEN, it, entity.name, spec.name, spec.is_nullable)
+    after = Compare(BOOL, UNWRITTEN, "==", field, node, f"it.{spec.name} == {raw.is_}")
     before = on_side(after, "before")
     reads = footprint(after) | footprint(before) | {Read("delta", entity.name, spec.name)}
     ties = _ties(node, entity, binder)

@@ -40,9 +40,9 @@ from statediff.contract.syntax import (
     Call,
     Canonical,
     Compare,
-    Comprehension,
     Const,
     Entities,
+    EntityT,
     FieldOf,
     Follow,
     InputOf,
@@ -52,7 +52,6 @@ from statediff.contract.syntax import (
     Not,
     Or,
     PartOf,
-    ScalarT,
     Variable,
 )
 from statediff.contract.world import (
@@ -145,7 +144,7 @@ def _things(node: Node, world: World, env: Env) -> tuple[Thing, ...]:
             case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
                 stack += [right, left]
             case Call(arguments=arguments):
-                stack += [a for a in arguments if not isinstance(a, Comprehension)]
+                stack += arguments
             case FieldOf(entity=holder):
                 thing = evaluate(holder, world, env)
                 if isinstance(thing, Thing) and thing.row is not None:
@@ -213,12 +212,12 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
             return world.answer.get(name, ABSENT)
         case Variable(name=name):
             return env[name]
-        case Lookup():
-            return _lookup(node, world, env)
+        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
+            return _lookup(root, entity, keys, world, env)
         case FieldOf():
             return field_value(node, evaluate(node.entity, world, env))
-        case Follow(reference=reference):
-            return _follow(reference, world, env)
+        case Follow(reference=reference, type=EntityT(type=entity)):
+            return _follow(reference, entity, world, env)
         case PartOf(whole=whole, name=name):
             return _part(evaluate(whole, world, env), name)
         case Canonical(child=child, apply=apply):
@@ -246,9 +245,9 @@ def evaluate(node: Node, world: World, env: Env) -> Result:
     return Unknown(frozenset(world.causes), False, bool(mask & UNDEFINED))
 
 
-def _lookup(node: Lookup, world: World, env: Env) -> Result:
+def _lookup(root: str, entity: str, parts: tuple[Node, ...], world: World, env: Env) -> Result:
     keys: list[Value] = []
-    for part in node.keys:
+    for part in parts:
         value = evaluate(part, world, env)
         if isinstance(value, Undefined):
             return value
@@ -257,10 +256,7 @@ def _lookup(node: Lookup, world: World, env: Env) -> Result:
         if value is None or isinstance(value, Absent):
             return ABSENT
         keys.append(plain(value))
-    source = node.collection
-    if not isinstance(source, Entities):
-        raise TypeError("a lookup reads before.TYPE or after.TYPE")
-    return look(source.root, source.entity, tuple(keys), world)
+    return look(root, entity, tuple(keys), world)
 
 
 def _part(whole: Result, name: str) -> Result:
@@ -270,23 +266,21 @@ def _part(whole: Result, name: str) -> Result:
         case Undefined():
             return whole
         case Unknown():
-            return Unknown(whole.causes, True, True)
+            return Unknown(whole.causes, maybe_undefined=True)
         case _:
             return Undefined(f"what has no parts has no {name}")
 
 
-def _follow(reference: FieldOf, world: World, env: Env) -> Result:
+def _follow(reference: FieldOf, entity: str, world: World, env: Env) -> Result:
     value = evaluate(reference, world, env)
     if isinstance(value, Undefined):
         return value
     if isinstance(value, Unknown):
-        return Unknown(value.causes, False, True)
+        return Unknown(value.causes, maybe_undefined=True)
     if value is None or isinstance(value, Absent):
         return ABSENT
     holder = evaluate(reference.entity, world, env)
-    if not isinstance(reference.type, ScalarT) or reference.type.reference is None:
-        raise TypeError("only a reference can be followed")
-    return look(holder.side, reference.type.reference, (value,), world)
+    return look(holder.side, entity, (value,), world)
 
 
 _SELF = Evaluator(outcomes, evaluate)

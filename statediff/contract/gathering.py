@@ -69,10 +69,8 @@ def _over(found: Iterator[tuple[int, bool]], world: World, stop: int, go_on: int
     kept = False
     for mask, more in found:
         after = combine(stop, go_on, total, mask)
-        if more:
-            total |= after | combine(stop, go_on, after, mask)
-        else:
-            total = after
+        # Two further elements have no outcome that one has not: the gravest counts.
+        total = total | after if more else after
         decisive = bool(mask & (stop | UNDEFINED))
         if not decisive or (kept and mask == stop):
             del world.seen[mark:]
@@ -103,7 +101,6 @@ def _elements(
             world.undefined.append(item.reason)
             yield UNDEFINED, more
             continue
-        here = len(world.seen)
         inner = {**env, loop.name: item}
         condition = TRUE
         for test in loop.conditions:
@@ -112,13 +109,8 @@ def _elements(
             condition = (condition & ~TRUE) | by.outcomes(test, world, inner)
         spare = (neutral if condition & FALSE else 0) | (condition & UNDEFINED)
         if not condition & TRUE:
-            if condition & UNDEFINED:
-                yield spare, more
-            else:
-                # What is left out decides nothing, so nobody needs to see why.
-                del world.seen[here:]
-            continue
-        if rest:
+            yield spare, more
+        elif rest:
             for mask, further in _elements(by, rest, world, inner, element, neutral):
                 yield mask | spare, more or further
             if spare:
@@ -145,7 +137,7 @@ def _range(
             yield item, False
     elif isinstance(listed, Unknown):
         note(listed, world)
-        yield Unknown(listed.causes, True, True), True
+        yield Unknown(listed.causes), True
         if listed.maybe_null or listed.maybe_undefined:
             yield Undefined("the list may be null"), True
     else:
@@ -196,7 +188,6 @@ def _collect(
     if not isinstance(body, Comprehension):
         crowd = crowd_of(body, world, env) if crowd is None else crowd
         if isinstance(crowd, Crowd):
-            world.causes.update(crowd.incomplete)
             return list(crowd), set(crowd.incomplete), ""
         listed = by.evaluate(body, world, env)
         if isinstance(listed, tuple):
@@ -220,7 +211,6 @@ def _collect(
             reason = reason or (MAYBE if value.maybe_undefined else "")
         if certain:
             values.append(value)
-    world.causes.update(causes)
     return values, causes, reason
 
 
@@ -232,11 +222,12 @@ def _bindings(
     causes: set[str],
     crowd: Crowd | None = None,
 ) -> Iterator[tuple[Env | Undefined, bool]]:
+    """What the variables are, element by element, and whether it certainly counts."""
     loop, rest = loops[0], loops[1:]
     for item, more in _range(by, loop.source, world, env, crowd):
         world.step()
         if isinstance(item, Undefined):
-            yield item, not more
+            yield item, more
             continue
         if more:
             causes.update([item.cause] if isinstance(item, Thing) else item.causes)
@@ -249,7 +240,7 @@ def _bindings(
             causes.update(world.causes, (DOUBTED,))
         if mask & UNDEFINED:
             reason = world.undefined[-1] if mask == UNDEFINED else MAYBE
-            yield Undefined(reason), mask == UNDEFINED and not more
+            yield Undefined(reason), more
         if mask & TRUE:
             certain = mask == TRUE and not more
             if rest:

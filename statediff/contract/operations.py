@@ -189,11 +189,12 @@ def aggregate(
         return beside.least if name == "min" else beside.greatest
     if not values:
         return Undefined(f"{name} of nothing")
+    wanted = -1 if name == "min" else 1
     best = values[0]
     for value in values[1:]:
         sign = order(value, best)
         if sign is None:
             return Undefined(f"{name} over values without a common order")
-        if sign and (sign < 0) == (name == "min"):
+        if sign == wanted:
             best = value
     return best

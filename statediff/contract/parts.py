@@ -21,7 +21,7 @@ TypeName = Annotated[
     ),
 ]
 TypeNames = Annotated[
-    TypeName | tuple[TypeName, ...],
+    TypeName | Annotated[tuple[TypeName, ...], Field(min_length=1)],
     Field(description="the name of an entity type, or a list of them"),
 ]
 Duration = Annotated[

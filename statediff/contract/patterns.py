@@ -14,6 +14,7 @@ from statediff.contract.kinds import comparable, describe, suggest, type_of, typ
 from statediff.contract.parser import ExpressionError, Scope, parse
 from statediff.contract.parts import Count
 from statediff.contract.syntax import (
+    UNWRITTEN,
     Canonical,
     CollectionT,
     Const,
@@ -33,6 +34,9 @@ Path: TypeAlias = tuple[str | int, ...]
 Locate: TypeAlias = Callable[[Path, int], tuple[str, int, int]]
 """(path in the document, character of the scalar) → (file, line, column)."""
 
+MAX_KNOWN: Final = 200
+"""Characters of the known names that the hint for an unknown one shows."""
+
 OPERATIONS: Final[dict[str, frozenset[Op]]] = {
     "create": frozenset({Op.CREATE, Op.LINK}),
     "update": frozenset({Op.UPDATE}),
@@ -50,11 +54,6 @@ class Policy:
     literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
-
-
-def nowhere(_path: Path, _offset: int) -> tuple[str, int, int]:
-    """A place for documents that come from no file."""
-    return "contract", 1, 1
 
 
 def plain_value(raw: Any) -> Value:
@@ -132,7 +131,7 @@ class PatternBinder:
                 f"unknown entity type `{name}`",
                 suggest(name, self.schema.by_name)
                 or "known: "
-                + ", ".join(t for t in self.schema.by_name if not t.startswith("db."))[:200],
+                + ", ".join(t for t in self.schema.by_name if not t.startswith("db."))[:MAX_KNOWN],
                 code="unknown-name",
             )
         if key in ("link", "unlink") and relation is None:
@@ -147,10 +146,10 @@ class PatternBinder:
         return tuple(found), relation
 
     def pattern(self, name: str, stage: Stage | None, path: Path, clause: Clause) -> Pattern | None:
-        key = clause.operation or "any"
+        key = str(clause.operation)
         before = len(self.problems)
         entities, relation = self.types(path, key, clause.types)
-        if len(self.problems) > before or not entities:
+        if len(self.problems) > before:
             return None
         fields = self.fields(path, key, clause, entities, relation)
         where: dict[str, Node | None] = {}
@@ -332,7 +331,7 @@ class PatternBinder:
                     continue
             else:
                 plain = plain_value(value)
-                node = Const(type_of(plain), 0, plain)
+                node = Const(type_of(plain), UNWRITTEN, plain)
             kind = self.policy.kind_of(entity.name, name) or spec.kind
             held = type_of_field(kind, spec.reference)
             if not comparable(held, node.type):
@@ -343,7 +342,7 @@ class PatternBinder:
                 continue
             apply = self.policy.literal(entity.name, name)
             if apply is not None:
-                node = Canonical(node.type, 0, node, entity.name, name, apply)
+                node = Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
             pairs.append((name, node))
         return tuple(pairs)
 
@@ -369,11 +368,9 @@ class PatternBinder:
                         "write a require clause",
                     )
                 return low, high, False
-            case bool():
-                self.problem((*path, "count"), "count is a number, {min, max} or `every`")
             case int() as n:
-                if n < 0 or (n == 0 and stage is Stage.FORBID):
-                    self.problem((*path, "count"), f"count is not {n} here")
+                if n == 0 and stage is Stage.FORBID:
+                    self.problem((*path, "count"), "count is not 0 here")
                 if stage is None:
                     return 0, n, False
                 return n, n if stage is not Stage.FORBID else None, False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from statediff.model.schema import Kind
 from statediff.model.values import Observed, Value
@@ -56,6 +56,10 @@ NUMBER = ScalarT(Kind.DECIMAL)
 TEXT = ScalarT(Kind.TEXT)
 ANY = ScalarT(Kind.ANY)
 NULL = ScalarT(None)
+
+
+UNWRITTEN: Final = 0
+"""The offset of a node that stands in no text."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from statediff.contract.columnar import Partial
 from statediff.contract.evaluation import evaluate, outcomes
 from statediff.contract.operations import aggregate, as_condition
 from statediff.contract.parser import Scope, parse
-from statediff.contract.syntax import ANY, BOOL, EntityT
+from statediff.contract.syntax import ANY, BOOL, NUMBER, EntityT, ListT
 from statediff.contract.world import (
     FALSE,
     TRUE,
@@ -85,15 +85,20 @@ def view(*rows: Row, enumeration: Enumeration = COMPLETE) -> StateView:
 
 BEFORE, AFTER = view(KNOWN, EMPTY, GONE), view(KNOWN)
 WHOLE = World(
-    BEFORE, AFTER, ANSWER, {("created", "thing"): Crowd((), "thing", "after")},
+    BEFORE, AFTER, ANSWER,
+    {("created", "thing"): Crowd((), "thing", "after"),
+     ("updated", "thing"): Crowd((), "thing", "after", frozenset({"a", "b"}))},
     lambda name: tuple((THING if name == "thing" else PAIR).by_name),
 )  # fmt: skip
 SCOPE = Scope(
     SCHEMA, INPUTS, {"n": "int", "many": "list", "who": "any", "none": "int", "left": "int"},
-    {"it": EntityT("thing"), "gone": EntityT("thing"), "odd": ANY, "sure": BOOL, "maybe": BOOL},
+    {"it": EntityT("thing"), "gone": EntityT("thing"), "odd": ANY, "sure": BOOL, "maybe": BOOL,
+     "firm": ListT(NUMBER), "dim": ANY, "thin": EntityT("thing")},
 )  # fmt: skip
 ENV: dict[str, Result] = {
     "it": Thing("before", "thing", (1,), KNOWN), "gone": Thing("before", "thing", (), None, "cut"),
+    "firm": Unknown(frozenset({"x"}), maybe_null=False),
+    "dim": Unknown(frozenset({"x"}), maybe_null=False), "thin": Thing("before", "thing", (5,), {}),
     "odd": Map.of({"a": 1}), "sure": Unknown(frozenset({"x"}), maybe_null=False),
     "maybe": Unknown(frozenset({"x"}), maybe_null=False, maybe_undefined=True),
 }  # fmt: skip
@@ -155,6 +160,9 @@ K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
         ("it.map.deep.c == null", FALSE), ("it.map.a.b == 1", UNDEFINED),
         (f"{E}.map.a == 1", UNDEFINED), (f"{G}.map.a == 1", ANYTHING), (f"{G}.map == null", EITHER),
         ("odd.a == 1", TRUE), ("odd.a.b == 1", UNDEFINED), ("odd.z.b == 1", UNDEFINED),
+        ("odd.a.b.c == 1", UNDEFINED), ("dim.a == 1", ANYTHING), ("thin.next.m == 0", UNDEFINED),
+        ("thin.n == null", FALSE), ("exists(before.thing[answer.left])", FALSE),
+        ("(not answer.left in before.thing)", TRUE),
         # the answer
         ("answer.n == 4", TRUE), ("answer.none == null", TRUE), ("answer.left == null", FALSE),
         ("answer.left > 1", UNDEFINED), ("answer.who.name == \"Ada\"", TRUE),
@@ -169,7 +177,8 @@ K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
         (f"contains({G}.t, before.thing[7].t)", UNDEFINED), (f"contains({G}.any, {G}.t)", ANYTHING),
         ("within(it.n, 5, 1)", TRUE), ("within(it.n, 6, 1)", FALSE), ("within(it.f, 0, 0.5)", TRUE),
         (f"within({E}.n, 5, 1)", UNDEFINED), (f"within({G}.m, 5, 1)", EITHER),
-        (f"within({G}.n, 5, 1)", ANYTHING), (f"within({G}.m, {E}.n, 1)", UNDEFINED),
+        (f"within({G}.n, 5, 1)", ANYTHING), (f"within({G}.m, {G}.n, 1)", ANYTHING),
+        (f"within({G}.m, {E}.n, 1)", UNDEFINED),
         # membership
         ("it.n in [1, 4]", TRUE), ("it.n in input.list", TRUE), ("it.n not in [1, 4]", FALSE),
         ("it.m not in [1, 4]", TRUE), ("it.n != 4", FALSE), ("it.n != 5", TRUE),
@@ -218,7 +227,11 @@ def test_an_expression_has_the_outcomes_that_its_completions_have(text: str, exp
         ("unique(x.n + 1 for x in before.thing if x.id < 3)", UNDEFINED),
         (f"unique({E}.list)", UNDEFINED),
         (f"unique({G}.list)", ANYTHING), (f"unique([{G}.n + 1, 2])", ANYTHING),
-        (f"unique([{G}.n, 2])", EITHER), (f"unique([{G}.n, 2, 2])", FALSE),
+        (f"unique([{G}.n, 2])", EITHER), (f"unique([{G}.n, {G}.n])", EITHER),
+        ("unique(firm)", EITHER), ("any(1 == 1 for y in firm)", EITHER),
+        ("unique(1 for x in before.thing if x.m == 2 for y in after.pair)", EITHER),
+        ("unique(1 for y in after.pair for x in before.thing if x.m == 2)", EITHER),
+        (f"unique([{G}.n, 2, 2])", FALSE),
         (f"unique([{E}.n + 1, 2])", UNDEFINED), (f"unique([{G}.n + 1, 2, 2])", FALSE | UNDEFINED),
         (f"count(x for x in {G}.list) == 1", ANYTHING),
         (f"count(x for x in {E}.list) == 1", UNDEFINED),
@@ -239,6 +252,10 @@ def test_an_expression_has_the_outcomes_that_its_completions_have(text: str, exp
         ("any(y == x.m for x in before.thing if x.id == 1 for y in x.list)", TRUE),
         ("any(y.id == 7 for x in before.thing if x.m == 2 for y in before.thing)", FALSE),
         ("all(y.id == 7 for x in before.thing if x.m == 7 for y in before.thing)", EITHER),
+        ("any(1 == 1 for y in it.list if y > 5 if 1 / 0 == 1)", FALSE),
+        ("all(1 == 1 for x in before.thing if x.id != 2 if x.n > 3 for y in created.thing)",
+         TRUE | UNDEFINED),
+        (f"all(1 == 2 for y in {G}.list)", ANYTHING),
         (f"all(y > 0 for y in {E}.list)", UNDEFINED), (f"any(y > 0 for y in {G}.list)", ANYTHING),
         (f"any(1 == 1 for y in {G}.list)", ANYTHING), (f"all(1 == 1 for y in {E}.list)", UNDEFINED),
         ("all([it.ok, it.sure])", FALSE), ("any([it.ok, it.sure])", TRUE),
@@ -267,6 +284,7 @@ def test_elements_decide_only_what_every_completion_of_them_decides(
         ("any(x.id > 1 for x in after.thing)", EITHER),
         ("any(x.n > 9 for x in after.thing)", ANYTHING), ("all(1 == 1 for x in after.thing)", TRUE),
         ("exists(after.thing[1])", TRUE), ("exists(after.thing[2])", EITHER),
+        (f"exists(after.thing[{E}.n])", FALSE), (f"{E}.n in after.thing", FALSE),
         ("after.thing[2].m == 1", ANYTHING), ("2 in after.thing", EITHER),
         ("1 in after.thing", TRUE),
         ("any(x == 2 for x in after.thing)", EITHER), ("2 not in after.thing", EITHER),
@@ -301,8 +319,14 @@ def test_what_is_open_or_undefined_says_why() -> None:
     assert why("all(x.id > 0 for x in after.thing)") == (["thing after: cut"], [])
     assert why("unique(x.id for x in after.thing)") == (["thing after: cut"], [])
     assert why("sum(x.m for x in after.thing if x.m > 1) == 1") == (["thing after: cut"], [])
+    assert why(f"unique([{G}.n, 2])") == (["thing.n before: lost"], [])
+    assert why(f"sum([{G}.m, 2]) == 1") == (["thing.m before: lost"], [])
+    assert why("count(y for y in firm) == 1") == (["x"], [])
     assert why(f"{G}.ok") == (["thing.ok before: lost"], [])
     assert why(f'contains({G}.t, "a")') == (["thing.t before: lost"], [])
+    assert why(f"any(1 == 1 for y in {G}.list)")[0] == ["thing.list before: lost"]
+    assert why("any(x.id == 1 for x in updated.thing)") == (["a", "a; b", "b"], [])
+    assert why("all(1 == 2 for x in updated.thing)") == (["a", "b"], [])
     assert why(f"any(y == 1 for y in {G}.list)")[0] == ["thing.list before: lost"]
     assert why(f"{G}.n + {G}.m == 1")[0] == ["thing.m before: lost", "thing.n before: lost"]
     assert why("count(x for x in before.thing if x.m == 2) == 1")[0] == [
@@ -310,6 +334,11 @@ def test_what_is_open_or_undefined_says_why() -> None:
     ]  # fmt: skip
     for text, reason in {
         "before.thing[7].n == 1": "thing is absent, so it has no n",
+        "before.thing[7].next.m == 1": "thing is absent, so it has no next",
+        'contains(before.thing[7].t, "a")': "thing is absent, so it has no t",
+        "abs(before.thing[7].n) == 1": "thing is absent, so it has no n",
+        "before.thing[7].n + 1 == 1": "thing is absent, so it has no n",
+        "before.thing[7].sure": "thing is absent, so it has no sure",
         "it.map.a.b == 1": "map has no part b",
         "odd.a.b == 1": "what has no parts has no b",
         "1 / 0 == 1": "division by zero",
@@ -347,6 +376,7 @@ def test_an_aggregate_of_several_kinds_has_no_order_and_columns_add_to_it() -> N
         return aggregate(name, values, set(), "", Partial(**beside))
 
     assert told("min", [1, "a"]) == Undefined("min over values without a common order")
+    assert told("sum", [1, "a"]) == Undefined("sum over something that is not a number")
     assert told("max", [ABSENT]) == Undefined("max over null or absent")
     assert [told(n, [2, 1, 3]) for n in ("min", "max", "sum", "count")] == [1, 3, 6, 3]
     assert told("min", [Decimal("1.0"), 1]) == Decimal("1.0")
@@ -392,6 +422,12 @@ def test_the_witness_shows_what_was_compared_and_of_which_entities() -> None:
     assert shown("abs(it.n) > 1") == [(4, 1, TRUE, [(1,)])]
     assert [s[1:] for s in shown("exists(before.thing[it.next])")] == [(True, TRUE, [(2,)])]
     assert shown("exists(before.thing[7])") == [(ABSENT, True, FALSE, [])]
+    assert shown("any(y > 5 for y in it.list)") == []
+    assert shown("all(y > 5 for y in it.list)") == [(1, 5, FALSE, [])]
+    nothing = Undefined("division by zero")
+    assert [s[0] for s in shown("all(1 / (y - 2) > 5 for y in it.list)")] == [-1, nothing]
+    assert [s[0] for s in shown("all(1 / (y - 1) > 5 for y in it.list)")] == [nothing]
+    assert [s[0] for s in shown("any(y == 2 for y in it.list if y > 1)")] == [2, 2]
     # What decides hides what did not matter before it; what is left out is not shown at all.
     assert [s[0] for s in shown("it.m == 2 and it.n == 5")] == [4]
     assert [s[0] for s in shown("it.m == 2 and it.n == 4")] == [2, 4]
@@ -408,8 +444,90 @@ def test_every_node_is_a_step_and_steps_are_bounded(monkeypatch: pytest.MonkeyPa
     world = afresh()
     outcomes(parse("it.n == 4 and it.m == 2", SCOPE), world, ENV)
     assert world.steps == 11
+    listed = afresh()
+    outcomes(parse("any(y > 5 for y in it.list)", SCOPE), listed, ENV)
+    assert listed.steps == 3 + 2 * 4
+    swept = afresh()
+    outcomes(parse("all(x.id > 0 for x in before.thing)", SCOPE), swept, ENV)
+    assert swept.steps == 1 + 3, "a swept entity costs one, whatever is asked of it"
+    counted = afresh()
+    evaluate(parse("count(y for y in it.list if y > 5)", SCOPE, boolean=False), counted, ENV)
+    assert counted.steps == 3 + 2 * 4
     monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 11)
     assert truth("it.n == 4 and it.m == 2") == TRUE
     monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 10)
     with pytest.raises(TooCostly):
         truth("it.n == 4 and it.m == 2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["all(1 == 2 for x in after.thing)", "all(1 == 2 for y in after.thing for x in before.pair)",
+     "all(1 == 2 for x in before.pair for y in after.thing)"],
+)  # fmt: skip
+def test_of_what_nobody_saw_there_may_be_none(text: str) -> None:
+    assert truth(text, replace(WHOLE, after=view(enumeration=CUT))) == EITHER
+
+
+def test_a_null_reference_leads_nowhere_however_little_was_read() -> None:
+    world = replace(WHOLE, before=view(KNOWN, EMPTY, enumeration=CUT))
+    assert truth(f"{E}.next.m == 0", world) == UNDEFINED
+    assert truth("before.thing[7].next.m == 0", world) == ANYTHING
+
+
+def test_a_literal_goes_through_the_rules_of_the_field_it_is_compared_with() -> None:
+    def lowered(value: Any) -> Any:
+        assert isinstance(value, (str, int, Decimal)), "a rule is given a value, never a gap"
+        return value.lower() if isinstance(value, str) else value
+
+    scope = replace(SCOPE, literal=lambda _, field: lowered if field in ("t", "n") else None)
+
+    def ruled(text: str) -> tuple[int, list[Any]]:
+        world = afresh()
+        mask = outcomes(parse(text, scope), world, ENV)
+        return mask, [(t.side, t.key) for s in world.seen for t in s.things]
+
+    here, there = ("before", (1,)), ("after", (1,))
+    assert ruled('it.t == "ABC"') == (TRUE, [here])
+    assert ruled('it.t in ["X", "ABC"]') == (TRUE, [here])
+    assert ruled("it.n == after.thing[1].m + 2") == (TRUE, [here, there])
+    assert ruled("it.n == 8 / 2") == (TRUE, [here])
+    assert ruled("it.n == answer.left") == (FALSE, [here])
+    assert ruled("it.n == 1 / 0") == (UNDEFINED, [here])
+    assert ruled(f"it.n == {G}.m + 1")[0] == EITHER
+
+
+def test_now_is_the_moment_at_hand() -> None:
+    scope = replace(SCOPE, has_now=True)
+    world = afresh(replace(WHOLE, now="mid", moments={"mid": view(EMPTY)}))
+    assert (
+        outcomes(parse("exists(now.thing[2]) and not exists(now.thing[1])", scope), world, ENV)
+        == TRUE
+    )
+    assert (
+        outcomes(
+            parse("count(now.thing) == 1 and all(x.id == 2 for x in now.thing)", scope), world, ENV
+        )
+        == TRUE
+    )
+    assert outcomes(parse("2 in now.thing", scope), world, ENV) == TRUE
+    assert (
+        outcomes(parse("now.thing[2].next == null and exists(after.thing[1])", scope), world, ENV)
+        == TRUE
+    )
+    ended = replace(world, now="after")
+    assert (
+        outcomes(parse("exists(now.thing[1]) and now.thing[1].m == 2", scope), ended, ENV) == TRUE
+    )
+
+
+def test_the_arguments_of_a_call_are_a_mapping_even_where_nobody_saw_them() -> None:
+    scope = replace(SCOPE, variables={"call": EntityT("@call")})
+    call = Thing("trace", "@call", ("a",), {"arguments": LOST, "result": LOST})
+
+    def found(text: str) -> int:
+        return outcomes(parse(text, scope), afresh(), {"call": call})
+
+    assert found("call.arguments.n == 1") == EITHER
+    assert found("call.arguments.n.m == 1") == ANYTHING
+    assert found("call.result.n == 1") == ANYTHING
