@@ -229,6 +229,7 @@ class Engine:
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self._clients = threading.local()
+        self._version: str | None = None
         self._lock = threading.Lock()
         self._watchdog: int | None = None
 
@@ -242,8 +243,9 @@ class Engine:
         """This thread's client: one that several threads use drops connections still in use."""
         client: docker.DockerClient | None = getattr(self._clients, "client", None)
         if client is None:
-            client = docker.from_env()
+            client = docker.from_env(version=self._version)
             self._clients.client = client
+            self._version = client.api.api_version  # the next one need not ask
         return client
 
     @property

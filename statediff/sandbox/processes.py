@@ -76,6 +76,8 @@ class Life:
             return "its server ended"
         if state["Running"]:
             return "its server ended and was started again"
+        if state["Error"]:  # the engine's; over a volume nothing is started twice
+            return "its server ended and could not be started again"
         if state["OOMKilled"] or state["ExitCode"] not in _SENT:
             return None
         return "its server ended"

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from docker.errors import DockerException
 
 from statediff.errors import SandboxError
 from statediff.sandbox.containers import (
@@ -28,6 +29,7 @@ from statediff.sandbox.containers import (
 )
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.owner import Owner
+from statediff.sandbox.volumes import plain
 
 pytestmark = pytest.mark.docker("git")
 
@@ -336,6 +338,27 @@ def test_what_a_server_wrote_is_kept_only_if_it_ended_well(engine: Engine, code:
                 other.remove()
     finally:
         engine.api.remove_volume(volume.name)
+
+
+def test_a_server_over_a_volume_that_somebody_starts_again_was_ended_by_others(
+    engine: Engine,
+) -> None:
+    base = plain(engine.api, engine.labels)
+    try:
+        program = f"trap 'exit 0' TERM; touch {SOCKETS}/up; while :; do sleep 0.1; done"
+        container = engine.run(
+            Spec(image_tag("git"), "server", ("sh", "-c", program), over={"/srv/kept": base})
+        )
+        try:
+            container.await_ready(container.socket("up").exists)
+            with pytest.raises(DockerException):
+                engine.api.restart(container.id, timeout=5)
+            assert container.has_ended()
+            assert "could not be started again" in str(container.ended_by_others())
+        finally:
+            container.remove()
+    finally:
+        engine.api.remove_volume(base.name)
 
 
 EVALUATOR = textwrap.dedent("""
