@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def runs(
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
-    with opened_store(store) as index:
+    with _uncollected(), opened_store(store) as index:
         there = sorted(folder.iterdir()) if folder.is_dir() else []
         known = {indexed(index, place).id for place in there if is_run(place)}
         listed = [each for each in index.listed() if every or each.id in known]
@@ -145,15 +146,15 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     from statediff.reports.suites import comparison_document, comparison_tables
     from statediff.suite.comparison import Change, compare
 
-    with opened_store(store) as index:
+    with _uncollected(), opened_store(store) as index:
         runs = named(index, a), named(index, b)
         one, other = (
             _of_agent(index.sides(run.id), agent, folder)
             for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
         )
         reviewed = signed_of(index, runs, trust)
+        found = compare(one, other, seed)
     flags = [{} if reviewed is None else reviewed.flagged(run.id) for run in runs]
-    found = compare(one, other, seed)
     inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
     if as_json:
         document = comparison_document(found, inside)
@@ -222,6 +223,18 @@ def _print(told: Table | str) -> None:
     door = results()
     door.width = _WIDEST
     door.print(told, soft_wrap=True)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Within it nothing looks for garbage: a hundred thousand rows hold none, and it takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
