@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +63,7 @@ def runs(
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
-    with _uncollected(), opened_store(store) as index:
+    with opened_store(store) as index:
         there = sorted(folder.iterdir()) if folder.is_dir() else []
         known = {indexed(index, place).id for place in there if is_run(place)}
         listed = [each for each in index.listed() if every or each.id in known]
@@ -146,7 +145,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     from statediff.reports.suites import comparison_document, comparison_tables
     from statediff.suite.comparison import Change, compare
 
-    with _uncollected(), opened_store(store) as index:
+    with opened_store(store) as index:
         runs = named(index, a), named(index, b)
         one, other = (
             _of_agent(index.sides(run.id), agent, folder)
@@ -223,18 +222,6 @@ def _print(told: Table | str) -> None:
     door = results()
     door.width = _WIDEST
     door.print(told, soft_wrap=True)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Within it nothing looks for garbage: a hundred thousand rows hold none, and it takes long."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -86,7 +86,11 @@ class Report:
 
         now = time.monotonic()
         if self._live is not None:
-            self._live.update(self._progress(now))
+            from rich.text import Text
+
+            # One line, however narrow: what goes on below it would move otherwise.
+            line = Text(self._progress(now), no_wrap=True, overflow="ellipsis")
+            self._live.update(line)
         elif now - self._told_at > PLAIN_SECONDS:
             self._told_at = now
             progress().print(self._progress(now), soft_wrap=True)
@@ -119,7 +123,7 @@ class Report:
             self._live = None
 
     def _progress(self, now: float) -> str:
-        """Done, verdicts, rate, remaining time, and cost where it is known."""
+        """Done, verdicts, remaining time, rate, and cost where it is known; the last may be cut."""
         counts = self.counts()
         done = len(self.finished)
         left = counts["scheduled"] - done - len(self.kept)
@@ -128,8 +132,8 @@ class Report:
         seconds = now - self._began
         if done and seconds > 0:
             rate = done / seconds
-            told.append(f"{rate:.1f}/s" if rate >= 1 else f"{60 * rate:.1f}/min")
             told.append(f"{_span(left / rate)} left")
+            told.append(f"{rate:.1f}/s" if rate >= 1 else f"{60 * rate:.1f}/min")
         if self._spent:
             told.append(f"cost {self._spent / 10**9:.4g}")
         return "  ".join(told)
