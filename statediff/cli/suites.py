@@ -152,8 +152,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
             for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
         )
         reviewed = signed_of(index, runs, trust)
+        found = compare(one, other, seed)
     flags = [{} if reviewed is None else reviewed.flagged(run.id) for run in runs]
-    found = compare(one, other, seed)
     inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
     if as_json:
         document = comparison_document(found, inside)

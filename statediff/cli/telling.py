@@ -35,6 +35,8 @@ class Report:
     is_out_of_money: bool = False
     tried_again: int = 0
     """Attempts that failed around the agent and were followed by another."""
+    _ended: Counter[Ended] = field(default_factory=Counter)
+    _spent: int = 0
     _untold: dict[str, Played] = field(default_factory=dict)
     _next: int = 0
     _live: Live | None = None
@@ -44,6 +46,7 @@ class Report:
     def keep(self, trial: Trial) -> None:
         """The trial is counted, and nobody makes it now."""
         self.kept[trial.name] = trial
+        self._count(trial)
 
     def suspects(self) -> list[str]:
         """The trials to judge again: those that rest on a feed which a later scan contradicted.
@@ -66,6 +69,7 @@ class Report:
     def add(self, finished: Played) -> None:
         """The trial has ended; it is told when those before it have been."""
         self.finished.append(finished)
+        self._count(finished.record)
         self._untold[finished.trial] = finished
         while self._next < len(self.order):
             name = self.order[self._next]
@@ -82,7 +86,11 @@ class Report:
 
         now = time.monotonic()
         if self._live is not None:
-            self._live.update(self._progress(now))
+            from rich.text import Text
+
+            # One line, however narrow: what goes on below it would move otherwise.
+            line = Text(self._progress(now), no_wrap=True, overflow="ellipsis")
+            self._live.update(line)
         elif now - self._told_at > PLAIN_SECONDS:
             self._told_at = now
             progress().print(self._progress(now), soft_wrap=True)
@@ -115,7 +123,7 @@ class Report:
             self._live = None
 
     def _progress(self, now: float) -> str:
-        """Done, verdicts, rate, remaining time, and cost where it is known."""
+        """Done, verdicts, remaining time, rate, and cost where it is known; the last may be cut."""
         counts = self.counts()
         done = len(self.finished)
         left = counts["scheduled"] - done - len(self.kept)
@@ -124,16 +132,15 @@ class Report:
         seconds = now - self._began
         if done and seconds > 0:
             rate = done / seconds
-            told.append(f"{rate:.1f}/s" if rate >= 1 else f"{60 * rate:.1f}/min")
             told.append(f"{_span(left / rate)} left")
-        cost = self._cost()
-        if cost:
-            told.append(f"cost {cost / 10**9:.4g}")
+            told.append(f"{rate:.1f}/s" if rate >= 1 else f"{60 * rate:.1f}/min")
+        if self._spent:
+            told.append(f"cost {self._spent / 10**9:.4g}")
         return "  ".join(told)
 
-    def _cost(self) -> int:
-        records = [*(f.record for f in self.finished), *self.kept.values()]
-        return sum(record.cost_nano or 0 for record in records)
+    def _count(self, trial: Trial) -> None:
+        self._ended[trial.ended] += 1
+        self._spent += trial.cost_nano or 0
 
     def _tell(self, finished: Played) -> None:
         from rich.text import Text
@@ -157,8 +164,7 @@ class Report:
 
     def counts(self) -> dict[str, int]:
         """How the scheduled trials ended; the numbers add up to `scheduled`."""
-        ended = Counter(f.record.ended for f in self.finished)
-        ended.update(trial.ended for trial in self.kept.values())
+        ended = self._ended
         found = {end.value: ended[end] for end in (*VERDICTS, Ended.FAULT)}
         damaged = {end.value: ended[end] for end in FAILURES[1:-1] if ended[end]}
         told = sum(found.values()) + sum(damaged.values())

@@ -8,7 +8,7 @@ or kernel is not the same, is told apart. Every scheduled trial of both runs is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -159,7 +159,7 @@ def _case(key: _Key, a: AnySide | None, b: AnySide | None) -> Case:
     if a.loose == b.loose:  # most often there is nothing in either
         return Case(*key, a, b, change)
     one, other = _violations(a), _violations(b)
-    return Case(*key, a, b, change, tuple(sorted(other - one)), tuple(sorted(one - other)))
+    return Case(*key, a, b, change, _beyond(other, one), _beyond(one, other))
 
 
 def _change(a: AnySide | None, b: AnySide | None) -> Change:
@@ -172,5 +172,10 @@ def _change(a: AnySide | None, b: AnySide | None) -> Change:
     return DECIDED.get((a.ended, b.ended), Change.UNDECIDED)
 
 
-def _violations(trial: AnySide) -> set[Loose]:
-    return {found for found in trial.loose if found.truth == "FAILS"}
+def _violations(trial: AnySide) -> list[Loose]:
+    return [found for found in trial.loose if found.truth == "FAILS"]
+
+
+def _beyond(some: Sequence[Loose], others: Sequence[Loose]) -> tuple[Loose, ...]:
+    """Those that are not among the others, in order: most often there are none, or all are."""
+    return tuple(sorted(set(some) - set(others))) if len(some) > 1 or others else tuple(some)

@@ -200,7 +200,7 @@ class Store:
         columns = [TRIALS.c[name] for name in Side._fields[:-1]]
         loose = self._loose(run)
         return [
-            Side(row[0], _ENDS[row[1]], *row[2:])._replace(loose=loose.get(row[0], ()))
+            Side._make((row[0], _ENDS[row[1]], *row[2:], loose.get(row[0], ())))
             for row in self._texts(sa.select(*columns).where(TRIALS.c.run == run))
         ]
 
