@@ -609,3 +609,15 @@ def test_what_one_of_two_windows_offered_was_offered() -> None:
     assert truths(found.judgement)["citations"] is HOLDS
     one = judged(log(window("wiki:a")), says(True, "wiki:r"), *NOTES, REPORT)
     assert "hallucinated-citation" in codes(one)
+
+
+def test_what_each_clause_about_reads_read_is_told() -> None:
+    found = judged(log(search("wiki:a"), *COVERED), says(False, "wiki:a"))
+    (index,) = found.bundle.document("index.json")
+    read = index["read_sets"]
+    assert {name: read[name] for name in ("access", "looked", "the-report", "citations")} == {
+        "access": [*(f"before:page[{n}]" for n in "abc"), "trace:call[*]"],
+        "looked": ["answer:exists", "before:page[*].(id,kind,sent,recorded)", "trace:call[*]"],
+        "the-report": ["answer:exists", "trace:call[*]"],
+        "citations": ["answer:sources", "trace:call[*]"],
+    }

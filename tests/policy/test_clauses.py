@@ -138,7 +138,15 @@ def test_undefined_leaves_a_forbid_and_an_allow_open_and_fails_a_require() -> No
 def test_a_condition_must_hold_or_must_not(section: str, value: Any, truth: Any) -> None:
     body = f"{section}:\n  - {{id: c, that: 'after.item[1].n < 2'}}\n"
     rows = {"item": [item(1, value)]}
-    assert truths(judged(body, rows, rows))["c"] is truth
+    found = finding(judged(body, rows, rows), "c")
+    assert found.truth is truth
+    codes = {"forbid": "forbidden-condition", "require": "requirement-failed"}
+    assert found.code == (
+        "undefined" if value is None else "holds" if truth is HOLDS else codes[section]
+    )
+    assert [(c.left, c.right) for c in found.witness.comparisons] == (
+        [] if truth is HOLDS else [("null" if value is None else str(value), "2")]
+    )
 
 
 # ---------------------------------------------------------------- require
