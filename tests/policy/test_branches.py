@@ -189,6 +189,21 @@ any_of:
     assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
 
 
+def test_distinct_tells_changes_of_one_branch_apart() -> None:
+    body = """
+any_of:
+  a:
+    require:
+      - {id: two, create: item, where: 'it.n > 0', count: {min: 1}}
+      - {id: three, create: item, where: 'it.t == "a"', count: {min: 1}, distinct: [two]}
+  b: {require: [{create: user}]}
+"""
+    one = trial(body, {**BEFORE, "item": [item(1)]})
+    assert finding(one, "a/three").code == "not-distinct"
+    assert finding(one, "a/three").sentence.endswith("count for both a/three and two")
+    assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
+
+
 @pytest.mark.parametrize(
     ("second", "truth"),
     [

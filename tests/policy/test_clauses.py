@@ -201,6 +201,12 @@ def test_every_means_each_entity_before_that_satisfies_where() -> None:
     assert finding(undefined, "r").code == "undefined"
 
 
+def test_every_has_no_new_version_to_qualify_an_entity_by() -> None:
+    body = "require: [{id: r, update: item, where: 'new.n == 2', count: every}]\n"
+    found = judged(body, {"item": [item(1)]}, {"item": [item(1, 2)]})
+    assert (finding(found, "r").truth, finding(found, "r").code) == (FAILS, "undefined")
+
+
 def test_every_also_judges_that() -> None:
     body = "require:\n  - {id: r, update: item, count: every, that: 'new.n == 9'}\n"
     assert judged(body, {"item": [item(1)]}, {"item": [item(1, 9)]}).verdict is MATCH
@@ -447,6 +453,50 @@ def test_an_allow_clause_with_fields_bounds_what_a_creation_may_fill_in() -> Non
     assert judged(body, NOTHING, {"item": [item(1, 1, None)]}).verdict is MATCH
     assert judged(body, NOTHING, {"item": [item(1, 1, "z")]}).verdict is DIVERGE
     assert judged(body, NOTHING, {"item": [item(1, 1, HIDDEN)]}).verdict is INCONCLUSIVE
+
+
+IN_SUM = "create: item, that: 'sum(i.n for i in them) < 3'"
+IN_PART = state({"item": [item(1)]}, {"item": CUT})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "after", "missing"),
+    [
+        ([IN_SUM], {"item": [item(1, HIDDEN)]}, ["item 1 created: item.n after: hidden"]),
+        ([IN_SUM], {"item": [item(1, None)]}, ["item 1 created: sum over null or absent"]),
+        (["create: item, where: 'it.n < 3'"], {"item": [item(1, HIDDEN)]},
+         ["item 1 created: item.n after: hidden"]),
+        (["create: item, fields: [n]"], {"item": [item(1, 1, HIDDEN)]},
+         ["item 1 created: item[1].t: hidden"]),
+        (["create: item, count: 1"], IN_PART,
+         ["item 1 created: item: cut short", "item: cut short"]),
+        (["create: item"], IN_PART, ["item: cut short"]),
+        (["any: item"], IN_PART, []),
+        (["any: item, that: 'true'"], IN_PART, ["item: cut short"]),
+        (["create: item, where: 'it.n == 1', count: 1"], {"item": [item(1), item(2, HIDDEN)]},
+         [f"item {n} created: item.n after: hidden" for n in (1, 2)]),
+        (["create: item, where: 'it.n == 1', count: 2"], {"item": [item(1), item(2, HIDDEN)]},
+         ["item 2 created: item.n after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, HIDDEN)]},
+         ["item 1 created: item.n after: hidden", "item 1 created: item.t after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, "a")]}, ["item 1 created: item.n after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, "b")]}, []),
+        (["create: item, by: user"], {"item": [item(1)]},
+         ["item 1 created: attribution: no history says who made the change"]),
+    ],
+)  # fmt: skip
+def test_a_change_that_may_or_may_not_be_explained_says_what_that_waits_for(
+    allowed: list[str], after: Any, missing: list[str]
+) -> None:
+    body = "forbid: [{delete: user}]\nallow:\n" + "".join(
+        f"  - {{id: a{n}, {clause}}}\n" for n, clause in enumerate(allowed)
+    )
+    found = judged(body, NOTHING, after)
+    assert finding(found, "frame").missing == tuple(missing)
+    assert truths(found)["frame"] is (UNKNOWN if missing else HOLDS)
 
 
 def test_a_doubt_that_an_allow_clause_would_explain_in_any_case_is_no_doubt() -> None:

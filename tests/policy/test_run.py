@@ -178,6 +178,9 @@ def test_a_state_that_a_call_left_wrong_shows_the_call_and_the_comparison() -> N
     shown = found(AFTER, log(call("a"), call("b")), good, bad)
     assert (shown.code, shown.evidence) == ("step-failed", ("call-2",))
     assert shown.sentence == 'after call-2 ("b"): -1 < 0'
+    assert [(r.side, r.key) for r in shown.witness.rows] == [
+        ("trace", ("call-2",)), ("after", (1,)),
+    ]  # fmt: skip
     # Which call was the last, an incomplete log does not say; that it left this is certain.
     shown = found(AFTER, cut(log(call("a"), call("b"))), good, bad)
     assert (shown.code, shown.evidence) == ("step-failed", ())
@@ -247,6 +250,13 @@ def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
     body = "steps:\n  - {id: c, on: b, that: 'any(c.tool == \"a\" for c in calls)'}\n"
     assert truth(body, log(call("a"))) is HOLDS
     assert truth(body, cut(log(call("a")))) is UNKNOWN
+
+
+def test_what_came_before_a_call_takes_nothing_from_those_that_surely_match() -> None:
+    either = '\'call.tool == "b" or any(c.tool == "a" for c in calls)\''
+    body = f"steps:\n  - {{id: c, calls: {either}, count: {{min: 1}}}}\n"
+    assert truth(body, cut(log(call("b"), call("c")))) is HOLDS
+    assert truth(body, cut(log(call("c")))) is UNKNOWN
 
 
 def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_for() -> None:
