@@ -99,6 +99,14 @@ def test_when_none_holds_each_says_why_and_the_nearest_comes_first() -> None:
     assert finding(judgement, "refunded/money").witness.comparisons
 
 
+def test_when_none_holds_each_change_is_explained_by_whatever_branch_explains_it() -> None:
+    judgement = trial(ANY_OF, {**RENAMED, "item": [GOODS]})
+    assert judgement.explained_by == (
+        ("item[2]", ("exchanged/goods",)), ("user[1].name", ("refunded/allow-1",)),
+    )  # fmt: skip
+    assert truths(judgement) == {"frame": HOLDS, "any_of": FAILS}
+
+
 def test_what_no_branch_explains_is_the_frames_own_finding() -> None:
     judgement = trial(ANY_OF, {"item": [REFUND]})
     assert judgement.findings[0].clause == "frame"

@@ -315,6 +315,31 @@ def test_a_required_clause_says_how_many_match_and_which_come_near(
     assert (found.sentence, list(found.deltas)) == (sentence, deltas)
 
 
+@pytest.mark.parametrize(
+    ("after", "truth", "code", "missing"),
+    [
+        ({"item": [item(1)]}, FAILS, "not-distinct", ()),
+        ({"item": [item(1), item(2, 5, "b")]}, FAILS, "not-distinct", ()),
+        ({"item": [item(1), item(2, 5, "a")]}, HOLDS, "holds", ()),
+        ({"item": [item(1), item(2, HIDDEN, "a")]}, HOLDS, "holds", ()),
+        ({"item": [item(1), item(2, HIDDEN, "b")]}, UNKNOWN, "unobserved",
+         ("item.n after: hidden",)),
+        (state({"item": [item(1)]}, {"item": CUT}), UNKNOWN, "unobserved", ("item: cut short",)),
+    ],
+)  # fmt: skip
+def test_distinct_is_open_where_another_change_may_exist(
+    after: Any, truth: Any, code: str, missing: tuple[str, ...]
+) -> None:
+    body = (
+        "require:\n"
+        "  - {id: one, create: item, where: 'it.t == \"a\"', count: {min: 1}, distinct: [other]}\n"
+        "  - {id: other, create: item, where: 'it.n == 1', count: {min: 1}}\n"
+        "allow: [{create: item}]\n"
+    )
+    found = finding(judged(body, NOTHING, after), "one")
+    assert (found.truth, found.code, found.missing) == (truth, code, missing)
+
+
 # ---------------------------------------------------------------- operations
 
 

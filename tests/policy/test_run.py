@@ -252,6 +252,15 @@ def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
     assert truth(body, cut(log(call("a")))) is UNKNOWN
 
 
+def test_a_call_of_which_the_condition_is_false_or_undefined_cannot_be_one_of_those_wanted() -> (
+    None
+):
+    both = "'call.principal == \"x\" and call.arguments.n > 5'"
+    body = f"steps:\n  - {{id: c, calls: {both}, count: {{min: 1}}}}\n"
+    assert found(body, log(replace(call("a"), principal=None))).code == "too-few-calls"
+    assert truth(body, log(replace(call("a", n=6), principal=None))) is UNKNOWN
+
+
 def test_what_came_before_a_call_takes_nothing_from_those_that_surely_match() -> None:
     either = '\'call.tool == "b" or any(c.tool == "a" for c in calls)\''
     body = f"steps:\n  - {{id: c, calls: {either}, count: {{min: 1}}}}\n"
