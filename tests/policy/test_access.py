@@ -218,6 +218,12 @@ def test_without_a_complete_log_nothing_that_is_missing_is_a_violation() -> None
         assert set(codes(found)) <= {"trace-unobserved", "evidence-forgeable"}
 
 
+def test_what_is_cited_may_have_been_fetched_by_a_call_that_nobody_recorded() -> None:
+    for trace, truth in ((log(*COVERED), FAILS), (cut(log(*COVERED)), UNKNOWN)):
+        found = judged(trace, says(False, "tickets:7")).judgement
+        assert truths(found)["citations"] is truth
+
+
 def test_a_violation_in_an_incomplete_log_is_one_all_the_same() -> None:
     assert verdict(cut(log(fetch("zoom:m"))), NO) is DIVERGE
 
@@ -337,6 +343,9 @@ def test_an_unobserved_time_is_unknown_where_it_matters_and_only_there() -> None
     assert (unread["access"], unread["looked"]) == (HOLDS, HOLDS)
     read = truths(judged(log(*COVERED, fetch("wiki:t")), NO, *NOTES, dim).judgement)
     assert (read["access"], read["looked"]) == (UNKNOWN, HOLDS)
+    (dimmed,) = [f for f in judged(log(*COVERED, fetch("wiki:t")), NO, *NOTES, dim)
+                 .judgement.findings if f.clause == "access"]  # fmt: skip
+    assert dimmed.missing == ("page.sent before: hidden",)
     blurred = {**page("b", 1), "sent": HIDDEN}
     found = judged(log(fetch("wiki:a"), fetch("wiki:c")), NO, NOTES[0], blurred, NOTES[2])
     assert truths(found.judgement)["looked"] is UNKNOWN
@@ -508,6 +517,11 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
     ):
         found = judged(log(*reads), says(True), *pages, body=two).judgement
         assert truths(found)["the-report"] is truth
+    # Where all of it is asked for, what may be meant may be missing.
+    whole = CONTRACT.replace("      cite: true\n", "")
+    for reads, truth in ((ALL[:1], UNKNOWN), (ALL[:2], HOLDS), (ALL[1:2], FAILS)):
+        found = judged(log(*reads), says(True), REPORTS[0], blurred, body=whole).judgement
+        assert truths(found)["the-report"] is truth
     dim = {**REPORTS[0], "sent": HIDDEN}
     assert truths(judged(log(*ALL), says(True, "wiki:r0", "wiki:r1", "wiki:r2"), dim, *REPORTS[1:])
                   .judgement)["the-report"] is UNKNOWN  # fmt: skip
@@ -609,3 +623,15 @@ def test_what_one_of_two_windows_offered_was_offered() -> None:
     assert truths(found.judgement)["citations"] is HOLDS
     one = judged(log(window("wiki:a")), says(True, "wiki:r"), *NOTES, REPORT)
     assert "hallucinated-citation" in codes(one)
+
+
+def test_what_each_clause_about_reads_read_is_told() -> None:
+    found = judged(log(search("wiki:a"), *COVERED), says(False, "wiki:a"))
+    (index,) = found.bundle.document("index.json")
+    read = index["read_sets"]
+    assert {name: read[name] for name in ("access", "looked", "the-report", "citations")} == {
+        "access": [*(f"before:page[{n}]" for n in "abc"), "trace:call[*]"],
+        "looked": ["answer:exists", "before:page[*].(id,kind,sent,recorded)", "trace:call[*]"],
+        "the-report": ["answer:exists", "trace:call[*]"],
+        "citations": ["answer:sources", "trace:call[*]"],
+    }

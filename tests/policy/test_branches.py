@@ -99,6 +99,14 @@ def test_when_none_holds_each_says_why_and_the_nearest_comes_first() -> None:
     assert finding(judgement, "refunded/money").witness.comparisons
 
 
+def test_when_none_holds_each_change_is_explained_by_whatever_branch_explains_it() -> None:
+    judgement = trial(ANY_OF, {**RENAMED, "item": [GOODS]})
+    assert judgement.explained_by == (
+        ("item[2]", ("exchanged/goods",)), ("user[1].name", ("refunded/allow-1",)),
+    )  # fmt: skip
+    assert truths(judgement) == {"frame": HOLDS, "any_of": FAILS}
+
+
 def test_what_no_branch_explains_is_the_frames_own_finding() -> None:
     judgement = trial(ANY_OF, {"item": [REFUND]})
     assert judgement.findings[0].clause == "frame"
@@ -186,6 +194,21 @@ any_of:
   b: {require: [{id: two, create: user, distinct: [one]}]}
 """
     assert trial(body, {**BEFORE, "item": [item(1)]}).verdict is DIVERGE
+    assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
+
+
+def test_distinct_tells_changes_of_one_branch_apart() -> None:
+    body = """
+any_of:
+  a:
+    require:
+      - {id: two, create: item, where: 'it.n > 0', count: {min: 1}}
+      - {id: three, create: item, where: 'it.t == "a"', count: {min: 1}, distinct: [two]}
+  b: {require: [{create: user}]}
+"""
+    one = trial(body, {**BEFORE, "item": [item(1)]})
+    assert finding(one, "a/three").code == "not-distinct"
+    assert finding(one, "a/three").sentence.endswith("count for both a/three and two")
     assert trial(body, {**BEFORE, "item": [item(1), item(2)]}).verdict is MATCH
 
 

@@ -138,7 +138,15 @@ def test_undefined_leaves_a_forbid_and_an_allow_open_and_fails_a_require() -> No
 def test_a_condition_must_hold_or_must_not(section: str, value: Any, truth: Any) -> None:
     body = f"{section}:\n  - {{id: c, that: 'after.item[1].n < 2'}}\n"
     rows = {"item": [item(1, value)]}
-    assert truths(judged(body, rows, rows))["c"] is truth
+    found = finding(judged(body, rows, rows), "c")
+    assert found.truth is truth
+    codes = {"forbid": "forbidden-condition", "require": "requirement-failed"}
+    assert found.code == (
+        "undefined" if value is None else "holds" if truth is HOLDS else codes[section]
+    )
+    assert [(c.left, c.right) for c in found.witness.comparisons] == (
+        [] if truth is HOLDS else [("null" if value is None else str(value), "2")]
+    )
 
 
 # ---------------------------------------------------------------- require
@@ -191,6 +199,12 @@ def test_every_means_each_entity_before_that_satisfies_where() -> None:
     assert truths(wrong)["r"] is FAILS
     undefined = judged(body.replace('it.t == "a"', "it.n > 0"), {"item": [item(1, None)]}, NOTHING)
     assert finding(undefined, "r").code == "undefined"
+
+
+def test_every_has_no_new_version_to_qualify_an_entity_by() -> None:
+    body = "require: [{id: r, update: item, where: 'new.n == 2', count: every}]\n"
+    found = judged(body, {"item": [item(1)]}, {"item": [item(1, 2)]})
+    assert (finding(found, "r").truth, finding(found, "r").code) == (FAILS, "undefined")
 
 
 def test_every_also_judges_that() -> None:
@@ -299,6 +313,31 @@ def test_a_required_clause_says_how_many_match_and_which_come_near(
     body = f"require:\n  - {{id: r, {clause}}}\nallow: [{{any: item}}]\n"
     found = finding(judged(body, before, after), "r")
     assert (found.sentence, list(found.deltas)) == (sentence, deltas)
+
+
+@pytest.mark.parametrize(
+    ("after", "truth", "code", "missing"),
+    [
+        ({"item": [item(1)]}, FAILS, "not-distinct", ()),
+        ({"item": [item(1), item(2, 5, "b")]}, FAILS, "not-distinct", ()),
+        ({"item": [item(1), item(2, 5, "a")]}, HOLDS, "holds", ()),
+        ({"item": [item(1), item(2, HIDDEN, "a")]}, HOLDS, "holds", ()),
+        ({"item": [item(1), item(2, HIDDEN, "b")]}, UNKNOWN, "unobserved",
+         ("item.n after: hidden",)),
+        (state({"item": [item(1)]}, {"item": CUT}), UNKNOWN, "unobserved", ("item: cut short",)),
+    ],
+)  # fmt: skip
+def test_distinct_is_open_where_another_change_may_exist(
+    after: Any, truth: Any, code: str, missing: tuple[str, ...]
+) -> None:
+    body = (
+        "require:\n"
+        "  - {id: one, create: item, where: 'it.t == \"a\"', count: {min: 1}, distinct: [other]}\n"
+        "  - {id: other, create: item, where: 'it.n == 1', count: {min: 1}}\n"
+        "allow: [{create: item}]\n"
+    )
+    found = finding(judged(body, NOTHING, after), "one")
+    assert (found.truth, found.code, found.missing) == (truth, code, missing)
 
 
 # ---------------------------------------------------------------- operations
@@ -439,6 +478,50 @@ def test_an_allow_clause_with_fields_bounds_what_a_creation_may_fill_in() -> Non
     assert judged(body, NOTHING, {"item": [item(1, 1, None)]}).verdict is MATCH
     assert judged(body, NOTHING, {"item": [item(1, 1, "z")]}).verdict is DIVERGE
     assert judged(body, NOTHING, {"item": [item(1, 1, HIDDEN)]}).verdict is INCONCLUSIVE
+
+
+IN_SUM = "create: item, that: 'sum(i.n for i in them) < 3'"
+IN_PART = state({"item": [item(1)]}, {"item": CUT})
+
+
+@pytest.mark.parametrize(
+    ("allowed", "after", "missing"),
+    [
+        ([IN_SUM], {"item": [item(1, HIDDEN)]}, ["item 1 created: item.n after: hidden"]),
+        ([IN_SUM], {"item": [item(1, None)]}, ["item 1 created: sum over null or absent"]),
+        (["create: item, where: 'it.n < 3'"], {"item": [item(1, HIDDEN)]},
+         ["item 1 created: item.n after: hidden"]),
+        (["create: item, fields: [n]"], {"item": [item(1, 1, HIDDEN)]},
+         ["item 1 created: item[1].t: hidden"]),
+        (["create: item, count: 1"], IN_PART,
+         ["item 1 created: item: cut short", "item: cut short"]),
+        (["create: item"], IN_PART, ["item: cut short"]),
+        (["any: item"], IN_PART, []),
+        (["any: item, that: 'true'"], IN_PART, ["item: cut short"]),
+        (["create: item, where: 'it.n == 1', count: 1"], {"item": [item(1), item(2, HIDDEN)]},
+         [f"item {n} created: item.n after: hidden" for n in (1, 2)]),
+        (["create: item, where: 'it.n == 1', count: 2"], {"item": [item(1), item(2, HIDDEN)]},
+         ["item 2 created: item.n after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, HIDDEN)]},
+         ["item 1 created: item.n after: hidden", "item 1 created: item.t after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, "a")]}, ["item 1 created: item.n after: hidden"]),
+        (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
+         {"item": [item(1, HIDDEN, "b")]}, []),
+        (["create: item, by: user"], {"item": [item(1)]},
+         ["item 1 created: attribution: no history says who made the change"]),
+    ],
+)  # fmt: skip
+def test_a_change_that_may_or_may_not_be_explained_says_what_that_waits_for(
+    allowed: list[str], after: Any, missing: list[str]
+) -> None:
+    body = "forbid: [{delete: user}]\nallow:\n" + "".join(
+        f"  - {{id: a{n}, {clause}}}\n" for n, clause in enumerate(allowed)
+    )
+    found = judged(body, NOTHING, after)
+    assert finding(found, "frame").missing == tuple(missing)
+    assert truths(found)["frame"] is (UNKNOWN if missing else HOLDS)
 
 
 def test_a_doubt_that_an_allow_clause_would_explain_in_any_case_is_no_doubt() -> None:

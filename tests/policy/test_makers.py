@@ -345,3 +345,11 @@ def test_a_retry_of_one_call_is_told_from_another_call_that_is_alike() -> None:
     )
     found = judged(trace, *TWICE, body=RETRIES)
     assert truths(found.judgement)["retried-create-item"] is HOLDS
+
+
+def test_a_repetition_that_is_told_by_its_transactions_names_the_calls_and_their_tool() -> None:
+    trace = refunds("t1", "t2")
+    trace = log(call("look"), *trace.actions)
+    found = finding(judged(trace, *TWICE, body=RETRIES).judgement, "retried-create-item")
+    assert found.sentence == 'item 7 and 8 are one effect 2 times: call-3 repeats call-2 ("refund")'
+    assert (found.deltas, found.evidence[-2:]) == (("item[8]",), ("call-2", "call-3"))

@@ -63,6 +63,11 @@ def left(body: str, before: Any, states: Mapping[str, Rows], after: Any, trace: 
     return step(contract.steps[0], room)
 
 
+def test_where_nothing_was_followed_there_are_no_moments() -> None:
+    alone = Moments().alone()
+    assert (list(alone), len(alone), "moment 1 of db" in alone) == ([], 0, False)
+
+
 ALWAYS = "steps:\n  - {id: c, always: 'all(i.n >= 0 for i in now.item)'}\n"
 
 

@@ -173,6 +173,22 @@ def test_the_state_after_the_last_call_is_the_one_after_the_run() -> None:
     assert truth(AFTER, Trace(), good, bad) is UNKNOWN
 
 
+def test_a_state_that_a_call_left_wrong_shows_the_call_and_the_comparison() -> None:
+    good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
+    shown = found(AFTER, log(call("a"), call("b")), good, bad)
+    assert (shown.code, shown.evidence) == ("step-failed", ("call-2",))
+    assert shown.sentence == 'after call-2 ("b"): -1 < 0'
+    assert [(r.side, r.key) for r in shown.witness.rows] == [
+        ("trace", ("call-2",)), ("after", (1,)),
+    ]  # fmt: skip
+    # Which call was the last, an incomplete log does not say; that it left this is certain.
+    shown = found(AFTER, cut(log(call("a"), call("b"))), good, bad)
+    assert (shown.code, shown.evidence) == ("step-failed", ())
+    assert shown.sentence == "after the last call: -1 < 0"
+    held = found(AFTER, log(call("a")), good, good)
+    assert (held.code, held.sentence) == ("holds", "after each of 1 calls")
+
+
 def test_conditions_on_the_calls_alone_need_no_state_in_between() -> None:
     body = "steps:\n  - {id: c, after_every_call: 'call.error == null'}\n"
     assert truth(body, log(call("a"), call("b"))) is HOLDS
@@ -236,6 +252,22 @@ def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
     assert truth(body, cut(log(call("a")))) is UNKNOWN
 
 
+def test_a_call_of_which_the_condition_is_false_or_undefined_cannot_be_one_of_those_wanted() -> (
+    None
+):
+    both = "'call.principal == \"x\" and call.arguments.n > 5'"
+    body = f"steps:\n  - {{id: c, calls: {both}, count: {{min: 1}}}}\n"
+    assert found(body, log(replace(call("a"), principal=None))).code == "too-few-calls"
+    assert truth(body, log(replace(call("a", n=6), principal=None))) is UNKNOWN
+
+
+def test_what_came_before_a_call_takes_nothing_from_those_that_surely_match() -> None:
+    either = '\'call.tool == "b" or any(c.tool == "a" for c in calls)\''
+    body = f"steps:\n  - {{id: c, calls: {either}, count: {{min: 1}}}}\n"
+    assert truth(body, cut(log(call("b"), call("c")))) is HOLDS
+    assert truth(body, cut(log(call("c")))) is UNKNOWN
+
+
 def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_for() -> None:
     body = "steps:\n  - {id: c, calls: 'call.arguments.to.name == 1', count: {min: 1}}\n"
     fit, unfit = call("a", to=Map.of({"name": 1})), call("a", to="Ada")
@@ -244,6 +276,31 @@ def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_
     assert truth(body, cut(log(fit))) is UNKNOWN
     flat = body.replace("to.name", "to")
     assert truth(flat, cut(log(call("a", to=1)))) is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("calls", "count", "code", "sentence"),
+    [
+        (0, "1", "too-few-calls", "no call matches, 1 required"),
+        (1, "2", "too-few-calls", "1 call matches, 2 required"),
+        (2, "3", "too-few-calls", "2 calls match, 3 required"),
+        (2, "1", "too-many-calls",
+         '2 calls match, at most 1 may: call-2 ("mail"), call-3 ("mail")'),
+        (6, "{max: 1}", "too-many-calls", "6 calls match, at most 1 may: "
+         + ", ".join(f'call-{n} ("mail")' for n in range(2, 6)) + " and 2 more"),
+        (4, "{max: 1}", "too-many-calls", "4 calls match, at most 1 may: "
+         + ", ".join(f'call-{n} ("mail")' for n in range(2, 6))),
+        (1, "1", "holds", "1 call matches"),
+        (0, "0", "holds", "no call matches"),
+    ],
+)  # fmt: skip
+def test_an_occurrence_says_how_many_calls_match_and_which(
+    calls: int, count: str, code: str, sentence: str
+) -> None:
+    body = ONCE.replace("count: 1", f"count: {count}")
+    shown = found(body, log(call("look", READ), *(call("mail") for _ in range(calls))))
+    assert (shown.code, shown.sentence) == (code, sentence)
+    assert shown.evidence == ((f"call-{calls + 1}",) if code == "too-many-calls" else ())
 
 
 # ---------------------------------------------------------------- actions
