@@ -164,12 +164,19 @@ class Mutation:
         return True
 
     def _chosen(self, mutant: Mutant, names: set[str], seconds: dict[str, float]) -> list[str]:
-        """The tests to run: first the quick, and those that noticed mutants of this function."""
+        """The tests to run: first the quick, and those that noticed mutants of this function.
+
+        As long as none did, those in the file that is named as the module are the likely ones.
+        """
         noticed = self._killers[_place(mutant)]
         whole = 1 + noticed.total()
-        ranked = sorted(
-            names, key=lambda name: (seconds[name] / (0.02 + noticed[name] / whole), name)
-        )
+        own = f"test_{mutant.path.stem}.py::"
+
+        def cost(name: str) -> tuple[float, str]:
+            likely = 0.02 + (0.2 if own in name else 0) / whole + noticed[name] / whole
+            return seconds[name] / likely, name
+
+        ranked = sorted(names, key=cost)
         if not self.limit:
             return ranked
         spent = itertools.accumulate(seconds[name] for name in ranked)
@@ -327,7 +334,7 @@ def _paths(part: Part) -> list[Path]:
     return sorted({path for pattern in part.modules for path in CHECKOUT.glob(pattern)})
 
 
-def scored(
+def scored(  # noqa: PLR0913, PLR0917 - what the command's options say
     name: str,
     sample: int,
     seed: int,
@@ -336,6 +343,7 @@ def scored(
     again: frozenset[str] | None = None,
     limit: float = 0,
     kept: Path | None = None,
+    tests: tuple[str, ...] = (),
 ) -> Score:
     """The score of a part, all mutants or some; `SystemExit` where the tests fail as is."""
     part = PARTS[name]
@@ -352,7 +360,9 @@ def scored(
         "-p", "no:terminal", "-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider",
         "-n", "0", "--timeout=0",
     ]  # fmt: skip
-    code = pytest.main([*options, *(str(CHECKOUT / test) for test in part.tests)], [plugin])
+    code = pytest.main(
+        [*options, *(str(CHECKOUT / test) for test in tests or part.tests)], [plugin]
+    )
     if len(plugin.codes) != len(chosen):
         raise SystemExit(f"{name}: pytest ended with {code} before all mutants were tried")
     told: dict[int, list[str]] = defaultdict(list)
@@ -367,6 +377,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
     parser.add_argument("--part", action="append", choices=sorted(PARTS), help="default: all")
     parser.add_argument("--module", action="append", default=[], help="only these, e.g. frame")
+    parser.add_argument("--test", action="append", default=[], help="these instead of the part's")
     parser.add_argument("--sample", type=int, default=0, help="mutants of each part (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
