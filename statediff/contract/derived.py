@@ -93,8 +93,13 @@ def _ties(
     everything = [part for part in parts if isinstance(part, Entities)]
     if len(ranged) != len(everything) or any(isinstance(p, Follow | Lookup) for p in parts):
         return None
-    ties = [_tie(loop, entity, binder) for loop in ranged]
-    return tuple(tie for tie in ties if tie is not None) if all(ties) else None
+    ties: list[tuple[str, str]] = []
+    for loop in ranged:
+        tie = _tie(loop, entity, binder)
+        if tie is None:
+            return None
+        ties.append(tie)
+    return tuple(ties)
 
 
 def _tie(loop: Loop, entity: EntityType, binder: PatternBinder) -> tuple[str, str] | None:
@@ -108,14 +113,18 @@ def _tie(loop: Loop, entity: EntityType, binder: PatternBinder) -> tuple[str, st
         case _:
             return None
     for one, own in ((left, right), (right, left)):
-        is_row = isinstance(one.entity, Variable) and one.entity.name == loop.name
-        is_key = isinstance(own.entity, Variable) and own.entity.name == "it"
-        if not (is_row and is_key and entity.key == (own.field,)) or one.part or own.part:
+        if one.part or own.part or entity.key != (own.field,):
+            continue
+        if (_variable(one), _variable(own)) != (loop.name, "it"):
             continue
         keyless = binder.schema.by_name[one.entity_type].is_keyless
         ruled = binder.policy.literal(one.entity_type, one.field) is not None
         return None if keyless or ruled else (one.entity_type, one.field)
     return None
+
+
+def _variable(field: FieldOf) -> str | None:
+    return field.entity.name if isinstance(field.entity, Variable) else None
 
 
 def _field(binder: PatternBinder, path: Path, named: str) -> tuple[EntityType, Field] | None:
@@ -127,7 +136,7 @@ def _field(binder: PatternBinder, path: Path, named: str) -> tuple[EntityType, F
         binder.problem(at, f"unknown entity type `{holder or named}`", known)
         return None
     spec = entity.by_name.get(member)
-    rule = binder.policy.excluded(entity.name, member) or binder.policy.excluded(entity.name, "")
+    rule = binder.policy.excluded(entity.name, member)
     if spec is None:
         binder.problem(at, f"{holder} has no field `{member}`", suggest(member, entity.by_name))
     elif entity.is_keyless:

@@ -83,6 +83,8 @@ def _digest(side: Result) -> Result:
 
 
 def _member(left: Result, right: tuple[Result, ...], world: World) -> int:
+    if not any(isinstance(side, Unknown) for side in (left, *right)):
+        return TRUE if any(equal(left, item) for item in right) else FALSE
     is_open = isinstance(left, Unknown) and left.maybe_undefined
     total = FALSE | UNDEFINED if is_open else FALSE
     for item in right:

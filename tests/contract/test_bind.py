@@ -16,7 +16,7 @@ import pytest
 
 from statediff.contract.bound import Contract
 from statediff.contract.english import phrase
-from statediff.contract.syntax import Canonical, Node, Read
+from statediff.contract.syntax import Canonical, Node, Read, walk
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -61,10 +61,10 @@ def cases(name: str) -> list[tuple[str, str]]:
 def shown(value: Any) -> Any:
     """A bound thing as one line: nodes in words, what is as by default left out."""
     match value:
-        case Canonical():
-            return f"<{phrase(value)}, by the rules of {value.entity_type}.{value.field}>"
         case Node():
-            return f"<{phrase(value)}>"
+            ruled = (part for part in walk(value) if isinstance(part, Canonical))
+            rules = "".join(f", by the rules of {r.entity_type}.{r.field}" for r in ruled)
+            return f"<{phrase(value)}{rules}>"
         case Read():
             return f"{value.root}.{value.type}.{value.field}"
         case Enum():
