@@ -79,6 +79,14 @@ def test_any_program_is_an_agent(statediff: Call) -> None:
     assert "refunded: " in said.out
 
 
+def test_a_run_by_pages_says_of_each_trial_what_they_told(statediff: Call, tmp_path: Path) -> None:
+    said = statediff("run", TASK, "--agent-cmd", "true", "--scan", "pages", "--sample-scans", "0")
+    assert said.code == 1
+    (captures,) = tmp_path.glob("runs/*/trials/*/captures.json")
+    checks = json.loads(captures.read_bytes())["checks"]
+    assert {c["source"]: c["by"] for c in checks} == {"outbox": ["scan"], "shop-db": ["pages"]}
+
+
 def test_an_agent_that_outlives_its_time_is_ended_and_judged(statediff: Call) -> None:
     begun = time.monotonic()
     said = statediff("run", TASK, "--agent-cmd", "sleep 60", "--timeout", "0.3")

@@ -366,3 +366,6 @@ def test_wide_values_are_told_by_digest_by_scan_and_by_feed(system, agent):
     assert not told.doubts
     assert told.part.state.digest() == after.digest()
     assert [d.id for d in diff(before, after).deltas] == ["doc[1].b", "doc[1].t"]
+    agent.execute("CREATE FUNCTION f(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT t'")
+    agent.execute("CREATE INDEX by_f ON doc (f(v))")  # whoever plans a query on it may run `f`
+    assert rows(source.read(store, now, before).state, "doc") == rows(after, "doc")
