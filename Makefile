@@ -62,8 +62,9 @@ bench: setup ## Measure, side by side with peers
 	$(BIN)/python -m benchmarks
 
 .PHONY: mutation
-mutation: setup ## Change the judging kernel and count what its tests notice (SAMPLE=200, SEED=0)
-	$(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) --jobs $(WORKERS)
+mutation: setup ## Change the judging kernel and count what its tests notice (SAMPLE=34, SEED=0)
+	$(BIN)/python -m benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
+	  --within $(or $(WITHIN),0) --least $(or $(LEAST),0) --jobs $(WORKERS)
 
 .PHONY: build
 build: setup ## Build the sdist, and the wheel from it, in dist/

@@ -374,7 +374,7 @@ def scored(  # noqa: PLR0913, PLR0917 - what the command's options say
 
 
 def main() -> int:
-    """Print the score of each part and every survivor."""
+    """Print the score of each part and every survivor; 1 if too few were noticed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation")
     parser.add_argument("--part", action="append", choices=sorted(PARTS), help="default: all")
     parser.add_argument("--module", action="append", default=[], help="only these, e.g. frame")
@@ -386,9 +386,12 @@ def main() -> int:
     parser.add_argument("--within", type=float, default=0,
                         help="CPU seconds of tests for a mutant; then it survives")  # fmt: skip
     parser.add_argument("--lines", type=Path, help="keep there which test comes by which line")
+    parser.add_argument("--least", type=float, default=0,
+                        help="per cent of all tried; 1 if fewer are noticed")  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the scores there as well")
     wanted = parser.parse_args()
     kept: dict[str, Any] = {}
+    tried = killed = 0
     before = json.loads(wanted.again.read_text(encoding="utf-8")) if wanted.again else None
     for name in wanted.part or (KERNEL if before is None else before):
         again = None if before is None else frozenset(before[name]["survived"])
@@ -415,8 +418,12 @@ def main() -> int:
             flush=True,
         )
         kept[name] = score._asdict()
+        tried, killed = tried + score.tried, killed + score.killed
     if wanted.json:
         wanted.json.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    if 100 * killed < wanted.least * tried:
+        print(f"{killed} of {tried} is less than {wanted.least:g} %", flush=True)
+        return 1
     return 0
 
 
