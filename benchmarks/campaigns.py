@@ -163,7 +163,9 @@ def _workers_of(roots: list[int], *, is_dask: bool) -> list[int]:
         # They change their own words once they are up; a nanny's other child never does.
         own = [p for root in roots for p in children.get(root, ())]
         return [p for p in own if b"resource_tracker" not in words.get(p, b"")]
-    servers = [p for root in roots for p in children.get(root, ()) if b"forkserver" in words.get(p, b"")]
+    servers = [
+        p for root in roots for p in children.get(root, ()) if b"forkserver" in words.get(p, b"")
+    ]
     return [p for server in servers for p in children.get(server, ())]
 
 
