@@ -201,7 +201,11 @@ def _cluster(
         for each in reversed(begun):
             each.terminate()
         for each in begun:
-            each.wait(60)
+            try:
+                each.wait(60)
+            except subprocess.TimeoutExpired:  # a nanny whose worker was killed as it was to end
+                each.kill()
+                each.wait()
         options["stderr"].close()
 
 
