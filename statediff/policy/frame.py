@@ -124,7 +124,7 @@ def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> Known:
     if pattern.by is not None:
         mask, cause = judge.attribution.by(delta, pattern.by)
         if mask != TRUE:
-            return Known(mask, frozenset({cause} if cause else ()))
+            return Known(mask, frozenset({cause}))
     if pattern.fields is None:
         return Known(TRUE)
     if delta.op is Op.UPDATE:

@@ -130,7 +130,7 @@ def _at(whole: Observed, path: tuple[str, ...]) -> tuple[Value, ...] | None:
     if isinstance(whole, Unobserved):
         return None
     if not path:
-        return None if isinstance(whole, Absent) or whole is None else (whole,)  # type: ignore[return-value]  # excluded values stand in no call
+        return (whole,)  # type: ignore[return-value]  # what is no value there is no artifact's name
     step, rest = path[0], path[1:]
     if step == "[]":
         if not isinstance(whole, tuple):

@@ -10,7 +10,7 @@ from statediff.model.trace import Turn
 from tests.judging import DIVERGE, HOLDS, INCONCLUSIVE, MATCH, doc, item, judged, user
 from tests.traces import call, log
 
-ITEMS = [item(key) for key in range(30)]
+ITEMS = [item(key) for key in range(12)]
 BEFORE: Any = {"item": ITEMS, "user": [user(1, name="a")]}
 AFTER: Any = {**BEFORE, "doc": [doc(1, "a")]}
 TRACE = log(call("a"), turns=(Turn("Go.", 0, "ok"),))
@@ -65,7 +65,7 @@ def test_a_clause_that_takes_too_long_decides_nothing(
 ) -> None:
     body, sides = body.replace("~", slow(side)), {"trace": TRACE, "answer": {"x": 1}}
     assert judged(body, BEFORE, AFTER, **sides).verdict is verdict
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 300)
+    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
     judgement = judged(body, BEFORE, AFTER, **sides)
     assert judgement.verdict is INCONCLUSIVE
     open_ = {f.clause: (f.code, f.component) for f in judgement.findings if f.truth is not HOLDS}
@@ -77,7 +77,7 @@ def test_each_clause_has_steps_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     step = "steps:\n" + "".join(
         f"  - {{id: s{n}, after_every_call: 'all(i.n == 1 for i in now.item)'}}\n" for n in range(6)
     )
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 300)
+    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
     assert judged(REST + step, BEFORE, AFTER, trace=TRACE).verdict is MATCH
     twice = log(*[call("a")] * 20)
     assert judged(REST + step, BEFORE, AFTER, trace=twice).verdict is INCONCLUSIVE

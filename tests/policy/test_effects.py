@@ -242,3 +242,34 @@ def test_what_a_call_undid_is_told_of_authorization_too_and_only_where_it_is_nam
         found = finding(judged(body, log(other), {}, {"item": [item(1, 5)]}).judgement, CLAUSE)
         assert found.truth is FAILS
         assert found.sentence.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "missing"),
+    [
+        ({}, {"item": [item(1, 2)]}, "holds", ()),
+        ({}, {"item": [item(1, 1)]}, "unauthorized-effect", ()),
+        # Neither another entity nor another operation is the effect.
+        ({}, {"user": [user(1)]}, "holds", ()),
+        ({"item": [item(1, 5)]}, {"item": [item(1, 0)]}, "holds", ()),
+        ({"item": [item(1, 0)]}, {}, "holds", ()),
+        ({"item": [item(1, 5)]}, {"item": [item(1, HIDDEN)]}, "holds", ()),
+        ({}, {"item": [item(1, None)]}, "undefined",
+         ("null, absent or values of different kinds have no order",)),
+        ({}, {"item": [item(1, HIDDEN)]}, "unobserved", ("item.n after: hidden",)),
+        ({}, {"item": [item(1, None), item(2, HIDDEN)]}, "unobserved", ("item.n after: hidden",)),
+        ({}, state({"item": [item(1, 2)]}, {"item": DARK}), "unobserved", ("item: not read",)),
+        ({}, state({}, {"user": DARK}), "holds", ()),
+    ],
+)  # fmt: skip
+def test_an_authorization_is_asked_of_each_such_effect_and_of_no_other(
+    before: Any, after: Any, code: str, missing: tuple[str, ...]
+) -> None:
+    body = (
+        "effects:\n  - {on: create item, authorized_by: 'it.n > 1'}\n"
+        "forbid: [{delete: user}]\nallow: [{any: item}, {any: user}]\n"
+    )
+    found = finding(judged(body, Trace(), before, after).judgement, CLAUSE)
+    assert (found.code, found.missing) == (code, missing)
+    truth = {"holds": HOLDS, "unauthorized-effect": FAILS}
+    assert found.truth is truth.get(code, UNKNOWN)

@@ -105,3 +105,5 @@ def test_over_a_run_a_violation_anywhere_is_one_and_only_all_that_holds_without_
     assert found.truth is truth
     assert (found.missing if truth is UNKNOWN else found.sentence) == told
     assert (found.clause, found.stage) == ("c", STAGE)
+    if truth is UNKNOWN and gaps:
+        assert found.sentence == f"{found.missing[0]}; needed by c"

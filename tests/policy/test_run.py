@@ -392,6 +392,8 @@ def test_each_rule_about_calls_says_what_it_found(trace: Trace, said: tuple[str,
     known = judged(ACTIONS, trace).judgement
     found = [finding(known, f"actions-{name}") for name in ("allow", "forbid", "attempts")]
     assert tuple(f.sentence for f in found) == said
+    codes = ("action-outside", "action-forbidden", "action-unrepaired")
+    assert all(f.code == code for f, code in zip(found, codes, strict=True) if f.truth is FAILS)
     for each in found:
         called = tuple(str(row.key[0]) for row in each.witness.rows)
         assert each.evidence == called == ((each.sentence[:6],) if each.truth is FAILS else ())
