@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.contract.bind import bind
+from statediff.contract.bind import Policy, bind
 from statediff.contract.calls import CALL
 from statediff.contract.conduct import FORMS
 from statediff.contract.document import Clause, ContractDocument, Effect
@@ -114,6 +114,6 @@ def test_every_example_of_a_part_is_bound_in_a_contract(example: str) -> None:
     text = HEAD.replace("{order: 1009", "{account: 7, order: 1009") + own + example
     _, document = parse_document(text.encode(), "docs/contract.md")
     if "steps" in example or "turns" in example or "actions" in example:
-        contract = bind(document, "", SCHEMA)
+        contract = bind(document, "", SCHEMA, Policy(), lambda _path, _at: ("contract", 1, 1))
         assert contract.assertions
         assert all(a.sentence.endswith(".") for a in contract.assertions)
