@@ -405,6 +405,7 @@ def main() -> int:
             again,
             wanted.within,
             wanted.lines,
+            tuple(wanted.test),
         )
         share = 100 * score.killed / max(1, score.tried)
         print(
