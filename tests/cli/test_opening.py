@@ -73,7 +73,7 @@ def test_what_cannot_be_opened_together_is_refused(statediff: Call, folders: Fol
     for arguments, told in (
         (("runs/one", bundle), "is no run; of other things one is opened at a time"),
         ((bundle, "--out", "x.html"), "--out and --store are for runs"),
-        (("runs/one", "--tier", "public"), "--trust and --tier are for a sealed copy"),
+        (("runs/one", "--tier", "public"), "--tier is for a sealed copy"),
         (("runs/one", "--port", "70000"), "--port 70000: expected a number up to 65535"),
         (("nothing",), "expected a bundle's folder"),
     ):
