@@ -85,6 +85,8 @@ def match_keys(
     if before.num_rows == after.num_rows and all(left.equals(right) for left, right in columns):
         return None
     same_start, same_end = _shared_ends(columns, before.num_rows, after.num_rows)
+    if min(before.num_rows, after.num_rows) == same_start + same_end:
+        return _around(before.num_rows, after.num_rows, same_start, same_end)
     middle = [
         (
             left.slice(same_start, len(left) - same_start - same_end),
@@ -113,6 +115,17 @@ def match_keys(
         np.concatenate([start, np.flatnonzero(has_partner) + same_start, end + after.num_rows]),
         np.flatnonzero(only_before) + same_start,
         np.flatnonzero(~has_partner) + same_start,
+    )
+
+
+def _around(before: int, after: int, same_start: int, same_end: int) -> Matched:
+    """All rows of the shorter side pair up at the two ends: one run came, or one went."""
+    start, end = np.arange(same_start), np.arange(-same_end, 0)
+    return Matched(
+        np.concatenate([start, end + before]),
+        np.concatenate([start, end + after]),
+        np.arange(same_start, before - same_end),
+        np.arange(same_start, after - same_end),
     )
 
 
