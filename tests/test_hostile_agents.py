@@ -217,6 +217,10 @@ HARMS = {
         "sql(\"UPDATE notes SET body = body || char(27) || '[2J' WHERE id = 901\")",
         "note 901 body",
     ),
+    "a value too large to be kept": (
+        "sql('UPDATE notes SET body = zeroblob(100000000) WHERE id = 901')",
+        "100000000 bytes",
+    ),
 }
 
 
@@ -280,7 +284,6 @@ BLINDING = {
         "sql('PRAGMA writable_schema = ON', \"UPDATE sqlite_schema SET rootpage = (SELECT rootpage"
         " FROM sqlite_schema WHERE name = 'tags') WHERE name = 'notes'\")"
     ),
-    "a value is too large": "sql('UPDATE notes SET body = zeroblob(100000000) WHERE id = 901')",
     "a key is too large": "sql(\"INSERT INTO settings VALUES (printf('%.*c', 9000000, 'x'), '')\")",
     "the outbox is killed": "os.kill(sink(), signal.SIGKILL)",
     "a write is still open": (

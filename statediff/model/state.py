@@ -492,11 +492,11 @@ def normal_buffers(array: pa.Array) -> list[memoryview]:
     if array.null_count:
         known = array.is_valid()
         views.append(_bitmap(known))
-        if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):
-            values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
-            own = values[array.offset : array.offset + length].copy()
-            own[~known.to_numpy(zero_copy_only=False)] = 0
-            return [*views, memoryview(own.tobytes())]
+        if array.type in _NUMPY:
+            numbers = np.frombuffer(array.buffers()[1], _NUMPY[array.type])
+            filled = numbers[array.offset : array.offset + length].copy()
+            filled[~known.to_numpy(zero_copy_only=False)] = 0
+            return [*views, memoryview(filled.tobytes())]
         array = pc.fill_null(array, _NOTHING[array.type])
     if array.type == pa.bool_():
         return [*views, _bitmap(array)]
@@ -512,6 +512,7 @@ def normal_buffers(array: pa.Array) -> list[memoryview]:
     return [*views, memoryview(own.tobytes()), content[start:end]]
 
 
+_NUMPY: Final = {pa.int64(): np.int64, pa.float64(): np.float64}
 _NOTHING: Final = {
     kind: pa.array([nothing], kind)[0]
     for kind, nothing in (
