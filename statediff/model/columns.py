@@ -32,6 +32,7 @@ from statediff.model.cells import (
 )
 from statediff.model.schema import EntityType
 from statediff.model.state import (
+    KEYLESS_KEY,
     ChunkRef,
     ChunkStore,
     MemoryChunks,
@@ -39,9 +40,10 @@ from statediff.model.state import (
     Table,
     batch_keys,
     batch_rows,
+    decode_column,
     unobserved_cells,
 )
-from statediff.model.values import Key, key_order
+from statediff.model.values import ABSENT, Key, key_order
 
 MAX_RUNS: Final = 16
 """Rows or runs of rows of one chunk up to which slices beat a copy."""
@@ -90,9 +92,9 @@ def batch_changes(
         from_before = np.concatenate([matched.before[candidates], matched.only_before])
         from_after = np.concatenate([matched.after[candidates], matched.only_after])
     found: dict[tuple[Any, ...], RowChange] = {}
-    for key, row in _rows_at(before_type, before, from_before):
+    for key, row in _rows_at(before_type, before, from_before, layouts):
         found[key_order(key)] = RowChange(key, row, None)
-    for key, row in _rows_at(after_type, after, from_after):
+    for key, row in _rows_at(after_type, after, from_after, layouts):
         known = found.get(key_order(key))
         found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
     return [found[order] for order in sorted(found)]
@@ -284,14 +286,21 @@ def _candidates_of_pairs(
 
 
 def _rows_at(
-    entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes
+    entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes, layouts: Layouts
 ) -> Iterator[tuple[Key, Row]]:
-    """The rows at `indexes`: copied out at once, or looked up one by one if they are few."""
+    """The rows at `indexes`: copied out at once, or cell by cell if they are few."""
     if len(indexes) > MAX_RUNS:
         yield from batch_rows(entity_type, batch.take(pa.array(indexes)), None)
-    else:
+    elif len(indexes):
+        forms = enumerate(layouts.of(batch).forms)
+        columns = {name: (batch.column(at), form) for at, (name, form) in forms}
         for index in indexes.tolist():
-            yield from batch_rows(entity_type, batch.slice(index, 1), None)
+            cells = {
+                name: decode_column(column.slice(index, 1), form)[0]
+                for name, (column, form) in columns.items()
+            }
+            key = tuple(cells[name] for name in entity_type.key) or cells[KEYLESS_KEY]
+            yield key, {f.name: cells.get(f.name, ABSENT) for f in entity_type.fields}
 
 
 def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:

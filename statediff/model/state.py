@@ -403,7 +403,8 @@ def tagged_column(values: Iterable[Observed]) -> pa.Array:
     return pa.array([text.encode() for text in texts], pa.binary())
 
 
-def _decode_column(array: pa.Array, form: str) -> list[Any]:
+def decode_column(array: pa.Array, form: str) -> list[Any]:
+    """The observations of a column that is stored in a form, in their order."""
     values: list[Any] = array.to_pylist()
     if form == TAGGED:
         return [decode(json.loads(v)) for v in values]
@@ -429,7 +430,7 @@ def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[An
     """
     indexes = [batch.schema.get_field_index(name) for name in names]
     return [
-        [ABSENT] * batch.num_rows if i < 0 else _decode_column(batch.column(i), form_of(batch, i))
+        [ABSENT] * batch.num_rows if i < 0 else decode_column(batch.column(i), form_of(batch, i))
         for i in indexes
     ]
 
