@@ -229,6 +229,8 @@ def observe_trial(
         guarded = capture_after(
             sources, watch, store, clock, before, wanted, by_pages=scans.by_pages
         )
+        # Under an agent that failed, what was killed may be seen to end only later.
+        failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
     after = guarded.capture
     trace = replace(run.trace, observed=observed(after.history, run.trace))
     captures = {
@@ -239,8 +241,8 @@ def observe_trial(
     _save(folder / "captures.json", captures)
     _save(folder / "states.json", states_document((before, after)))
     return ObservedTrial(
-        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace),
-        settled.failed, guarded.checks,
+        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace), failed,
+        guarded.checks,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@ import contextlib
 import json
 import sqlite3
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -167,6 +168,27 @@ def test_a_write_still_open_at_the_end_is_in_the_timeline(sandbox, tmp_path, mon
     observed = observe(sandbox, agent, tmp_path)
     held[0].close()
     assert observed.timeline.unsettled == (("shop-db", "a write transaction is still open"),)
+
+
+def test_what_is_seen_to_end_only_later_is_held_against_no_agent_that_failed(
+    sandbox, tmp_path, monkeypatch
+):
+    """As a server that was asked to end, and was still ending when the agent had failed."""
+    settle, waits = sandbox.settle, []
+
+    def later(clock, wait_seconds=2.0):
+        waits.append(wait_seconds)
+        failed = (("shop-db", "its server ended"),) if len(waits) == 2 else ()
+        return replace(settle(clock, wait_seconds), failed=failed)
+
+    monkeypatch.setattr(sandbox, "settle", later)
+
+    def broken(_: Trial) -> object:
+        raise RuntimeError("connection refused")
+
+    observed = observe(sandbox, broken, tmp_path)
+    assert observed.failed == (("shop-db", "its server ended"),)
+    assert waits[1] == 0
 
 
 def test_an_agent_that_raises_is_recorded_not_a_harness_fault(sandbox, tmp_path):

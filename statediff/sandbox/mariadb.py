@@ -160,7 +160,7 @@ class MariaDbSystem:
 
     def failure(self) -> str | None:
         """How others ended its server, which is one process; None where it served or crashed."""
-        return self._running().container.ended_by_others()
+        return self._running().container.ended_by_others(SOCKET)
 
     def _running(self) -> _Server:
         if self._server is None:
