@@ -277,9 +277,9 @@ def test_ids_are_unique_over_all_sections_and_the_written_one_gives_way():
 def test_twenty_thousand_wrong_values_are_answered_at_once():
     for item in ("5", "{a: 1}", "{x: y}", "~"):
         count = 19_000 if item in "5~" else 6_000
-        started = time.perf_counter()
+        started = time.process_time()
         assert len(problems(HEAD + "forbid: [" + f"{item}, " * count + "]\n")) <= 200
-        assert time.perf_counter() - started < 10
+        assert time.process_time() - started < 10
 
 
 def test_what_is_no_readable_file_is_a_usage_error_and_never_waited_for(tmp_path):
@@ -359,9 +359,9 @@ def test_a_mutated_contract_gives_a_contract_or_a_typed_error(data):
             )
         )
         text = text[:at] + added + text[at + removed :]
-    started = time.perf_counter()
+    started = time.process_time()
     contract = contract_or_problems(text)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     if isinstance(contract, ContractDocument):
         assert len(set(clause_ids(contract).all)) == len(clause_ids(contract).all)
 

@@ -260,14 +260,14 @@ def test_a_mutated_schema_file_gives_a_schema_or_a_typed_error(data):
             )
         )
         text = text[:at] + added + text[at + data.draw(st.integers(0, 6)) :]
-    started = time.perf_counter()
+    started = time.process_time()
     with contextlib.suppress(ContractError):
         schema = refined(text)
         assert len(schema.by_name) == len(schema.types) == len(CATALOGUE.types)
         for entity_type in schema.types:
             assert len(entity_type.by_name) == len(entity_type.fields)
             assert set(entity_type.key) <= set(entity_type.by_name)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_refining_leaves_the_catalogue_alone_and_is_repeatable():
