@@ -30,7 +30,7 @@ from statediff.agents.tools.table import ToolTable
 from statediff.errors import AdapterError
 
 MAX_CALLS_AT_ONCE: Final = 16
-START_SECONDS: Final = 10.0
+START_SECONDS: Final = 30.0
 
 
 def mcp_server(name: str, table: ToolTable) -> Server[Any]:

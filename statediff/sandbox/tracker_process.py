@@ -15,7 +15,8 @@ from typing import IO, Any, Final
 from statediff.errors import SandboxError
 from statediff.model.values import printable
 
-START_SECONDS: Final = 20.0
+START_SECONDS: Final = 60.0
+"""For one that does not answer: what ends early is told at once."""
 STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
 
@@ -51,7 +52,7 @@ class TrackerProcess:
             self._log.seek(0)
             said = self._log.read(1_000_000).decode("utf-8", "replace").strip()
             self.kill()
-            last = printable(said.rpartition("\n")[2][:300]) or "it said nothing"
+            last = printable(said.rpartition("\n")[2][:300]) or str(error)
             raise SandboxError(f"the tracker did not start: {last}") from error
         except BaseException:
             self.kill()  # Ctrl-C while waiting must not leave it behind
@@ -126,7 +127,7 @@ class TrackerProcess:
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([stream], [], [], left)[0]:
-                raise ValueError("no answer")
+                raise ValueError(f"no answer in {seconds:g} s")
             part = os.read(stream.fileno(), 1)
             if not part:
                 raise ValueError("it ended")
