@@ -48,6 +48,10 @@ WHERE table_schema = {database} AND table_name = {table} AND extra NOT LIKE '%VI
 ORDER BY ordinal_position
 """
 _WIDE: Final = frozenset({"mediumtext", "mediumblob", "longtext", "longblob", "json"})
+_PLAIN: Final = frozenset({
+    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "date", "datetime",
+    "timestamp", "time", "year",
+})  # fmt: skip
 _GEOMETRIES: Final = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geometrycollection",
@@ -111,20 +115,22 @@ def rows_of(connection: Connection[Any], database: str, table: str) -> str:
 
 
 def _cell(column: str, data_type: str) -> str:
-    """SQL: the length of what a cell holds, and that; nothing that could be another cell's.
+    """SQL: what a cell holds, as bytes that no other cell of its column begins with.
 
     What the server cannot put together (it gives null for what is longer than it sends) makes the
     whole row null, and that is never what it was.
     """
     content = column
-    if data_type == "float":
-        content = f"CAST({column} AS DOUBLE)"  # as text it has six digits only
-    elif data_type in _GEOMETRIES:
+    if data_type in _PLAIN:
+        return f"IFNULL(CONCAT({column}, _binary';'), 'N')"
+    if data_type == "float":  # as text it has six digits only
+        return f"IFNULL(CONCAT(CAST({column} AS DOUBLE), _binary';'), 'N')"
+    if data_type in _GEOMETRIES:
         content = f"CONCAT(ST_SRID({column}), ' ', ST_ASWKB({column}))"
-    binary = f"CAST({content} AS BINARY)"
-    if data_type in _WIDE:  # rows of these may be longer than what the server puts together
-        binary = f"SHA2({binary}, 256)"
-    return f"IF({column} IS NULL, 'N', CONCAT(OCTET_LENGTH({binary}), ':', {binary}))"
+    elif data_type not in _WIDE:
+        return f"IFNULL(CONCAT(OCTET_LENGTH({column}), _binary':', {column}), 'N')"
+    # Rows of these may be longer than what the server puts together.
+    return f"IF({column} IS NULL, 'N', CONCAT(SHA2({content}, 256), _binary';'))"
 
 
 def definition_of(
