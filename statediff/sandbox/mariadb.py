@@ -6,7 +6,7 @@
    that, the container is made anew. Else its connections are ended; tables of which only rows were
    changed are filled again (`mariadb_restore`), and where more was changed, the database is dropped
    and made again. The agent's password is a new one each time.
-3. `verify`: checksums of the rows, every definition, account, privilege and global variable.
+3. `verify`: digests of the rows, every definition, account, privilege and global variable.
 
 MariaDB copies no database as a whole: the time of a reset follows the size of what was changed.
 """
@@ -44,7 +44,9 @@ from statediff.sources.mariadb import MariaDbSource
 from statediff.sources.mariadb_feed import MariaDbFeed
 from statediff.sources.mariadb_session import cause_of, connected, fetched, literal, quoted
 
-METHOD: Final = "checksum of every table, definitions, accounts, privileges and global variables"
+METHOD: Final = (
+    "sha256 of every table's rows, definitions, accounts, privileges and global variables"
+)
 PLACE: Final = "/var/lib/statediff"
 """All that the server may write, but for /tmp."""
 SOCKET: Final = "db.sock"

@@ -1,15 +1,19 @@
-"""What a MariaDB server is, told by checksums and by its catalogue: the proof of a reset.
+"""What a MariaDB server is, told by digests and by its catalogue: the proof of a reset.
 
-Rows are proven by the server's own checksum of each table, which reads every row and has no part in
-what capture reads; definitions by what the server would have to be told to make them; accounts,
-privileges, global variables and other databases are listed, one label a thing.
+Rows are proven by SHA-256 of each, made by the server, which has no part in what capture reads. Its
+own `CHECKSUM TABLE` adds up 32 bits a row: whoever writes a row can choose what those are, and so
+leave for the next trial what nobody sees. Definitions are proven by what the server would have to
+be told to make them; accounts, privileges, global variables and other databases are listed, one
+label a thing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final
 
 from pymysql import Connection
+from pymysql.cursors import SSCursor
 
 from statediff.sources.mariadb_session import fetched, literal, quoted
 
@@ -38,6 +42,20 @@ _ACCOUNTS: Final = {
     " action_timing, event_manipulation, event_object_table, action_order, sql_mode,"
     " action_statement) FROM information_schema.triggers WHERE trigger_schema <> 'sys'",
 }
+_COLUMNS: Final = """
+SELECT column_name, LOWER(data_type) FROM information_schema.columns
+WHERE table_schema = {database} AND table_name = {table} AND extra NOT LIKE '%VIRTUAL%'
+ORDER BY ordinal_position
+"""
+_WIDE: Final = frozenset({"mediumtext", "mediumblob", "longtext", "longblob", "json"})
+_PLAIN: Final = frozenset({
+    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "date", "datetime",
+    "timestamp", "time", "year",
+})  # fmt: skip
+_GEOMETRIES: Final = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+    "geometrycollection",
+})  # fmt: skip
 _CHANGING: Final = frozenset({"created", "modified", "last_executed", "timestamp"})
 """Columns that tell when, not what."""
 
@@ -68,10 +86,9 @@ def look(connection: Connection[Any], database: str) -> dict[str, str]:
     places = {name: f"{quoted(database)}.{quoted(name)}" for name, kind in tables if kind != "VIEW"}
     for name, kind in tables:
         found[f"definition of {name}"] = definition_of(connection, database, name, kind)
+    for name in places:
+        found[f"table {_text(name)}"] = rows_of(connection, database, name)
     if places:
-        listed = ", ".join(places.values())
-        for place, checksum in fetched(connection, f"CHECKSUM TABLE {listed} EXTENDED"):
-            found[f"table {place.removeprefix(f'{database}.')}"] = f"checksum {checksum}"
         counts = " UNION ALL ".join(
             f"SELECT {literal(name)}, COUNT(*) FROM {place}"  # noqa: S608 - quoted
             for name, place in places.items()
@@ -82,10 +99,38 @@ def look(connection: Connection[Any], database: str) -> dict[str, str]:
 
 
 def rows_of(connection: Connection[Any], database: str, table: str) -> str:
-    """The checksum of a table's rows, as `look` has it."""
-    place = f"{quoted(database)}.{quoted(table)}"
-    ((_, checksum),) = fetched(connection, f"CHECKSUM TABLE {place} EXTENDED")
-    return f"checksum {checksum}"
+    """A digest of a table's rows, in whatever order they are, as `look` has it."""
+    cells = [
+        _cell(quoted(column), data_type)
+        for column, data_type in fetched(
+            connection,
+            _COLUMNS.format(database=literal(database), table=literal(table)),
+        )
+    ]
+    row = f"UNHEX(COALESCE(SHA2(CONCAT({', '.join(cells)}), 256), SHA2(UUID(), 256)))"
+    with connection.cursor(SSCursor) as cursor:
+        cursor.execute(f"SELECT {row} FROM {quoted(database)}.{quoted(table)}")  # noqa: S608 - quoted
+        digests = sorted(digest for (digest,) in cursor)
+    return f"sha256 {hashlib.sha256(b''.join(digests)).hexdigest()}"
+
+
+def _cell(column: str, data_type: str) -> str:
+    """SQL: what a cell holds, as bytes that no other cell of its column begins with.
+
+    What the server cannot put together (it gives null for what is longer than it sends) makes the
+    whole row null, and that is never what it was.
+    """
+    content = column
+    if data_type in _PLAIN:
+        return f"IFNULL(CONCAT({column}, _binary';'), 'N')"
+    if data_type == "float":  # as text it has six digits only
+        return f"IFNULL(CONCAT(CAST({column} AS DOUBLE), _binary';'), 'N')"
+    if data_type in _GEOMETRIES:
+        content = f"CONCAT(ST_SRID({column}), ' ', ST_ASWKB({column}))"
+    elif data_type not in _WIDE:
+        return f"IFNULL(CONCAT(OCTET_LENGTH({column}), _binary':', {column}), 'N')"
+    # Rows of these may be longer than what the server puts together.
+    return f"IF({column} IS NULL, 'N', CONCAT(SHA2({content}, 256), _binary';'))"
 
 
 def definition_of(

@@ -196,7 +196,7 @@ def _gathered(
         "hook": read_hooks(git),
         "index_entry": read_index(git),
         "ref": history.refs,
-        "repository": Listing([repository_row(git, refs, config, is_bare)]),
+        "repository": Listing([repository_row(git, refs, config, history.commits.rows, is_bare)]),
         "tag": history.tags,
     }
     if git.kind(b"commondir") is not None:

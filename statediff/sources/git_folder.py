@@ -14,6 +14,7 @@ from typing import Final
 from statediff.model.state import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.git_config import MAX_CONFIG_BYTES, Setting, last, parse_config
+from statediff.sources.git_graph import is_another_history
 from statediff.sources.git_index import MAX_INDEX_BYTES, index_rows
 from statediff.sources.git_refs import Refs
 from statediff.sources.git_types import Listing, entry_row
@@ -135,8 +136,13 @@ def read_work_tree(root: Folder, has_git_folder: bool) -> Listing:
     return Listing(rows, list(tree.causes))
 
 
-def repository_row(git: Folder, refs: Refs, config: Config, is_bare: bool) -> Row:
-    """The repository itself: where HEAD points, and what about it is out of the ordinary."""
+def repository_row(
+    git: Folder, refs: Refs, config: Config, commits: list[Row], is_bare: bool
+) -> Row:
+    """The repository itself: where HEAD points, and what about it is out of the ordinary.
+
+    `commits` are those that its refs lead to.
+    """
     head = refs.head
     head_text: Observed = head.oid if head.symbolic is None else text_or_bytes(head.symbolic)
     row: Row = {
@@ -151,7 +157,7 @@ def repository_row(git: Folder, refs: Refs, config: Config, is_bare: bool) -> Ro
         return row | dict.fromkeys(("object_format", "core_worktree", "oddities"), doubt)
     settings = config.settings
     try:
-        oddities: Observed = tuple(sorted(_oddities(git, refs, settings)))
+        oddities: Observed = tuple(sorted(_oddities(git, refs, settings, commits)))
     except NotRead as error:
         oddities = Unobserved(str(error))
     worktree = last(settings, b"core.worktree")
@@ -169,7 +175,7 @@ def _stands(git: Folder, path: bytes) -> Observed:
         return Unobserved(str(error))
 
 
-def _oddities(git: Folder, refs: Refs, settings: list[Setting]) -> set[str]:
+def _oddities(git: Folder, refs: Refs, settings: list[Setting], commits: list[Row]) -> set[str]:
     names = {setting.name for setting in settings}
     found = {
         f"extension {shown(name.removeprefix(b'extensions.'))}"
@@ -193,4 +199,6 @@ def _oddities(git: Folder, refs: Refs, settings: list[Setting]) -> set[str]:
         found.add("replaced objects")
     if git.kind(b"info/grafts") is not None:
         found.add("grafts")
+    if is_another_history(git, commits):
+        found.add("a commit graph of another history")
     return found

@@ -7,7 +7,8 @@
    the headers, for every place that a pack's index gives for its id.
 
 Whatever an id names is one content or unobserved: a file put in place of an object reads as
-damage. Alternates and promised objects are never fetched.
+damage, and so does an object of which a pack holds something else, for git asks its packs first
+and verifies nothing. Alternates and promised objects are never fetched.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Final
 
 import pygit2
 
+from statediff.sources.git_graph import check_packs
 from statediff.sources.tree import Folder, NotRead, shown
 
 MAX_OBJECT_BYTES: Final = 64 * 1024 * 1024
@@ -39,6 +41,7 @@ MAX_PACKS: Final = 200
 _TYPES: Final = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA: Final = 6
 _ID_DELTA: Final = 7
+_ALL_PACKS: Final = b"multi-pack-index"
 _IDX: Final = b"\xfftOc\x00\x00\x00\x02"
 
 
@@ -55,6 +58,7 @@ class _Pack:
     """A pack copied into our folder, and every place its index gives for an id."""
 
     descriptor: int
+    odb: pygit2.Odb
     size: int
     places: dict[bytes, tuple[int, ...]]
     chains: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -72,7 +76,6 @@ class Objects:
         self._opened = ExitStack()
         self._folder: Folder | None = None
         self._packs: list[_Pack] | None = None
-        self._odb: pygit2.Odb | None = None
         self._work_left = MAX_WORK_BYTES
         self._failed: dict[str, str] = {}
         self.causes: list[str] = []
@@ -86,20 +89,15 @@ class Objects:
         """The object whose content hashes to `oid`."""
         if oid in self._failed:
             raise NotRead(self._failed[oid])
-        failure = None
-        for look in (self._packed, self._loose):
-            try:
-                found = look(oid)
-            except NotRead as error:
-                failure = failure or str(error)
-                continue
-            if found is not None:
-                if _hash(found, oid) == oid:
-                    return found
-                failure = failure or f"object {oid} is damaged: its content has another id"
-        cause = failure or "; ".join([f"object {oid} is missing", *self._why()])
-        self._failed[oid] = cause
-        raise NotRead(cause)
+        try:
+            # In the order in which git looks: what a pack holds counts, not what lies beside it.
+            found = self._packed(oid) or self._loose(oid)
+            if found is None:
+                raise NotRead("; ".join([f"object {oid} is missing", *self._why()]))
+            return _verified(found, oid)
+        except NotRead as error:
+            self._failed[oid] = str(error)
+            raise
 
     def _why(self) -> list[str]:
         has_alternates = self._git.kind(b"objects/info/alternates") is not None
@@ -135,40 +133,39 @@ class Objects:
         return GitObject(kind.decode(), content)
 
     def _packed(self, oid: str) -> GitObject | None:
+        """What the packs hold under the id, each of them the same, for git may ask any of them."""
         if self._packs is None:
             self._packs = self._copied()
         raw = bytes.fromhex(oid)
-        is_known = False
+        if self.causes:
+            raise NotRead(f"object {oid} may be another one in a pack: {'; '.join(self.causes)}")
+        found: GitObject | None = None
         for pack in self._packs:
-            for place in pack.places.get(raw, ()):
-                is_known = True
+            places = pack.places.get(raw, ())
+            if len(places) > 1:
+                raise NotRead(f"object {oid} is damaged in its pack: it lies in two places")
+            for place in places:
                 self._spend(oid, _chain_bytes(pack, place, oid))
-        if not is_known or self._odb is None:
-            return None
-        try:
-            _check_size(oid, self._odb.read_header(oid)[1])
-            kind, content = self._odb.read(oid)
-        except (KeyError, ValueError, pygit2.GitError) as error:
-            raise NotRead(f"object {oid} is damaged in its pack") from error
-        return GitObject(_TYPES.get(kind, ""), content)
+                found = _verified(_stored(pack, oid), oid)
+        return found
 
     def _copied(self) -> list[_Pack]:
         """The packs, copied; those that cannot be read are in `causes`."""
         packs: list[_Pack] = []
         pack_left, index_left = MAX_PACK_BYTES, MAX_INDEX_BYTES
-        to = self._private / "pack"
+        places: dict[bytes, dict[bytes, tuple[int, ...]]] = {}
         try:
             if self._git.kind(b"objects/pack") is None:
                 return packs
-            to.mkdir(parents=True)
             with self._git.folder(b"objects/pack") as folder:
                 for name in folder.names():
-                    if not name.endswith(b".idx"):
+                    if not name.endswith(b".idx") or folder.kind(name[:-4] + b".pack") is None:
                         continue
                     if len(packs) == MAX_PACKS:
                         raise NotRead(f"there are more than {MAX_PACKS} packs")
-                    own = to / f"pack-{len(packs):040x}.pack"
+                    own = self._private / str(len(packs)) / "pack" / f"pack-{0:040x}.pack"
                     try:
+                        own.parent.mkdir(parents=True, exist_ok=True)
                         pack = _copy(folder, name, own, (pack_left, index_left))
                     except NotRead as error:
                         self.causes.append(str(error))
@@ -177,17 +174,32 @@ class Objects:
                     pack_left -= pack.size
                     index_left -= own.with_suffix(".idx").stat().st_size
                     packs.append(pack)
+                    places[name] = pack.places
+                if (listed := folder.read(_ALL_PACKS, MAX_INDEX_BYTES)) is not None:
+                    check_packs(listed, places)
+                if folder.kind(_ALL_PACKS + b".d") is not None:
+                    raise NotRead("the index of all packs is one of several, which are not read")
         except NotRead as error:
             self.causes.append(str(error))
-        if packs:
-            self._odb = pygit2.Odb(str(self._private))
         return packs
 
 
-def _hash(found: GitObject, oid: str) -> str:
+def _verified(found: GitObject, oid: str) -> GitObject:
     header = f"{found.type} {len(found.content)}\0".encode()
     hasher = hashlib.sha1 if len(oid) == 40 else hashlib.sha256
-    return hasher(header + found.content).hexdigest()
+    if hasher(header + found.content).hexdigest() != oid:
+        raise NotRead(f"object {oid} is damaged: its content has another id")
+    return found
+
+
+def _stored(pack: _Pack, oid: str) -> GitObject:
+    """What libgit2 reads from the pack; the sizes were added up before."""
+    try:
+        _check_size(oid, pack.odb.read_header(oid)[1])
+        kind, content = pack.odb.read(oid)
+    except (KeyError, ValueError, pygit2.GitError) as error:
+        raise NotRead(f"object {oid} is damaged in its pack") from error
+    return GitObject(_TYPES.get(kind, ""), content)
 
 
 def _check_size(oid: str, size: int) -> None:
@@ -204,8 +216,9 @@ def _copy(folder: Folder, index: bytes, own: Path, limits: tuple[int, int]) -> _
     try:
         size = folder.copy(index[:-4] + b".pack", own, limits[0])
         own.with_suffix(".idx").write_bytes(stored)
-        return _Pack(os.open(own, os.O_RDONLY | os.O_CLOEXEC), size, places)
-    except (NotRead, OSError) as error:
+        odb = pygit2.Odb(str(own.parent.parent))
+        return _Pack(os.open(own, os.O_RDONLY | os.O_CLOEXEC), odb, size, places)
+    except (NotRead, OSError, pygit2.GitError) as error:
         own.unlink(missing_ok=True)
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise NotRead(f"{shown(index)}: its pack is not read: {reason}") from error

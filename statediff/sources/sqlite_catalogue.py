@@ -109,8 +109,8 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
     listed = connection.execute(
         "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
     )
-    for kind, raw_name, owner, root, definition in listed.fetchall():
-        name = _text(raw_name)
+    for stored_kind, raw_name, owner, root, definition in listed.fetchall():
+        name, kind = _text(raw_name), kind_of(stored_kind)
         entry: Row = {"name": name, "definition": definition}
         if kind == "table":
             is_virtual = not root
@@ -122,12 +122,23 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
             objects[f"db.{kind}"].append({**entry, "table": _text(owner)})
         elif kind == "view":
             objects["db.view"].append(entry)
+        else:  # e.g. an automatic index, whose kind SQLite does not look at
+            objects["db.table"].append({**entry, "kind": f"unknown: {kind}"})
     objects["db.setting"] = [
         {"name": name, "value": connection.execute(f"PRAGMA main.{name}").fetchone()[0]}
         for name in _SETTINGS
     ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
     return Catalogue(tables, objects)
+
+
+def kind_of(stored: Any) -> str:
+    """The kind of an entry of the catalogue, as SQLite understands it.
+
+    SQLite compares it without regard to case, and takes a blob for text: a trigger whose kind
+    `writable_schema` made `TRIGGER` works on.
+    """
+    return folded(_text(stored))
 
 
 def _text(stored: Any) -> str:

@@ -8,6 +8,7 @@ is `Tangled`, and whoever asks has to read everything.
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
@@ -22,6 +23,8 @@ _LEAF_INDEX: Final = 10
 _LEAF_TABLE: Final = 13
 _INTERIOR: Final = (_INTERIOR_INDEX, _INTERIOR_TABLE)
 _FILE_HEADER_BYTES: Final = 100
+_LEAST: Final = -(2**63) - 1
+_MOST: Final = 2**63 - 1
 
 ReadPage = Callable[[int], bytes]
 _Links = tuple[tuple[int, bool], ...]
@@ -74,6 +77,32 @@ class PageOwners:
             waiting.extend(links)
         self._pages[root] = pages
 
+    def check_order(self, root: int, written: Collection[int], *, is_new: bool = False) -> None:
+        """The row ids of a table stand in their order. Raises `Tangled`.
+
+        Whoever asks for a range of row ids is shown what a search finds: a row in a wrong place is
+        in the table and in no range. That is asked of the `written` nodes and of what they lead
+        to, and of the root where another page may have become it (`is_new`); the others are taken
+        to be as they were.
+        """
+        waiting: list[tuple[int, int, int, bool]] = [(root, _LEAST, _MOST, is_new)]
+        while waiting:
+            page, above, most, is_doubted = waiting.pop()
+            is_doubted |= page in written
+            below = [link for link, is_overflow in self._links[page, False] if not is_overflow]
+            if not (below or is_doubted):
+                continue
+            ids = _row_ids(self._read(page))
+            if ids is None and page == root:
+                return  # an index, or a table that is one
+            bounds = [above, *(ids or ()), most]
+            if ids is None or (is_doubted and not _ascends(bounds)):
+                raise Tangled(f"the rows of page {page} are out of order")
+            waiting.extend(
+                (child, bounds[at], bounds[at + 1], page in written)
+                for at, child in enumerate(below)
+            )
+
     def size(self, root: int) -> int:
         """How many pages the tree has."""
         return len(self._pages[root])
@@ -100,9 +129,10 @@ class PageOwners:
         for owned in former.values():
             for page in owned:
                 del self._owner[page]
+        written = frozenset(pages)
         for root in sorted(roots):
             self.grow(root)
-        written = frozenset(pages)
+            self.check_order(root, written)
         links_before = ChainMap(stale, self._links)
         found: dict[int, Rewritten] = {}
         for root, before in former.items():
@@ -190,6 +220,26 @@ def row_range(content: bytes) -> tuple[int, int] | None:
     except (struct.error, IndexError) as error:
         raise Tangled("a node is damaged") from error
     return _signed(first), _signed(last)
+
+
+def _row_ids(content: bytes) -> list[int] | None:
+    """The row ids in a node of a table, as they stand there; None for other nodes."""
+    if content[0] not in (_INTERIOR_TABLE, _LEAF_TABLE):
+        return None
+    is_leaf = content[0] == _LEAF_TABLE
+    try:
+        (cells,) = struct.unpack_from(">H", content, 3)
+        starts = struct.unpack_from(f">{cells}H", content, 8 if is_leaf else 12)
+        places = (_varint(content, s)[1] if is_leaf else s + 4 for s in starts)
+        return [_signed(_varint(content, place)[0]) for place in places]
+    except (struct.error, IndexError) as error:
+        raise Tangled("a node is damaged") from error
+
+
+def _ascends(bounds: list[int]) -> bool:
+    """Whether each is greater than the one before it; the last may also be equal to that."""
+    *ids, most = bounds
+    return all(map(operator.lt, ids, ids[1:])) and ids[-1] <= most
 
 
 def _signed(value: int) -> int:

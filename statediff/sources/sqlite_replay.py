@@ -22,7 +22,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.sources.relational import quoted, with_types
-from statediff.sources.sqlite_catalogue import OBJECT_NAMES, Catalogue, folded
+from statediff.sources.sqlite_catalogue import OBJECT_NAMES, Catalogue, folded, kind_of
 from statediff.sources.sqlite_copy import DatabaseCopy, without_log
 from statediff.sources.sqlite_pages import PageOwners, Rewritten, Tangled, row_range
 from statediff.sources.sqlite_scan import Scan, Scanner, prepare
@@ -63,6 +63,8 @@ class Replay:
         self._state = before
         self._layout: _Layout | None = None
         self._next: Mapping[int, bytes] = {}
+        self._unchecked: set[int] = set()
+        """Pages written since somebody could say whose each page is."""
         self._checked: dict[str, set[int]] = {}
         self._is_all_checked = False
         self._bytes_read = 0
@@ -78,6 +80,7 @@ class Replay:
         if touched is None:
             self._check_all()
             self._copy.write(commit)
+            self._unchecked.update(commit.pages)
             self._read_all()
         else:
             self._check(touched)
@@ -156,10 +159,13 @@ class Replay:
             )
             for kind, name, root in listed.fetchall():
                 owners.grow(root)
-                if kind == "table":
+                if self._unchecked:
+                    owners.check_order(root, self._unchecked, is_new=True)
+                if kind_of(kind) == "table":
                     tables[root] = folded(name)
         except (Tangled, TypeError, AttributeError, IndexError):
             return _Layout(catalogue, None, {})  # not as SQLite would have written it
+        self._unchecked.clear()
         return _Layout(catalogue, owners, tables, _row_ids(connection, catalogue))
 
     # Reading

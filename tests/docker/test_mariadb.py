@@ -1,6 +1,7 @@
 """A real MariaDB in a container: read exactly, put back, proven, found wanting where changed."""
 
 import time
+import zlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -19,6 +20,7 @@ from statediff.model.values import ABSENT, Digested, same  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
 from statediff.sandbox.database import EmbeddedDatabase  # noqa: E402
 from statediff.sandbox.mariadb import MariaDbSystem  # noqa: E402
+from statediff.sandbox.mariadb_proof import rows_of  # noqa: E402
 from statediff.sources.mariadb_session import fetched  # noqa: E402
 
 pytestmark = pytest.mark.docker("mariadb")
@@ -171,6 +173,42 @@ def test_copies_that_were_changed_too_make_the_database_be_made_again(busy):
     assert drifted(busy) == set()
 
 
+def with_its_crc(wanted: bytes, start: bytes, letters: bytes) -> str:
+    """`start` and the letters, some in the other case, so that CRC-32 takes them for `wanted`."""
+    plain = zlib.crc32(start + letters)
+    basis: dict[int, tuple[int, int]] = {}
+    for at in range(len(letters)):
+        flipped = letters[:at] + letters[at : at + 1].swapcase() + letters[at + 1 :]
+        change, flips = zlib.crc32(start + flipped) ^ plain, 1 << at
+        while change and (known := basis.get(change.bit_length())):
+            change, flips = change ^ known[0], flips ^ known[1]
+        if change:
+            basis[change.bit_length()] = change, flips
+    missing, flips = plain ^ zlib.crc32(wanted), 0
+    while missing:
+        change, more = basis[missing.bit_length()]
+        missing, flips = missing ^ change, flips ^ more
+    return "".join(
+        (letters[at : at + 1].swapcase() if flips >> at & 1 else letters[at : at + 1]).decode()
+        for at in range(len(letters))
+    )
+
+
+def test_rows_that_were_made_to_have_the_checksum_of_others_are_others(fresh):
+    letters = "abcdefghijklmnopqrstuvwxyz" * 2
+    with connected(fresh) as line, line.cursor() as cursor, fresh._running().admin() as admin:
+        cursor.execute("ALTER TABLE item ADD role VARCHAR(9) NOT NULL, ADD note TEXT NOT NULL")
+        cursor.execute("UPDATE item SET role = 'guest', note = %s", (letters,))
+        of_rows = rows_of(admin, "store", "item")
+        cursor.execute("CHECKSUM TABLE item EXTENDED")
+        checksum = cursor.fetchall()
+        forged = with_its_crc(f"guest{letters}".encode(), b"admin", letters.encode())
+        cursor.execute("UPDATE item SET role = 'admin', note = %s WHERE id = 1", (forged,))
+        cursor.execute("CHECKSUM TABLE item EXTENDED")
+        assert cursor.fetchall() == checksum, "the server itself cannot tell them apart"
+        assert rows_of(admin, "store", "item") != of_rows
+
+
 def test_an_agent_cannot_read_the_copies(busy):
     busy.reset()
     with pytest.raises(pymysql.Error, match="denied"):
@@ -283,6 +321,30 @@ def test_every_type_is_read_exactly_or_kept_as_its_text(fresh):
         assert types[f"c{n}"].kind is kind, declared
         assert same(first[f"c{n}"], value), (declared, text, first[f"c{n}"])
         assert second[f"c{n}"] is None
+
+
+def test_whatever_is_another_value_makes_another_digest_of_the_rows(fresh):
+    others = [*(entry[:2] for entry in VALUES), ("POINT", "POINT(1, 2)"), ("LONGTEXT", "'wide'")]
+    columns = ", ".join(f"c{n} {declared}" for n, (declared, _) in enumerate(others))
+    as_agent(
+        fresh,
+        f"CREATE TABLE every (id INT PRIMARY KEY, f FLOAT, {columns})",
+        f"INSERT INTO every VALUES (1, 16777216, {', '.join(text for _, text in others)})",
+        "INSERT INTO every (id, f) VALUES (2, 1)",
+        "CREATE TABLE swapped SELECT * FROM every",
+        "UPDATE swapped a JOIN every b ON b.id = 3 - a.id SET a.f = b.f",
+        "UPDATE every SET f = 16777215 WHERE id = 1",  # the same six digits
+    )
+    with fresh._running().admin() as admin:
+        found = [rows_of(admin, "store", "swapped")]
+        for n in range(len(others)):
+            found.append(rows_of(admin, "store", "every"))
+            assert rows_of(admin, "store", "every") == found[-1]
+            as_agent(fresh, f"UPDATE every SET c{n} = NULL WHERE id = 1")
+        found.append(rows_of(admin, "store", "every"))
+        as_agent(fresh, "UPDATE every SET f = 16777216 WHERE id = 1")
+        found.append(rows_of(admin, "store", "every"))
+    assert len(set(found)) == len(found) == len(others) + 3
 
 
 def test_what_cannot_be_read_is_unobserved_and_the_rest_stands(fresh):

@@ -105,6 +105,67 @@ def test_a_replaced_commit_is_damage_and_so_is_what_only_it_leads_to(repo):
     assert not [d for d in deltas(before, after) if d.type == "git.commit"]
 
 
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_an_object_that_a_pack_holds_otherwise_is_damage_whatever_lies_beside_it(repo, is_indexed):
+    before = state(repo)
+    oid, forged = git(repo, "rev-parse", "main:README"), b"forged\n"
+    path = write_pack(repo, [(oid, pack_entry(BLOB, len(forged), forged))])
+    assert git(repo, "show", "main:README") == "forged", "git asks its packs first"
+    if not is_indexed:  # in a form that is not read here
+        index = path.with_suffix(".idx")
+        index.write_bytes(b"\xfftOc\x00\x00\x00\x03" + index.read_bytes()[8:])
+    after = state(repo, before)
+    assert "file" in doubts(before, after)
+    assert deltas(before, after) == ()
+
+
+def chunk(stored: bytes, name: bytes) -> int:
+    """Where a chunk begins in a file of chunks."""
+    return int.from_bytes(stored[stored.index(name) + 4 :][:8], "big")
+
+
+def test_an_index_of_all_packs_that_leads_elsewhere_makes_what_packs_hold_doubtful(repo):
+    git(repo, "repack", "-adq")
+    git(repo, "multi-pack-index", "write")
+    before = state(repo)
+    assert coverage(before) == {}
+    path = repo / ".git/objects/pack/multi-pack-index"
+    path.chmod(0o644)
+    stored = bytearray(path.read_bytes())
+    ids, places = chunk(stored, b"OIDL"), chunk(stored, b"OOFF")
+    blobs = git(repo, "ls-tree", "-r", "main").splitlines()
+    one, other = (line.split()[2] for line in blobs[:2])
+    here, there = (
+        places + 8 * ((stored.index(bytes.fromhex(oid), ids) - ids) // 20) for oid in (one, other)
+    )
+    stored[here : here + 8] = stored[there : there + 8]
+    path.write_bytes(stored)
+    assert git(repo, "cat-file", "-p", one) == git(repo, "cat-file", "-p", other)
+    after = state(repo, before)
+    assert "another place" in coverage(after)["commit"]
+    assert deltas(before, after) == ()
+
+
+def test_a_commit_graph_is_no_change_unless_it_tells_another_history(repo):
+    before = state(repo)
+    git(repo, "commit-graph", "write", "--reachable")
+    assert state(repo, before).digest() == before.digest()
+    path = repo / ".git/objects/info/commit-graph"
+    path.chmod(0o644)
+    stored = bytearray(path.read_bytes())
+    main, first = git(repo, "rev-parse", "main", "main~1").split()
+    ids = chunk(stored, b"OIDL")
+    number = (stored.index(bytes.fromhex(main), ids) - ids) // 20
+    at = chunk(stored, b"CDAT") + 36 * number + 20
+    stored[at : at + 4] = b"\x70\0\0\0"  # no parent
+    path.write_bytes(stored)
+    assert first not in git(repo, "log", "--format=%H", "main")
+    (delta,) = deltas(before, state(repo, before))
+    assert (delta.type, delta.path) == ("git.repository", "oddities")
+    path.write_bytes(stored[:100])
+    assert "damaged" in rows(state(repo), "repository")["."]["oddities"].cause
+
+
 def test_a_good_copy_beside_a_bad_one_is_read(repo):
     oid = git(repo, "rev-parse", "main:README")
     loose(repo, "blob", b"forged\n", name=oid)
@@ -444,10 +505,9 @@ def test_more_packs_than_the_limit_are_unread_and_said_so(repo):
         path = write_pack(repo, [(oid, pack_entry(BLOB, 8, b"read me\n"))])
         for end in (".pack", ".idx"):
             path.with_suffix(end).rename(path.with_name(f"pack-{number:040x}{end}"))
-    with_file(repo, "1" * 40)
-    found = rows(state(repo), "file")
-    assert found["main", "README"]["text"] == "read me\n"
-    assert "there are more than 200 packs" in found["odd", "odd"]["text"].cause
+    found = state(repo)
+    assert "there are more than 200 packs" in coverage(found)["commit"]
+    assert "there are more than 200 packs" in coverage(found)["file"]
 
 
 def test_indexes_of_packs_are_limited_in_all(repo, monkeypatch):

@@ -1,5 +1,6 @@
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -328,6 +329,30 @@ def test_a_module_or_collation_that_is_not_here_does_no_harm(tmp_path):
     state = state_of(path)
     assert [k for k, _ in rows(state, "o")] == [("a",), ("c",)]
     assert state.tables["m"].enumeration.coverage is Coverage.UNOBSERVED
+
+
+@pytest.mark.parametrize("spelled", [str.upper, str.encode])
+def test_what_works_is_listed_however_its_kind_is_spelled(tmp_path, spelled):
+    path = made(
+        tmp_path / "a.db", "CREATE TABLE t (id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 0)"
+    )
+    before = state_of(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TRIGGER own AFTER INSERT ON t BEGIN UPDATE t SET x = 'changed'; END;
+            CREATE TABLE hidden (id INTEGER PRIMARY KEY); INSERT INTO hidden VALUES (7);
+            PRAGMA writable_schema = ON""")
+        for kind, name in (("trigger", "own"), ("table", "hidden")):
+            connection.execute(
+                "UPDATE sqlite_schema SET type = ? WHERE name = ?", (spelled(kind), name)
+            )
+        connection.commit()
+    with closing(sqlite3.connect(path)) as anybody:
+        anybody.execute("INSERT INTO t VALUES (2, 0)")
+        assert anybody.execute("SELECT x FROM t").fetchall() == [("changed",)] * 2
+    after = state_of(path, before)
+    assert [key for key, _ in rows(after, "db.trigger")] == [("own",)]
+    assert [key for key, _ in rows(after, "hidden")] == [(7,)]
 
 
 def test_strange_names_are_read_and_never_collide(tmp_path):

@@ -390,6 +390,18 @@ def test_tables_that_share_their_pages_are_read_whatever_page_changed(run):
     assert seen.transactions[-1].state == run.scan(run.before)
 
 
+def test_rows_are_followed_however_the_kind_of_their_table_is_spelled(run):
+    run.write(
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET type = 'TABLE' WHERE name = 'note'",
+    )
+    run.write("INSERT INTO note VALUES (9, 'later')")
+    seen = run.seen()
+    assert seen.gap is None
+    assert [(9,) in keys(t.state, "note") for t in seen.transactions] == [False, True]
+    assert seen.transactions[-1].state == run.scan(run.before)
+
+
 def test_a_catalogue_that_nobody_can_read_is_a_gap_from_there_on(run):
     run.write("INSERT INTO note VALUES (3, 'third')")
     run.write(

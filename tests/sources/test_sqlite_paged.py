@@ -1,6 +1,7 @@
 """A SQLite database read by the pages that changed shows what a whole scan shows, or says no."""
 
 import sqlite3
+import struct
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ from statediff.sources.sqlite import SqliteSource
 from statediff.sources.sqlite_scan import Scan
 from tests.sources.sqlite_databases import clock, database
 from tests.sources.test_sqlite_feed_laws import BASE, STEPS, execute
+
+LEAF = 13
 
 
 def changed(path: Path, *statements: str) -> None:
@@ -109,6 +112,49 @@ def test_a_page_that_is_written_behind_the_back_of_the_counters_is_seen(tmp_path
         assert path.stat().st_size == told.st_size
         found = diff(before, reader.read_changed(store, clock, before).state)
     assert [d.id for d in found.deltas] == ["a[77].y"]
+
+
+def misplaced(content: bytes, row_id: int, new: int) -> bytes:
+    """The row of that number has another one, in the place where it stood."""
+    page_size = struct.unpack_from(">H", content, 16)[0]
+    for start in range(page_size, len(content), page_size):
+        if content[start] != LEAF:
+            continue
+        (cells,) = struct.unpack_from(">H", content, start + 3)
+        for at in struct.unpack_from(f">{cells}H", content, start + 8):
+            place = start + at + 1  # behind the size, which is one byte
+            if content[place : place + 2] == two_bytes(row_id):
+                return content[:place] + two_bytes(new) + content[place + 2 :]
+    raise AssertionError(f"no row {row_id}")
+
+
+def two_bytes(number: int) -> bytes:
+    return bytes((number >> 7 | 0x80, number & 0x7F))
+
+
+@pytest.mark.parametrize("and_its_schema", [False, True])
+def test_a_row_in_the_place_of_another_is_seen_where_no_search_finds_it(tmp_path, and_its_schema):
+    script = (
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT); WITH RECURSIVE n (i) AS (VALUES (1) "
+        "UNION ALL SELECT i + 1 FROM n WHERE i < 16000) INSERT INTO t SELECT i, 'x' FROM n;"
+        "DELETE FROM t WHERE id = 15000"
+    )
+    path = database(tmp_path / "a.db", script, 4096, 0)
+    changed(path, "PRAGMA journal_mode = DELETE")
+    source, store = SqliteSource("db", path), MemoryChunks()
+    with closing(source.by_pages()) as reader:
+        before = reader.read(store, clock, None).state
+        path.write_bytes(misplaced(path.read_bytes(), 500, 15000))
+        with closing(sqlite3.connect(path)) as anybody:
+            assert anybody.execute("SELECT 1 FROM t WHERE id = 15000").fetchall() == []
+            assert anybody.execute("SELECT id FROM t WHERE +id = 15000").fetchall() == [(15000,)]
+        if and_its_schema:  # then all is read once, and parts of it afterwards
+            changed(path, "CREATE TABLE other (x)")
+            reader.read_changed(store, clock, before)
+            changed(path, "UPDATE t SET x = 'y' WHERE id = 4")
+        after = reader.read_changed(store, clock, before).state
+    assert {d.id for d in diff(before, after).deltas if d.type == "t"} >= {"t[500]", "t[15000]"}
+    assert after == source.read(store, clock, before).state
 
 
 def test_what_cannot_be_told_by_pages_is_refused_with_the_cause(pages, monkeypatch):
