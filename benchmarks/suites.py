@@ -3,9 +3,11 @@
     python -m benchmarks.suites [TRIALS]
 
 Two runs of TRIALS/2 trials each under 50 contracts, one in ten without a match and with a finding.
-The folders are sparse: a manifest's stamp is all that is read of a trial that is known.
+The folders are sparse: a manifest's stamp is all that is read of a trial that is known. Modules are
+compiled before anything is measured, as they are where the package was installed.
 """
 
+import os
 import resource
 import subprocess
 import sys
@@ -49,15 +51,20 @@ def build(base: Path, name: str, times: int) -> None:
 
 
 def measured(base: Path, *command: str) -> float:
-    """CPU seconds of the command, its start included."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-m", "statediff", *command, "--store", "sqlite:///store.sqlite"],
-        cwd=base, check=False, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode in (0, 1, 3), done
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """CPU seconds of the command, its start included; the least of three, after one to compile."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(base / "compiled")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    found = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [sys.executable, "-m", "statediff", *command, "--store", "sqlite:///store.sqlite"],
+            cwd=base, check=False, stdout=subprocess.DEVNULL, env=env,
+        )  # fmt: skip
+        assert done.returncode in (0, 1, 3), done
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found[1:])
 
 
 def main() -> None:

@@ -104,13 +104,11 @@ def stats(
         document = stats_document(found, len(every))
         emit(document if reviewed is None else {**document, "reviewed": _reviewed(reviewed)})
         return
-    for table in stats_tables(found):
-        _print(table)
+    _print(*stats_tables(found))
     if reviewed is not None:
         from statediff.reports.opinions import opinions_tables
 
-        for told in opinions_tables(reviewed):
-            _print(told)
+        _print(*opinions_tables(reviewed))
 
 
 def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -163,13 +161,11 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
             document["unreliable"] = flagged_document(found, *flags)
         emit(document)
     else:
-        for table in comparison_tables(found, inside):
-            _print(table)
+        _print(*comparison_tables(found, inside))
         if reviewed is not None:
             from statediff.reports.opinions import flagged_lines
 
-            for line in flagged_lines(found, *flags):
-                _print(line)
+            _print(*flagged_lines(found, *flags))
     if found.of(Change.REGRESSED):
         return 1
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
@@ -215,13 +211,14 @@ def _of_agent(sides: list[Side], agent: str | None, run: Path) -> list[Side]:
     return sides if agent is None else [side for side in sides if side.agent == agent]
 
 
-def _print(told: Table | str) -> None:
-    """The table or line, as wide as it is: figures that are cut short are other figures."""
+def _print(*told: Table | str) -> None:
+    """The tables and lines, as wide as they are: figures that are cut short are other figures."""
     from statediff.cli.output import results
 
     door = results()
     door.width = _WIDEST
-    door.print(told, soft_wrap=True)
+    for each in told:
+        door.print(each, soft_wrap=True)
 
 
 @contextmanager

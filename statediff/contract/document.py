@@ -12,7 +12,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from statediff.contract.access import Access
 from statediff.contract.conduct import Actions, Step, Turn
@@ -123,6 +123,18 @@ class Clause(Part):
     def types(self) -> tuple[str, ...]:
         named = getattr(self, self.operation) if self.operation else ()
         return (named,) if isinstance(named, str) else tuple(named)
+
+    @field_validator("fields")
+    @classmethod
+    def _some_field(
+        cls, fields: tuple[str, ...] | None, info: ValidationInfo
+    ) -> tuple[str, ...] | None:
+        # A guard that can never fire would pass every run.
+        if fields == () and info.data.get("update") is not None:
+            raise ValueError(
+                "`fields` is empty, so no `update` is ever selected; name a field, or leave it out"
+            )
+        return fields
 
     @model_validator(mode="after")
     def _one_operation(self) -> Clause:

@@ -293,8 +293,8 @@ class _Room:
             shown = _shown(each)
             window = self.looks.window
             if held is None or held.lies == FALSE or (window is not None and each not in window):
-                offered = "was offered" if held is not None and held.lies != FALSE else "there is"
-                text = f"{shown} is cited, and no such artifact {offered}"
+                offered = "was offered" if held is not None and held.lies != FALSE else "exists"
+                text = f"{shown} is cited, but no such artifact {offered}"
                 return fails(clause.id, "hallucinated-citation", _STAGE, text)
             if held.inside == FALSE:
                 late = held.granted != FALSE

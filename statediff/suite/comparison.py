@@ -44,6 +44,14 @@ DECIDED = {
 _TELLING = (
     Change.REGRESSED, Change.UNDECIDED, Change.IMPROVED, Change.BOTH_FAIL, Change.BOTH_PASS,
 )  # fmt: skip
+_BY_ENDS = {
+    (a, b): DECIDED.get((a, b), Change.UNDECIDED)
+    if a.has_verdict and b.has_verdict
+    else Change.NO_VERDICT
+    for a in Ended
+    for b in Ended
+}
+"""Of two trials of the same contract, under the same kernel."""
 _DIFFERENCE = {
     Change.IMPROVED: 1, Change.REGRESSED: -1, Change.BOTH_PASS: 0, Change.BOTH_FAIL: 0,
 }  # fmt: skip
@@ -114,10 +122,8 @@ class Comparison:
 def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison:
     """The two runs side by side. `BundleError` where one of them has a case twice."""
     one, other = _by_case(a), _by_case(b)
-    cases = tuple(
-        _case(key, one.get(key), other.get(key))
-        for key in sorted(one.keys() | other.keys(), key=_order)
-    )
+    every = {**one, **other}  # mostly in order already, which a set of the keys would not be
+    cases = tuple([_case(every[key], one.get(key), other.get(key)) for key in sorted(every)])
     clusters: dict[str, list[int]] = defaultdict(list)
     for case in cases:
         if (step := _DIFFERENCE.get(case.change)) is not None:
@@ -130,46 +136,44 @@ def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison
     )  # fmt: skip
 
 
-_Key = tuple[str, int | None, str]
+_Key = tuple[str, int, str]
+"""Contract, number, and name, by which cases are in order; see `_key`."""
+
+
+def _key(trial: AnySide) -> _Key:
+    # What was not scheduled has no number, and is told from others by its folder.
+    if trial.number is None:
+        return trial.contract, -1, trial.name
+    return trial.contract, trial.number, ""
 
 
 def _by_case(trials: Iterable[AnySide]) -> dict[_Key, AnySide]:
-    found: dict[_Key, AnySide] = {}
-    for trial in trials:
-        # What was not scheduled has no number, and is told from others by its folder.
-        key = (trial.contract, trial.number, "" if trial.number is not None else trial.name)
-        if key in found:
-            raise BundleError(
-                f"{trial.contract} trial {trial.number}: {found[key].name} and {trial.name} are "
-                "of one case; expected one trial of a case in a run"
-            )
-        found[key] = trial
+    every = trials if isinstance(trials, Sequence) else list(trials)
+    found = dict(zip(map(_key, every), every, strict=True))
+    if len(found) < len(every):
+        first: dict[_Key, AnySide] = {}
+        for trial in every:
+            if (known := first.setdefault(_key(trial), trial)) is not trial:
+                raise BundleError(
+                    f"{trial.contract} trial {trial.number}: {known.name} and {trial.name} are "
+                    "of one case; expected one trial of a case in a run"
+                )
     return found
 
 
-def _order(key: _Key) -> tuple[str, int, str]:
-    contract, number, name = key
-    return contract, -1 if number is None else number, name
-
-
-def _case(key: _Key, a: AnySide | None, b: AnySide | None) -> Case:
-    change = _change(a, b)
-    if a is None or b is None or change in (Change.CONTRACT_CHANGED, Change.NO_VERDICT):
-        return Case(*key, a, b, change)
-    if a.loose == b.loose:  # most often there is nothing in either
+def _case(trial: AnySide, a: AnySide | None, b: AnySide | None) -> Case:
+    """The case that `trial`, which is one of the two, is of."""
+    key = trial.contract, trial.number, "" if trial.number is not None else trial.name
+    if a is None or b is None:
+        return Case(*key, a, b, Change.MISSING)
+    if a.version != b.version or a.digest != b.digest or a.kernel != b.kernel:
+        return Case(*key, a, b, Change.CONTRACT_CHANGED)
+    change = _BY_ENDS[a.ended, b.ended]
+    # Most often there is nothing in either.
+    if a.loose == b.loose or change is Change.NO_VERDICT:
         return Case(*key, a, b, change)
     one, other = _violations(a), _violations(b)
     return Case(*key, a, b, change, _beyond(other, one), _beyond(one, other))
-
-
-def _change(a: AnySide | None, b: AnySide | None) -> Change:
-    if a is None or b is None:
-        return Change.MISSING
-    if a.version != b.version or a.digest != b.digest or a.kernel != b.kernel:
-        return Change.CONTRACT_CHANGED
-    if not (a.ended.has_verdict and b.ended.has_verdict):
-        return Change.NO_VERDICT
-    return DECIDED.get((a.ended, b.ended), Change.UNDECIDED)
 
 
 def _violations(trial: AnySide) -> list[Loose]:

@@ -20,7 +20,6 @@ from statediff.suite.records import Ended, Run, Trial, judged, run_record, sched
 from statediff.suite.store import Store
 
 BATCH: Final = 200
-_UNKNOWN: Final = ("", "")
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,12 @@ def index(
     """
     run = run_record(facts, location(folder))
     store.put_run(run)
-    known = store.stamps(run.id)  # before the folder is listed: nothing new can seem to be gone
+    # Before the folder is listed: nothing new can seem to be gone.
+    known, unrun = store.stamps(run.id)
     kept = folder / "trials"
-    names = sorted(os.listdir(kept)) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
-    changed = _changed(kept, names, known)
-    gone = [n for n in known.keys() - set(names) if known[n][1] != Ended.NOT_RUN.value]
+    names = os.listdir(kept) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
+    changed = sorted(_changed(kept, names, known))
+    gone = known.keys() - unrun - set(names)
     if not changed and not gone and len(known) >= max(run.scheduled, 1):
         return run
     planned = scheduled(run)
@@ -62,7 +62,7 @@ def index(
     return run
 
 
-def _changed(kept: Path, names: list[str], known: Mapping[str, tuple[str, str]]) -> list[str]:
+def _changed(kept: Path, names: list[str], known: Mapping[str, str]) -> list[str]:
     """The names of those that are not known as they are on the disk."""
     if not names:
         return []
@@ -72,7 +72,7 @@ def _changed(kept: Path, names: list[str], known: Mapping[str, tuple[str, str]])
         return [
             name
             for name in names
-            if not (stamp := known.get(name, _UNKNOWN)[0]) or _stamp(name, folder) != stamp
+            if not (stamp := known.get(name)) or _stamp(name, folder) != stamp
         ]
     finally:
         os.close(folder)

@@ -27,9 +27,8 @@ MAX_SCHEDULED: Final = 1_000_000
 """Trials of one run; what says more is no run of ours."""
 
 
-@dataclass(frozen=True, order=True)
-class Loose:
-    """A finding that does not hold."""
+class Loose(NamedTuple):
+    """A finding that does not hold; runs of many trials are full of the same few."""
 
     clause: str
     code: str

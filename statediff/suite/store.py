@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,7 +127,7 @@ class Store:
             return
         keys = [(trial.run, trial.name) for trial in trials]
         loose = [
-            {"run": trial.run, "trial": trial.name, "at": at, **asdict(found)}
+            {"run": trial.run, "trial": trial.name, "at": at, **found._asdict()}
             for trial in trials
             for at, found in enumerate(trial.loose)
         ]
@@ -173,10 +173,14 @@ class Store:
         """The trial in a row of `KEPT`."""
         return _trial(row)
 
-    def stamps(self, run: str) -> dict[str, tuple[str, str]]:
-        """Of every trial of the run that is known: what it was read from, and how it ended."""
-        wanted = sa.select(TRIALS.c.name, TRIALS.c.stamp, TRIALS.c.ended).where(TRIALS.c.run == run)
-        return {name: (stamp, ended) for name, stamp, ended in self._texts(wanted)}
+    def stamps(self, run: str) -> tuple[dict[str, str], set[str]]:
+        """What every known trial of the run was read from, by name; and those that were not run."""
+        known = sa.select(TRIALS.c.name, TRIALS.c.stamp).where(TRIALS.c.run == run)
+        unrun = sa.select(TRIALS.c.name).where(
+            TRIALS.c.run == run, TRIALS.c.ended == Ended.NOT_RUN.value
+        )
+        # A trial that ends between the two has its folder by then: it does not seem to be gone.
+        return dict(self._texts(known)), {name for (name,) in self._texts(unrun)}
 
     def listed(self) -> tuple[Listed, ...]:
         """Every run that is known, by location."""

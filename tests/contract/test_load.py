@@ -220,6 +220,8 @@ def test_a_wrong_value_is_explained_where_it_stands(text, message):
         ("create: r\n    set: [a]", "invalid", 7, 10),
         ("create: r\n    fields: status", "invalid", 7, 13),
         ("create: r\n    fields: [status, 5]", "invalid", 7, 22),
+        ("update: r\n    fields: []", "invalid", 7, 13),
+        ("fields: []\n    update: [r, s]", "invalid", 6, 13),
         ("create: r\n    because: a", "invalid", 7, 14),
         ("id: a b\n    create: r", "invalid", 6, 9),
     ],

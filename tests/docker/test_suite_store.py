@@ -2,12 +2,13 @@
 
 import multiprocessing
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
+
+import sqlalchemy as sa  # noqa: E402
 
 from statediff.cli.runfolders import run_facts  # noqa: E402
 from statediff.cli.suites import _look  # noqa: E402
@@ -16,7 +17,7 @@ from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
 from statediff.suite.indexing import index  # noqa: E402
 from statediff.suite.overview import drilled, failures, matrix, passes, violations  # noqa: E402
 from statediff.suite.store import Store, opened  # noqa: E402
-from tests.suite.folders import Folders  # noqa: E402
+from tests.suite.folders import Folders, downgraded  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -75,4 +76,33 @@ def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
 
 def astuple_of(side: tuple[object, ...]) -> tuple[object, ...]:
     """A side without what may be none, and so has no order."""
-    return (side[0], side[1], [astuple(each) for each in side[-1]])  # type: ignore[call-overload, attr-defined]
+    return (side[0], side[1], [tuple(each) for each in side[-1]])  # type: ignore[call-overload, attr-defined]
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_an_older_store_with_rows_is_brought_up_to_date_by_many_at_once(
+    url: str, tmp_path: Path, revision: str
+) -> None:
+    folder = Folders(tmp_path).run(revision, {"notes/close": ["MATCH", "DIVERGE", "fault"]})
+    with opened(url) as store:
+        run = indexed(store, folder)
+        before, trials = store.listed(), store.trials(run, with_findings=True)
+    downgraded(sa.make_url(url).set(drivername="postgresql+psycopg"), revision)
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=writer, args=(url, folder)) for _ in range(2)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join(120)
+    assert [each.exitcode for each in writers] == [0] * 2
+    with opened(url) as store:
+        assert store.listed() == before
+        assert store.trials(run, with_findings=True) == trials
+        store.put_copy(run, f"file:///copies/{revision}")
+        assert f"file:///copies/{revision}" in store.copies_of(trials_at(store, run))
+
+
+def trials_at(store: Store, run: str) -> str:
+    """Where the run is kept."""
+    (place,) = (each.location for each in store.listed() if each.id == run)
+    return place

@@ -44,7 +44,7 @@ def test_verdicts_of_another_contract_or_kernel_are_not_compared(other: dict[str
 def test_violations_are_new_or_vanished_by_clause_and_code() -> None:
     (a,), (b,) = trials("a", "s/c", "D"), trials("b", "s/c", "D")
     old, kept = Loose("x", "forbidden", "forbid", "FAILS"), Loose("y", "lost", "require", "FAILS")
-    new, unknown = replace(old, clause="z"), replace(old, clause="u", truth="UNKNOWN")
+    new, unknown = old._replace(clause="z"), old._replace(clause="u", truth="UNKNOWN")
     found = compare([replace(a, loose=(old, kept))], [replace(b, loose=(kept, new, unknown))], 0)
     (case,) = found.cases
     assert (case.new, case.vanished) == ((new,), (old,))

@@ -18,7 +18,7 @@ from statediff.suite.indexing import index
 from statediff.suite.records import Ended, Trial
 from statediff.suite.store import Store, file_url, opened
 from statediff.suite.tables import HEAD, METADATA
-from tests.suite.folders import Folders, reissued
+from tests.suite.folders import Folders, downgraded, reissued
 
 
 def indexed(store: Store, folder: Path) -> dict[str, Trial]:
@@ -229,24 +229,20 @@ def test_a_writer_that_is_killed_leaves_the_store_as_it_was(
     assert time.monotonic() - began < 10, "the dead writer's lock was waited for"
 
 
-def test_a_store_of_the_first_form_is_brought_up_to_date_and_read_again(
-    folders: Folders, tmp_path: Path
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_an_older_store_is_brought_up_to_date_and_what_is_new_is_read_again(
+    folders: Folders, tmp_path: Path, revision: str
 ) -> None:
-    folder = folders.run("r", {"notes/close": ["MATCH", "fault"]})
+    folder = folders.run("r", {"notes/close": ["MATCH", "DIVERGE", "fault"]})
     url = file_url(tmp_path / "s.db")
     with opened(url) as store:
         before = indexed(store, folder)
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        # What later forms added is gone, as in a store that never had it.
-        for name in ("copies", "opinions"):
-            connection.execute(sa.text(f"DROP TABLE {name}"))
-        connection.execute(sa.text("DROP INDEX trials_case"))
-        connection.execute(sa.text("DROP INDEX findings_clause"))
-        for name in ("domain", "cause", "attempts", "is_retried", "seed", "cost_nano"):
-            connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {name}"))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
-    engine.dispose()
+    downgraded(url, revision)
+    made = sa.inspect(sa.create_engine(url))
+    assert not made.has_table("opinions")
+    assert ("domain" in {c["name"] for c in made.get_columns("trials")}) == (revision != "0001")
     with opened(url) as store:
-        assert [row[0] for row in store.rows(sa.text("SELECT domain FROM trials"))] == ["notes"] * 2  # type: ignore[arg-type]
+        assert [row[0] for row in store.rows(sa.text("SELECT domain FROM trials"))] == ["notes"] * 3  # type: ignore[arg-type]
+        assert len(store.rows(sa.text("SELECT * FROM findings"))) == 1  # type: ignore[arg-type]
         assert indexed(store, folder) == before
+        assert {trial.loose for trial in before.values()} != {()}
