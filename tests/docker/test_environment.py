@@ -238,6 +238,21 @@ def test_a_database_server_that_began_again_under_an_agent_is_a_failure_of_the_e
 
 
 @pytest.mark.docker("postgres")
+def test_a_database_server_that_was_asked_to_end_is_a_failure_of_the_environment(
+    postgres: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    # It lets nobody in any more, and ends once the evaluator's own connections have.
+    psycopg = pytest.importorskip("psycopg")
+    agent = Disturbed(TASKS["shop"], "careful", "kill -15 1; sleep 1", is_before=True)
+    with pytest.raises(EnvironmentFailure, match="shop-db: the server cannot be reached"):
+        trial(postgres, agent, TASKS["shop"], tmp_path)
+    postgres.reset()
+    assert postgres.verify(clock).ok, "and the next server lets everybody in"
+    with psycopg.connect(postgres.access().urls["shop-db"]):
+        pass
+
+
+@pytest.mark.docker("postgres")
 def test_a_database_server_that_crashed_under_an_agent_excuses_nobody(
     postgres: EmbeddedSandbox, tmp_path: Path
 ) -> None:
