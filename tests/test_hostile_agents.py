@@ -39,15 +39,19 @@ def escaped(code):
 def stat(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 def sink():
-    # The outbox: a child of the evaluator, which is our parent.
-    pids = [p.name for p in pathlib.Path("/proc").iterdir() if p.name.isdigit()]
-    for pid in pids:
+    # The outbox: it is what listens on the port that we were told of.
+    listening = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()]
+    inode, = (r[9] for r in listening if r[1].endswith(f":{port:04X}") and r[3] == "0A")
+    for pid in (p.name for p in pathlib.Path("/proc").iterdir() if p.name.isdigit()):
         try:
-            if int(stat(pid)[1]) == os.getppid() and "sources.sink" in pathlib.Path(
-                f"/proc/{pid}/cmdline").read_text():
+            if any(os.readlink(fd) == f"socket:[{inode}]"
+                   for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()):
                 return int(pid)
         except OSError:
             pass
+def nursery():
+    # What the evaluator, our parent, has the outbox from.
+    return int(stat(sink())[1])
 """
 
 
@@ -337,6 +341,7 @@ TWINS = {
         "try:\n    mail('a@x', raw=b'12345678\\r\\n' * 1200000)\n"
         "except (OSError, smtplib.SMTPException):\n    pass"
     ),
+    "what begins outboxes is killed": "os.kill(nursery(), signal.SIGKILL)",
     "the outbox hears nonsense": (
         "with socket.create_connection(('127.0.0.1', port)) as s:\n    s.settimeout(0.5)\n"
         "    try:\n        s.sendall(os.urandom(50000) + b'\\r\\n' + b'A' * 50000)\n"
@@ -358,6 +363,18 @@ def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
     judged = trial(sandbox, tmp_path, "os.kill(sink(), signal.SIGSTOP)")  # resets and proves it
     assert judged.evaluated.judgement.verdict is Verdict.INCONCLUSIVE
     assert judged.observed.timeline.unsettled == (("outbox", "no answer within 0.3 s"),)
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_who_gets_at_what_begins_outboxes_only_delays_the_next(
+    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+) -> None:
+    monkeypatch.setattr("statediff.sources.sinks.START_SECONDS", 5.0)
+    harm = f"n, s = nursery(), sink(); os.kill(n, signal.{number}); os.kill(s, signal.SIGKILL)"
+    for name, told in ((harm, Verdict.INCONCLUSIVE), ("", Verdict.MATCH)):
+        folder = tmp_path / str(told)
+        folder.mkdir()
+        assert trial(sandbox, folder, name).evaluated.judgement.verdict is told
 
 
 GUESS = """

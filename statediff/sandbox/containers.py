@@ -36,7 +36,7 @@ from statediff.sandbox.engine_errors import said as told
 from statediff.sandbox.folders import remove
 from statediff.sandbox.forward import Connection, Forward, connected
 from statediff.sandbox.owner import Owner
-from statediff.sandbox.processes import Life, await_end
+from statediff.sandbox.processes import Life, await_known, await_told
 from statediff.sandbox.spec import MEBIBYTE, Ran, Shared, Spec
 from statediff.sandbox.volumes import Volume
 
@@ -90,11 +90,21 @@ class Container:
         """Whether it is certain that what was started in it runs no more."""
         return self._life is not None and self._life.has_ended(self._engine.api)
 
-    def ended_by_others(self, door: str = "") -> str | None:
-        """How it ended, where it did and nothing says so of itself; None else. `door`: a socket."""
+    def ended_by_others(
+        self, door: str = "", call: bytes = b"", was_asked: Callable[[], bool] = lambda: False
+    ) -> str | None:
+        """How it ended, where it did and nothing says so of itself; None else.
+
+        Asked once nothing in it dies any more. `door`: a socket whose server answers `call`;
+        `was_asked`: whether its server has noted that it was asked to end.
+        """
+        if self._life is None:
+            return None
         if door:
-            await_end(self.socket(door), self.has_ended)
-        return None if self._life is None else self._life.ended_by_others(self._engine.api)
+            await_told(self._life, self._engine.api, lambda: self.connect(door), call)
+        else:
+            await_known(self._life)
+        return self._life.ended_by_others(self._engine.api, was_asked)
 
     def is_starved(self) -> bool:
         """Whether something in it has ever been killed because its memory was used up."""

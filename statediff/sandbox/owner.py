@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_STARTED_FIELD: Final = 19
+STARTED_FIELD: Final = 19
 """Of those in /proc/PID/stat that follow the name, which may hold blanks, and the state."""
 
 
@@ -79,4 +79,4 @@ def started_at(pid: int) -> int | None:
     except OSError:
         return None
     state, *rest = fields.rpartition(")")[2].split()
-    return None if state in ("Z", "X") else int(rest[_STARTED_FIELD - 1])
+    return None if state in ("Z", "X") else int(rest[STARTED_FIELD - 1])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
@@ -48,12 +48,15 @@ NOTED_SECONDS: Final = 1.0
 """The server's notes come by way of the engine."""
 NOTED_LINES: Final = 10_000
 _POLL_SECONDS: Final = 0.02
+_PING_SECONDS: Final = 10
 _DEATH: Final = re.compile(
     r"^\S+ \S+ UTC \[1\] LOG:  .*\(PID \d+\)"
     r" (?:was terminated by signal (\d+)|exited with exit code)",
     re.MULTILINE,
 )
 """What process 1 notes; what an agent says follows a tab, and its errors are not noted at all."""
+_ASKED: Final = re.compile(r"^\S+ \S+ UTC \[1\] LOG:  received \w+ shutdown request$", re.MULTILINE)
+"""Its own processes that end then, some with a code, have died of nothing."""
 
 _ROLES: Final = """
 CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
@@ -215,6 +218,11 @@ class Server:
             connection.execute("RESET row_security")
             yield connection
 
+    def _lets_in(self) -> bool:
+        """Whether it takes new connections: one that was asked to end keeps those it has."""
+        place = f"{self._url('postgres', 'postgres')}?connect_timeout={_PING_SECONDS}"
+        return pq.PGconn.ping(place.encode()) == pq.Ping.OK
+
     def _answers(self) -> bool:
         if not self.container.socket(SOCKET).exists():
             return False  # to be refused takes a hundred times as long
@@ -266,6 +274,8 @@ class Server:
             with self.admin() as admin:
                 verifier = self._renew_password(admin)
                 if self._server_wide:
+                    if not self._lets_in():
+                        return False
                     if begun_at(admin) != self._begun or self.container.is_starved():
                         return False
                     admin.execute(_END)
@@ -325,24 +335,29 @@ class Server:
         cause = self.container.ended_by_others()
         if not self.container.has_ended():
             try:
-                with self.admin() as admin:
+                # Whoever is connected stays so in a server that was asked to end: so a new one.
+                with self.apart() as admin:
                     if self._begun == begun_at(admin):
                         return None
                 cause = "its server began again"
             except psycopg.Error as error:
                 cause = cause_of(error)
-        deaths = self._deaths()
+        deaths, was_asked = self._noted()
         if KILLED in deaths:
             return "a process of its server was killed"
+        if was_asked and deaths <= {0}:
+            return cause or "its server ended"
         return None if deaths else cause
 
-    def _deaths(self) -> set[int]:
-        """By which signals processes of it died, as it has noted; 0 for an end of their own."""
+    def _noted(self) -> tuple[set[int], bool]:
+        """By which signals processes of it died, 0 for a code, and whether it was asked to end."""
         deadline = time.monotonic() + NOTED_SECONDS
         while True:
-            found = {int(number or 0) for number in _DEATH.findall(self.container.log(NOTED_LINES))}
-            if found or time.monotonic() >= deadline:
-                return found
+            log = self.container.log(NOTED_LINES)
+            found = {int(number or 0) for number in _DEATH.findall(log)}
+            was_asked = _ASKED.search(log) is not None
+            if found or was_asked or time.monotonic() >= deadline:
+                return found, was_asked
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:

@@ -4,12 +4,17 @@ A server that serves no more was either ended from outside or ended itself. The 
 fault who used it; the second may be what somebody made it do. What ends itself crashes (a fault, an
 abort, an exit code of its own) or has used up its memory, of which the kernel keeps count. What is
 killed, or asked to end, was ended from outside: no account that an agent gets can send a signal.
+
+A server that serves somebody loses its connections before its parent, the engine or a note of its
+own can say why. So whoever asks for the cause waits until both are told (`await_told`): nothing in
+the container has died that its parent may not know of, and the server has answered since, which
+whoever has begun to end does no more; or it has ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,14 +24,19 @@ from typing import Any, Final
 import docker
 from docker.errors import DockerException, NotFound
 
-from statediff.sandbox.owner import started_at
+from statediff.sandbox.forward import Connection
+from statediff.sandbox.owner import STARTED_FIELD, started_at
 
 _SENT: Final = {0, *(128 + n for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)),
                 128 + signal.SIGKILL, 128 + signal.SIGTERM}  # fmt: skip
 """How whoever is killed or asked to end does end."""
 _TOLD_SECONDS: Final = 2.0
-_ENDING_SECONDS: Final = 5.0
+_ENDING_SECONDS: Final = 30.0
+"""How long a server that serves no more may take to end: a database writes down all that it has."""
+_ANSWER_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
+_EXITING: Final = 0x4
+"""The kernel's flag of what has begun to die: its files are closed some time before it is gone."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +70,13 @@ class Life:
             return False
         return not state["Running"] or state["Pid"] != self.pid
 
-    def ended_by_others(self, api: docker.APIClient) -> str | None:
-        """How somebody ended it, or may have; None where it runs, or ended itself."""
+    def ended_by_others(
+        self, api: docker.APIClient, was_asked: Callable[[], bool] = lambda: False
+    ) -> str | None:
+        """How somebody ended it, or may have; None where it runs, or ended itself.
+
+        `was_asked` says whether it has noted that it was asked to, whatever it then ended with.
+        """
         if not self.has_ended(api):
             return None
         deadline = time.monotonic() + _TOLD_SECONDS
@@ -78,9 +93,9 @@ class Life:
             return "its server ended and was started again"
         if state["Error"]:  # the engine's; over a volume nothing is started twice
             return "its server ended and could not be started again"
-        if state["OOMKilled"] or state["ExitCode"] not in _SENT:
+        if state["OOMKilled"]:
             return None
-        return "its server ended"
+        return "its server ended" if state["ExitCode"] in _SENT or was_asked() else None
 
     def is_starved(self) -> bool:
         """Whether the kernel has ever ended something in it because its memory was used up."""
@@ -93,6 +108,20 @@ class Life:
             return int(counts.get("oom_kill", 0)) > 0
         return False
 
+    def has_dying(self) -> bool:
+        """Whether something in it has died, or begun to, of which its parent may not know yet.
+
+        The kernel counts whatever its parent has not taken note of. Where as many are plainly
+        alive, the same ones before the count and after, there is nothing else.
+        """
+        try:
+            group = group_of(self.pid, self.container)
+            alive = _alive(group)
+            counted = int((group / "pids.current").read_text("ascii"))
+            return counted != len(alive) or _alive(group) != alive
+        except (OSError, ValueError):
+            return False  # it has ended, or this is not ours to see
+
     def names(self) -> list[str]:
         """The programs that run in it, by name. Raises `OSError` or `ValueError`."""
         pids = (group_of(self.pid, self.container) / "cgroup.procs").read_text("ascii").split()
@@ -103,21 +132,48 @@ class Life:
         return state
 
 
-def await_end(door: Path, has_ended: Callable[[], bool]) -> None:
-    """A server that is asked to end closes its door some time before it does: it has ended, then.
+def await_told(
+    life: Life, api: docker.APIClient, dial: Callable[[], Connection], call: bytes
+) -> None:
+    """What died in it is known to its server, which answers `call` since then; or it has ended.
 
-    Returns at once where the door is open, and after some seconds where nothing comes of it.
+    `dial` connects to the server. Gives up on one that takes connections and does not answer, and
+    on one that takes none for long and has not ended.
     """
     deadline = time.monotonic() + _ENDING_SECONDS
-    while not has_ended() and time.monotonic() < deadline:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-            caller.settimeout(_ENDING_SECONDS)
+    while not life.has_ended(api) and time.monotonic() < deadline:
+        if not life.has_dying():
             try:
-                caller.connect(str(door))
-            except OSError:
-                time.sleep(_POLL_SECONDS)
-            else:
+                with contextlib.closing(dial()) as caller:
+                    caller.settimeout(_ANSWER_SECONDS)
+                    caller.sendall(call)
+                    if caller.recv(1):
+                        return
+            except TimeoutError:
                 return
+            except OSError:
+                pass  # it ends, or has ended
+        time.sleep(_POLL_SECONDS)
+
+
+def await_known(life: Life) -> None:
+    """Nothing in it has died of which its parent may not know; gives up after some time."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while life.has_dying() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _alive(group: Path) -> dict[int, str]:
+    """Every thread of a group that has not begun to die, and when it started."""
+    listed = group / "cgroup.threads"
+    found = {}
+    for thread in (listed if listed.exists() else group / "tasks").read_text("ascii").split():
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{thread}/stat").read_text("utf-8", errors="replace")
+            state, *rest = stat.rpartition(")")[2].split()
+            if state not in ("Z", "X") and not int(rest[5]) & _EXITING:
+                found[int(thread)] = rest[STARTED_FIELD - 1]
+    return found
 
 
 def group_of(pid: int, container: str, controller: str = "pids") -> Path:

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,13 @@ LOG: Final = "errors.log"
 _KILLED: Final = re.compile(
     rb"^[-\d]+ [:\d]+: \(mod_cgi[.\w]+\) CGI pid \d+ died with signal 9$", re.MULTILINE
 )
+_STOPPED: Final = re.compile(
+    rb"^[-\d]+ [:\d]+: \(server[.\w]+\) server stopped by UID = \d+ PID = \d+$", re.MULTILINE
+)
+"""Asked to end while anybody is connected, lighttpd ends with 1, as it does where it fails."""
 _LOG_BYTES: Final = 1024 * 1024
+_CALL: Final = b"X\r\n\r\n"
+"""No request: a web server says so, and goes to no trouble for it."""
 READY_SECONDS: Final = 120.0
 """A Redmine starts in 3 s, on a machine that does nothing else."""
 _ANSWER_SECONDS: Final = 10.0
@@ -98,7 +105,7 @@ class FolderServer:
         """Whether it runs whole, and what it was given at its start is what stands there now."""
         if self._container is None or not self._container.processes():
             return False
-        if self._container.is_starved() or self._lost_a_handler():
+        if self._container.is_starved() or self._has_noted(_KILLED):
             return False
         try:
             return all(folder.stat().st_ino == self._inodes.get(folder) for folder in folders)
@@ -109,9 +116,10 @@ class FolderServer:
         """How others ended it, or a process of it; None where it served, or ended itself."""
         if self._container is None or self._container.is_starved():
             return None
-        if (cause := self._container.ended_by_others(SOCKET)) is not None:
+        was_asked = partial(self._has_noted, _STOPPED)
+        if (cause := self._container.ended_by_others(SOCKET, _CALL, was_asked)) is not None:
             return cause
-        return "a process of its server was killed" if self._lost_a_handler() else None
+        return "a process of its server was killed" if self._has_noted(_KILLED) else None
 
     @property
     def has_ended(self) -> bool:
@@ -161,8 +169,8 @@ class FolderServer:
             except (OSError, HTTPException):
                 return None
 
-    def _lost_a_handler(self) -> bool:
-        """Whether a program that worked on a request was killed, as its server has noted."""
+    def _has_noted(self, event: re.Pattern[bytes]) -> bool:
+        """Whether its server has written that down, e.g. that a handler of it was killed."""
         if self._container is None:
             return False
         try:
@@ -172,7 +180,7 @@ class FolderServer:
         except OSError:
             return False  # this server notes nothing
         with os.fdopen(noted, "rb") as file:
-            return _KILLED.search(file.read(_LOG_BYTES)) is not None
+            return event.search(file.read(_LOG_BYTES)) is not None
 
     def _answers(self) -> bool:
         answer = self.ask(SOCKET, *self._ready)

@@ -8,33 +8,25 @@ entity of type `message` is one delivery: a message to three recipients is three
 from __future__ import annotations
 
 import base64
-import contextlib
 import hmac
 import json
-import os
 import secrets
-import select
 import socket
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.errors import SandboxError
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, Row, State, build_table
-from statediff.model.values import printable
 from statediff.sources.handshake import sign
 from statediff.sources.mime import Parsed, parse_message
+from statediff.sources.sinks import Sink, begin
 
-START_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 2.0
 CONTROL_SECONDS: Final = 5.0
 MAX_REPLY_BYTES: Final = 512 * 1024 * 1024
@@ -213,53 +205,29 @@ class MailSource:
 
 
 class OutboxProcess:
-    """The sink as a child process: `start`, then mail to `smtp_port` on 127.0.0.1 is accepted.
+    """The sink in a process of its own: `start`, then mail to `smtp_port` on 127.0.0.1 is accepted.
 
-    It ends with `stop`, with `kill`, or when this process ends in whatever way: its standard input
-    is a pipe that only we hold.
+    It ends with `stop`, with `kill`, or when this process ends in whatever way (`sources.sinks`).
     """
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._sink: Sink | None = None
         self._token = b""
         self._ports: dict[str, int] = {}
 
     def start(self) -> OutboxProcess:
-        """The sink listens. Raises `SandboxError` when it does not within `START_SECONDS`."""
-        if self._child is not None:
+        """The sink listens. Raises `SandboxError` when it does not within `sinks.START_SECONDS`."""
+        if self._sink is not None:
             raise SandboxError("the outbox is running: stop it before starting it again")
-        self._token = secrets.token_bytes(32)
-        with tempfile.TemporaryFile() as complaints:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "statediff.sources.sink"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                bufsize=0,
-            )
-            self._child = child
-            ready = b""
-            try:
-                if child.stdin is not None and child.stdout is not None:
-                    with contextlib.suppress(BrokenPipeError):  # it died: the empty line says so
-                        child.stdin.write(self._token.hex().encode() + b"\n")
-                    ready = _line(child.stdout, START_SECONDS)
-                    child.stdout.close()
-                self._ports = json.loads(ready)
-            except ValueError as error:
-                self.kill()
-                complaints.seek(0)
-                said = complaints.read(100_000).decode("utf-8", "replace").strip()
-                last = printable(said.rpartition("\n")[2][:200]) or "it said nothing"
-                raise SandboxError(f"the outbox did not start: {last}") from error
-            except BaseException:
-                self.kill()  # Ctrl-C while waiting must not leave it behind
-                raise
+        self._sink = begin()
+        self._ports, self._token = self._sink.ports, self._sink.token
         return self
 
     @property
     def pid(self) -> int:
-        return self._running().pid
+        if self._sink is None:
+            raise SandboxError("the outbox is not running: start it first")
+        return self._sink.pid
 
     @property
     def smtp_port(self) -> int:
@@ -268,7 +236,7 @@ class OutboxProcess:
 
     @property
     def is_running(self) -> bool:
-        return self._child is not None and self._child.poll() is None
+        return self._sink is not None and not self._sink.has_ended()
 
     @property
     def control(self) -> OutboxControl:
@@ -280,36 +248,18 @@ class OutboxProcess:
 
     def stop(self) -> None:
         """The process has ended, by itself where it could; nothing listens on its ports."""
-        child = self._child
-        if child is None:
-            return
-        if child.stdin is not None:
-            child.stdin.close()
-        try:
-            child.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._child = None
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.end(STOP_SECONDS)
 
     def kill(self) -> None:
         """The process has been ended at once, as in a crash."""
-        child = self._child
-        if child is None:
-            return
-        child.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout):
-            if stream is not None:
-                stream.close()
-        self._child = None
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            raise SandboxError("the outbox is not running: start it first")
-        return self._child
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.kill()
 
     def __enter__(self) -> Self:
-        if self._child is None:
+        if self._sink is None:
             self.start()
         return self
 
@@ -320,21 +270,6 @@ class OutboxProcess:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _line(stream: IO[bytes], seconds: float) -> bytes:
-    """The first line, or what came of it before the end or the deadline."""
-    line = b""
-    deadline = time.monotonic() + seconds
-    while not line.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([stream], [], [], left)[0]:
-            break
-        part = os.read(stream.fileno(), 1000)
-        if not part:
-            break
-        line += part
-    return line
 
 
 def _address(text: str) -> str | bytes:

@@ -1,14 +1,15 @@
 """The mail sink's own process: an SMTP server that accepts mail for anyone and keeps it in memory.
 
-`python -m statediff.sources.sink` is started by `sources.mail.OutboxProcess`. It imports only the
-standard library and aiosmtpd, so that it is ready quickly, and it never looks inside a message:
-reading hostile MIME is the evaluator's task, where a failure has a name.
+`python -m statediff.sources.sink` is the nursery of `sources.sinks`: it forks a sink for each line
+that it is given over standard input, a socket, and ends with it. It imports only the standard
+library and aiosmtpd, so that it is ready quickly, and no sink looks inside a message: reading
+hostile MIME is the evaluator's task, where a failure has a name.
 
-1. The first line of standard input is the token, in hex. It stands in no argument and no
-   environment variable, where the agent could read it.
-2. One line of JSON on standard output says that both sockets listen: `{"smtp": port, "control":
-   port}`. Both are bound to loopback.
-3. The end of standard input ends the process: it cannot outlive whoever started it.
+1. A sink's line is a socket to the evaluator. Its first line is the token, in hex. It stands in no
+   argument and no environment variable, where the agent could read it.
+2. One line of JSON says that both sockets listen: `{"smtp": port, "control": port, "pid": pid}`,
+   and comes with a handle of the process where the system has such. Both are bound to loopback.
+3. The end of its line ends the sink: it cannot outlive whoever asked for it.
 
 Control protocol, one request a connection; all lines end in a newline:
 
@@ -25,15 +26,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import hmac
 import json
 import logging
+import os
 import secrets
+import signal
 import socket
-import sys
 import time
+import traceback
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
@@ -196,7 +200,7 @@ def _listen() -> socket.socket:
     return bound
 
 
-async def _serve(stdin: IO[bytes], token: bytes) -> None:
+async def _serve(line: socket.socket, token: bytes) -> None:
     loop = asyncio.get_running_loop()
     outbox = Outbox()
     smtp, control = _listen(), _listen()
@@ -211,21 +215,53 @@ async def _serve(stdin: IO[bytes], token: bytes) -> None:
 
     await loop.create_server(smtp_connection, sock=smtp)
     await asyncio.start_server(control_connection, sock=control)
-    ready = {"smtp": smtp.getsockname()[1], "control": control.getsockname()[1]}
-    sys.stdout.write(json.dumps(ready) + "\n")
-    sys.stdout.flush()
-    ended = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(ended), stdin)
-    while await ended.read(4096):
+    ports = {"smtp": smtp.getsockname()[1], "control": control.getsockname()[1]}
+    ready = json.dumps({**ports, "pid": os.getpid()}).encode() + b"\n"
+    if hasattr(os, "pidfd_open"):
+        handle = os.pidfd_open(os.getpid())
+        socket.send_fds(line, [ready], [handle])
+        os.close(handle)
+    else:
+        line.sendall(ready)
+    line.setblocking(False)
+    while await loop.sock_recv(line, 4096):
         pass
 
 
+def _sink(line: socket.socket, complaints: int) -> None:
+    """A new process's life: it ends with its line, and complains in the file `complaints`."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(complaints, 2)
+    os.close(complaints)
+    with line, line.makefile("rb", buffering=0) as said:
+        token = bytes.fromhex(said.readline(200).strip().decode("ascii"))
+        asyncio.run(_serve(line, token))
+
+
 def main() -> None:
-    """The process: it ends with standard input."""
+    """The nursery: it ends with standard input."""
     logging.disable(logging.CRITICAL)  # what a client sends is kept, never printed
-    stdin = open(0, "rb", buffering=0)  # noqa: SIM115 - the pipe that keeps us alive
-    token = bytes.fromhex(stdin.readline(200).strip().decode("ascii"))
-    asyncio.run(_serve(stdin, token))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with whoever started it, not before
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for its children
+    gc.freeze()  # what is loaded is shared with every sink
+    with socket.socket(fileno=0) as requests:
+        while True:
+            said, given, _, _ = socket.recv_fds(requests, 1, 2)
+            if not said:
+                return
+            if len(given) == 2 and os.fork() == 0:
+                requests.close()
+                status = 1
+                try:
+                    _sink(socket.socket(fileno=given[0]), given[1])
+                    status = 0
+                except BaseException:  # noqa: BLE001 - told, as by any program that ends so
+                    traceback.print_exc()
+                finally:
+                    os._exit(status)
+            for each in given:
+                os.close(each)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,20 @@ with __import__("tempfile").TemporaryDirectory() as folder:
     remote = remotes.create_anonymous(os.environ["STATEDIFF_ORIGIN_URL"])
     [remote.list_heads() for _ in range(4)]
 """
+HOLD = """
+import base64, os, socket
+from urllib.parse import urlsplit
+url = urlsplit(os.environ["STATEDIFF_ORIGIN_URL"])
+account = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
+with socket.create_connection((url.hostname, url.port)) as server:
+    server.sendall(
+        b"GET /git/repository.git/info/refs?service=git-upload-pack HTTP/1.1\\r\\nHost: x\\r\\n"
+        + f"Authorization: Basic {account}\\r\\n\\r\\n".encode()
+    )
+    while server.recv(4096):
+        pass
+"""
+"""One request, and then the connection is kept until the server ends it."""
 PRETEND = r"""
 import base64, http.client, os
 from urllib.parse import quote, urlsplit
@@ -38,6 +52,7 @@ account = base64.b64encode(f"{url.username}:{url.password}".encode()).decode()
 for end in (
     'x\n{"event":"child_exit","code":137}\n',
     "x\n2026-11-21 21:10:39: (mod_cgi.c.1227) CGI pid 14 died with signal 9\n",
+    "x\n2026-11-21 21:10:39: (server.c.2078) server stopped by UID = 65532 PID = 7\n",
     "x\nerror: git died of signal 9\n",
 ):
     line = f"{len(end) + 4:04x}{end}0000"
@@ -93,6 +108,15 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
 
 
 END = "kill -TERM 1"
+END_FIRST = """
+until [ -e /run/statediff/asked ]; do
+    for p in /proc/[0-9]*; do
+        read -r name 2>/dev/null < $p/comm && [ "$name" = git-serve ] && : > /run/statediff/asked
+    done
+done
+while [ -e /proc/1 ]; do kill -15 1; sleep 0.1; done
+"""
+"""The server is asked to end as soon as it serves somebody."""
 KILL_FIRST = """
 n=0
 while [ $n -lt 60000 ]; do
@@ -114,6 +138,16 @@ def test_a_right_agent_whose_server_ended_has_no_verdict_but_a_failure_of_the_en
         trial(git, agent, TASKS["repo"], tmp_path)
     assert (tmp_path / "t" / "captures.json").exists(), "what was seen stays"
     assert not (tmp_path / "t" / "bundle").exists()
+
+
+@pytest.mark.docker("git")
+def test_a_server_that_was_asked_to_end_while_it_served_has_failed_however_it_says_so(
+    git: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    agent = Disturbed(TASKS["repo"], "careful", END_FIRST, is_before=True)
+    agent._inner = CommandAgent((sys.executable, "-c", HOLD))
+    with pytest.raises(EnvironmentFailure, match="origin: its server ended, while the agent ran"):
+        trial(git, agent, TASKS["repo"], tmp_path)
 
 
 @pytest.mark.docker("git")
@@ -201,6 +235,21 @@ def test_a_database_server_that_began_again_under_an_agent_is_a_failure_of_the_e
     agent._inner = CommandAgent(("true",))
     with pytest.raises(EnvironmentFailure, match="shop-db: a process of its server was killed"):
         trial(postgres, agent, TASKS["shop"], tmp_path)
+
+
+@pytest.mark.docker("postgres")
+def test_a_database_server_that_was_asked_to_end_is_a_failure_of_the_environment(
+    postgres: EmbeddedSandbox, tmp_path: Path
+) -> None:
+    # It lets nobody in any more, and ends once the evaluator's own connections have.
+    psycopg = pytest.importorskip("psycopg")
+    agent = Disturbed(TASKS["shop"], "careful", "kill -15 1; sleep 1", is_before=True)
+    with pytest.raises(EnvironmentFailure, match="shop-db: the server cannot be reached"):
+        trial(postgres, agent, TASKS["shop"], tmp_path)
+    postgres.reset()
+    assert postgres.verify(clock).ok, "and the next server lets everybody in"
+    with psycopg.connect(postgres.access().urls["shop-db"]):
+        pass
 
 
 @pytest.mark.docker("postgres")

@@ -29,6 +29,7 @@ from statediff.sandbox.containers import (
 )
 from statediff.sandbox.images import image_tag
 from statediff.sandbox.owner import Owner
+from statediff.sandbox.processes import Life
 from statediff.sandbox.volumes import plain
 
 pytestmark = pytest.mark.docker("git")
@@ -490,5 +491,45 @@ def test_who_ended_a_server_is_told_from_a_server_that_ended_itself(
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert container.ended_by_others() == told
+    finally:
+        container.remove()
+
+
+def test_a_server_that_ends_slowly_is_waited_for(engine: Engine) -> None:
+    program = (
+        "use IO::Socket::UNIX;"
+        f'my $door = IO::Socket::UNIX->new(Local => "{SOCKETS}/up", Listen => 9);'
+        "$SIG{TERM} = sub { close $door; sleep 2; exit 1 };"
+        f'while (my $client = $door->accept) {{ print $client "heard"; }}'
+    )
+    container = engine.run(Spec(image_tag("git"), "server", ("perl", "-e", program)))
+    try:
+        container.await_ready(container.socket("up").exists)
+        assert container.ended_by_others("up") is None
+        container.exec("sh", "-c", "kill -TERM 1")
+        assert container.ended_by_others("up") is None, "it ended itself, as its code says"
+        assert container.has_ended()
+    finally:
+        container.remove()
+
+
+def test_what_died_in_it_is_dying_until_its_parent_knows(engine: Engine) -> None:
+    program = (
+        "$SIG{USR1} = sub { wait }; fork or sleep 600;"
+        f'open my $up, ">", "{SOCKETS}/up"; close $up; sleep 1 while 1'
+    )
+    container = engine.run(Spec(image_tag("git"), "server", ("perl", "-e", program)))
+    try:
+        container.await_ready(container.socket("up").exists)
+        life = Life.of(engine.api, container.id)
+        assert not life.has_dying()
+        container.exec("sh", "-c", "kill -9 -1")
+        assert life.has_dying()
+        container.exec("sh", "-c", "kill -USR1 1")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while life.has_dying():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not container.has_ended()
     finally:
         container.remove()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from pathlib import Path
@@ -22,6 +23,7 @@ from statediff.model.state import MemoryChunks
 from statediff.model.values import Map, Unobserved, encode
 from statediff.sources.mail import OutboxControl, OutboxProcess
 from statediff.sources.mime import MAX_PARSED_BYTES, parse_message
+from statediff.sources.sinks import end_nursery
 
 
 def clock() -> datetime:
@@ -131,22 +133,11 @@ def test_a_stopped_or_killed_outbox_refuses_the_connection():
             source.read(MemoryChunks(), clock, None)
         with pytest.raises(ConnectionRefusedError):
             smtplib.SMTP("127.0.0.1", process.smtp_port)
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+        await_gone(pid)
         end(process)  # again is harmless
 
 
-def test_an_outbox_ends_when_its_parent_is_killed():
-    script = textwrap.dedent("""
-        import sys, time
-        from statediff.sources.mail import OutboxProcess
-        print(OutboxProcess().start().pid, flush=True)
-        time.sleep(60)
-    """)
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        parent.send_signal(signal.SIGKILL)
+def await_gone(pid):
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -156,7 +147,70 @@ def test_an_outbox_ends_when_its_parent_is_killed():
         except (ProcessLookupError, FileNotFoundError):
             return
         time.sleep(0.02)
-    pytest.fail(f"process {pid} outlived its parent")
+    pytest.fail(f"process {pid} is still there")
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_outboxes_and_what_began_them_end_when_the_evaluator_does(number):
+    script = textwrap.dedent("""
+        import time
+        from statediff.sources.mail import OutboxProcess
+        begun = [OutboxProcess().start() for _ in range(3)]
+        print(*(process.pid for process in begun), flush=True)
+        time.sleep(60)
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        (nursery,) = {parent_of(pid) for pid in pids}
+        assert parent_of(nursery) == parent.pid
+        parent.send_signal(number)
+    for pid in (*pids, nursery):
+        await_gone(pid)
+
+
+def test_one_outbox_has_nothing_of_another_and_dies_alone(outbox):
+    other = OutboxProcess().start()
+    try:
+        nursery = parent_of(other.pid)
+        assert parent_of(outbox.pid) == nursery
+        held = [
+            {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()}
+            for pid in (outbox.pid, other.pid, nursery)
+        ]
+        sockets = [{each for each in one if each.startswith("socket:")} for one in held]
+        assert all(sockets)
+        assert not sockets[0] & sockets[1]
+        assert not sockets[2] & (sockets[0] | sockets[1])
+        send(other, b"Subject: s\r\n\r\nx\r\n")
+        assert (len(messages(other)), len(messages(outbox))) == (1, 0)
+        other.kill()
+        assert outbox.control.status().deliveries == 0
+        os.kill(nursery, signal.SIGKILL)
+        assert outbox.control.status().deliveries == 0
+        assert other.start().control.status().deliveries == 0
+        assert parent_of(other.pid) != nursery
+    finally:
+        other.kill()
+
+
+def test_many_outboxes_begin_at_once():
+    with ThreadPoolExecutor(8) as several:
+        begun = list(several.map(lambda _: OutboxProcess().start(), range(8)))
+    try:
+        assert len({process.control.port for process in begun}) == 8
+        assert len({parent_of(process.pid) for process in begun}) == 1
+        assert all(process.control.status().deliveries == 0 for process in begun)
+    finally:
+        for process in begun:
+            process.stop()
+            assert not process.is_running
 
 
 def test_the_sink_imports_only_what_it_needs():
@@ -176,6 +230,7 @@ def test_the_token_is_in_no_argument_and_no_environment_variable(outbox):
 
 
 def test_an_outbox_that_cannot_start_says_why(monkeypatch):
+    end_nursery()
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(SandboxError, match="did not start"):
         OutboxProcess().start()
