@@ -103,23 +103,22 @@ def _located(detail: ErrorDetails, document: Document) -> _Error:
     path: NodePath = ()
     union_at: NodePath | None = None
     kind, steps = detail["type"], detail["loc"]
-    missing = steps[-1:] if kind == "missing" else ()
-    for step in steps[: len(steps) - len(missing)]:
+    there = steps[:-1] if kind == "missing" else steps
+    for step in there:
         if step in value if isinstance(value, dict) else isinstance(step, int):
             value, path = value[step], (*path, step)
-        elif union_at is None and step != "[key]":
+        elif union_at is None:
             union_at = path
     is_key = steps[-1:] == ("[key]",)
-    return _Error(kind, (*path, *missing), union_at, is_key, dict(detail.get("ctx", {})))
+    return _Error(
+        kind, (*path, *steps[len(there) :]), union_at, is_key, dict(detail.get("ctx", {}))
+    )
 
 
 def _problems(
     error: ValidationError, document: Document, model: type[BaseModel]
 ) -> Iterator[Problem]:
-    errors = [
-        _located(detail, document)
-        for detail in error.errors()[:_MAX_ERRORS]
-    ]
+    errors = [_located(detail, document) for detail in error.errors()[:_MAX_ERRORS]]
     chosen = [found for found in errors if found.union_at is None]
     unions: dict[NodePath, list[_Error]] = {}
     for found in errors:
@@ -235,7 +234,7 @@ def _hint(value: Any, written: str | None, leaves: set[Any]) -> str:
 @dataclass(frozen=True)
 class _Option:
     type: Any
-    description: str
+    description: str = ""
 
 
 def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
@@ -243,10 +242,8 @@ def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *notes = get_args(annotation)
-        said = next(
-            (n.description for n in notes if isinstance(n, FieldInfo) and n.description), ""
-        )
-        yield from _options(inner, description or said)
+        said = next((note.description for note in notes if isinstance(note, FieldInfo)), None)
+        yield from _options(inner, description or said or "")
     elif origin in (Union, UnionType):
         for choice in get_args(annotation):
             yield from _options(choice, description)
@@ -272,7 +269,7 @@ def _step(option: _Option, step: str | int) -> tuple[_Option, ...]:
 
 
 def _at(model: type[BaseModel], path: NodePath) -> tuple[_Option, ...]:
-    options: tuple[_Option, ...] = (_Option(model, ""),)
+    options: tuple[_Option, ...] = (_Option(model),)
     for step in path:
         options = tuple(inner for option in options for inner in _step(option, step))
     return options

@@ -20,6 +20,7 @@ class Strict(BaseModel):
 class Box(Strict):
     size: Annotated[int, Field(ge=0, description="a whole number of at least 0")]
     wide: bool = False
+    note: str | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Box:
@@ -60,6 +61,8 @@ class Order(Strict):
     mapped: tuple[str, ...] | dict[str, bool] | None = None
     coded: int | dict[Annotated[str, Field(pattern="^[a-z]+$")], int] | None = None
     least: Annotated[int, Field(ge=1)] | None = None
+    price: Annotated[int, "cents", Field(description="an amount")] | None = None
+    tax: Annotated[int, "cents"] | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Order:
@@ -78,7 +81,9 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
     with pytest.raises(ContractError) as caught:
         shaped(read_document(text.encode(), "f"), model)
     return [
-        ("" if p.code == "invalid" else f"{p.code}: ") + str(p).removeprefix("f:")
+        ("" if p.code == "invalid" else f"{p.code}: ")
+        + f"{p.line}:{p.column}: {p.message}"
+        + ("" if p.hint == "" else f" ({p.hint})")
         for p in caught.value.problems
     ]
 
@@ -155,6 +160,14 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
             ],
         ),
         ("coded: {A: 1}", ["1:9: expected as a key text, found `A`"]),
+        ("price: x", ["1:8: `price`: expected an amount, found the text `x`"]),
+        ("tax: x", ["1:6: `tax`: expected a whole number, found the text `x`"]),
+        (
+            "box: {size: 1, note: }",
+            [
+                ("1:16: `note`: expected text, found nothing (give it a value or remove the key)"),
+            ],
+        ),
         ("least: 0", ["1:8: `least`: expected a whole number, found 0 (a whole number)"]),
         ("least: x", ["1:8: `least`: expected a whole number, found the text `x`"]),
         ("lists: [[a]]", ["unknown-key: 1:1: unknown key `lists` (did you mean `least`?)"]),
@@ -330,7 +343,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
         (
             "box: {size: 1, with: true}",
             [
-                "unknown-key: 1:16: unknown key `with` (known: size, wide)",
+                "unknown-key: 1:16: unknown key `with` (known: note, size, wide)",
             ],
         ),
         ("box: []", ["1:6: `box`: expected a mapping, found an empty list"]),
@@ -441,7 +454,7 @@ def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
                 (
                     "unknown-key: 1:1: unknown key `zzzzzz` (known: blob, box, boxed, boxes, "
                     "coded, counts, either, exact, flag, from, least, letters, mapped, maybe, "
-                    "name, named, nested, options, pick, sized, …)"
+                    "name, named, nested, options, pick, price, …)"
                 ),
             ],
         ),
