@@ -84,8 +84,13 @@ def apply(mutant: Mutant) -> None:
     ]  # fmt: skip
     ast.fix_missing_locations(tree)
     compiled = compile(tree, str(mutant.path), "exec")
-    wanted = next(c for c in _codes(compiled) if c.co_qualname == mutant.function
-                  and c.co_firstlineno <= mutant.line <= _last_line(c))  # fmt: skip
+    # Of several of that name the one that begins last before the line: a change may take the line
+    # itself out of the code.
+    named = [code for code in _codes(compiled) if code.co_qualname == mutant.function]
+    wanted = max(
+        (code for code in named if code.co_firstlineno <= mutant.line),
+        key=lambda code: code.co_firstlineno,
+    )
     name = (str(mutant.path), mutant.function, wanted.co_firstlineno)
     found = (_loaded or _functions_loaded({str(mutant.path)})).get(name)
     if not found:
@@ -114,12 +119,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
         if inspect.iscode(each):
             yield each
             yield from _codes(each)
-
-
-def _last_line(code: CodeType) -> int:
-    own = [line for _, _, line in code.co_lines() if line is not None]
-    return max([code.co_firstlineno, *own, *(_last_line(each) for each in code.co_consts
-                                             if inspect.iscode(each))])  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -193,8 +193,8 @@ def _uniqueness(of: Plan, columns: Columns) -> Partial | None:
 
 def _is_all(truths: pa.ChunkedArray, value: bool) -> bool:
     if value:
-        return bool(pc.all(truths, min_count=0).as_py())
-    return not pc.any(truths, min_count=0).as_py()
+        return bool(pc.all(truths).as_py())
+    return not pc.any(truths).as_py()
 
 
 def _mask(array: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -217,8 +217,10 @@ def _is_in(left: Operand, listed: Node) -> pa.ChunkedArray:
     match listed:
         case Const(value=tuple() as values) | InputOf(value=tuple() as values):
             items: list[Value] = list(values)
-        case Items(items=parts) if all(isinstance(part, (Const, InputOf)) for part in parts):
+        case Items(items=parts):
             items = [part.value for part in parts if isinstance(part, (Const, InputOf))]
+            if len(items) != len(parts):
+                raise NotForColumns
         case _:
             raise NotForColumns
     cells = [_scalar(item, left.kind).as_py() for item in items]

@@ -114,6 +114,10 @@ class Names:
         error.code = "unknown-name"
         return error
 
+    def _segment(self, node: ast.expr) -> str:
+        """The expression as it is written."""
+        return self._text[node.col_offset : node.end_col_offset]
+
     def _constant(self, node: ast.Constant) -> Node:
         value = node.value
         if isinstance(value, bool) or value is None:
@@ -122,8 +126,7 @@ class Names:
         if isinstance(value, int):
             return Const(NUMBER, node.col_offset, value)
         if isinstance(value, float):
-            segment = ast.get_source_segment(self._text, node) or str(value)
-            exact = Decimal(segment.replace("_", ""))
+            exact = Decimal(self._segment(node).replace("_", ""))
             if not exact.is_finite() or abs(exact.adjusted()) > 100:
                 raise self.error(node, "the number is too large or too small")
             return Const(NUMBER, node.col_offset, exact)

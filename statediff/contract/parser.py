@@ -58,6 +58,9 @@ __all__ = ["ExpressionError", "Scope", "parse"]
 MAX_TEXT: Final = 4000
 MAX_NODES: Final = 600
 MAX_NESTING: Final = 40
+MAX_SHOWN: Final = 120
+"""Characters of each side of a comparison that its text keeps."""
+_ONE_LINE: Final = str.maketrans("\r\n", "  ")
 _COMPARE: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -83,18 +86,26 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression is longer than {MAX_TEXT} characters")
-    source = " ".join(text.split("\n")) if "\n" in text else text
+    source = text.translate(_ONE_LINE)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = parsed(source.strip())
+            tree = parsed(source)
     except SyntaxError as error:
-        offset = max((error.offset or 1) - 1, 0)
+        begins = len(source) - len(source.lstrip())
+        offset = begins + max(error.offset or 1, 1) - 1
         raise ExpressionError(f"not an expression: {error.msg}", offset) from None
     except (ValueError, RecursionError, MemoryError):
         raise ExpressionError("not an expression: too deeply nested or not text") from None
+    end = tree.body.end_col_offset
+    if "#" in source[end:]:
+        raise ExpressionError(
+            "an expression holds no comment: nothing after `#` would be read",
+            source.index("#", end),
+            "write it on a line of its own above the key, or under `because`",
+        )
     _bound_tree(tree)
-    node = _Checker(source.strip(), scope).expression(tree.body)
+    node = _Checker(source, scope).expression(tree.body)
     if boolean and not is_boolean(node.type):
         raise ExpressionError(
             f"a condition is expected here, this is {describe(node.type)}",
@@ -166,14 +177,13 @@ class _Checker(Names):
     def _compare(self, node: ast.Compare) -> Node:
         operands = [node.left, *node.comparators]
         nodes = [self.expression(operand) for operand in operands]
+        written = [self._segment(operand)[:MAX_SHOWN] for operand in operands]
         parts: list[Node] = []
         for at, op in enumerate(node.ops):
             name = _COMPARE.get(type(op))
             if name is None:
                 raise self.error(node, "`is` compares Python objects; write ==")
-            text = " ".join(
-                (_segment(self._text, operands[at]), name, _segment(self._text, operands[at + 1]))
-            )
+            text = f"{written[at]} {name} {written[at + 1]}"
             parts.append(self._pair(node, name, nodes[at], nodes[at + 1], text))
         return parts[0] if len(parts) == 1 else And(BOOL, node.col_offset, tuple(parts))
 
@@ -198,7 +208,9 @@ class _Checker(Names):
             case ListT(item=item):
                 if not comparable(left.type, item):
                     raise self.error(
-                        node, f"{describe(left.type)} cannot be in a list of {describe(item)}s"
+                        node,
+                        f"{describe(left.type)} cannot be in a list of which each is "
+                        f"{describe(item)}",
                     )
             case CollectionT(type=name, has_keys=True):
                 entity = self._scope.entity(name)
@@ -431,7 +443,3 @@ class _Checker(Names):
                 "no value of a state may become a pattern",
             )
         compile_regex(pattern.value, node.col_offset)
-
-
-def _segment(text: str, node: ast.AST) -> str:
-    return (ast.get_source_segment(text, node) or "…")[:120]

@@ -64,11 +64,7 @@ def frozen(value: Any) -> Any:
 def _empty_keys(document: Document, model: type[BaseModel]) -> Iterator[Problem]:
     """A key of the language without a value: `where:` left empty would select everything."""
     for path in document.spans:
-        if (
-            isinstance(path[-1], str)
-            and _value_at(document, path) is None
-            and path[-1] in _known_keys(model, path[:-1])
-        ):
+        if _value_at(document, path) is None and path[-1] in _known_keys(model, path[:-1]):
             yield document.problem(
                 path,
                 f"{_label(path)}expected {_expected(model, path)}, found nothing",
@@ -78,7 +74,7 @@ def _empty_keys(document: Document, model: type[BaseModel]) -> Iterator[Problem]
 
 def closest(name: str, known: tuple[str, ...]) -> str | None:
     """The known name that `name` was probably meant to be."""
-    return next(iter(get_close_matches(name, known, n=1, cutoff=0.6)), None)
+    return next(iter(get_close_matches(name, known)), None)
 
 
 def did_you_mean(name: str, known: tuple[str, ...]) -> str:
@@ -106,30 +102,23 @@ def _located(detail: ErrorDetails, document: Document) -> _Error:
     value: Any = document.value
     path: NodePath = ()
     union_at: NodePath | None = None
-    kind = detail["type"]
-    *steps, last = detail["loc"] or ("",)
-    for step in (*steps, *([last] if kind != "missing" and detail["loc"] else [])):
-        holds = (
-            step in value
-            if isinstance(value, dict)
-            else isinstance(value, list) and isinstance(step, int) and step < len(value)
-        )
-        if holds:
+    kind, steps = detail["type"], detail["loc"]
+    there = steps[:-1] if kind == "missing" else steps
+    for step in there:
+        if step in value if isinstance(value, dict) else isinstance(step, int):
             value, path = value[step], (*path, step)
-        elif union_at is None and step != "[key]":
+        elif union_at is None:
             union_at = path
-    if kind == "missing":
-        path = (*path, last)
-    return _Error(kind, path, union_at, last == "[key]", dict(detail.get("ctx", {})))
+    is_key = steps[-1:] == ("[key]",)
+    return _Error(
+        kind, (*path, *steps[len(there) :]), union_at, is_key, dict(detail.get("ctx", {}))
+    )
 
 
 def _problems(
     error: ValidationError, document: Document, model: type[BaseModel]
 ) -> Iterator[Problem]:
-    errors = [
-        _located(detail, document)
-        for detail in error.errors(include_url=False, include_input=False)[:_MAX_ERRORS]
-    ]
+    errors = [_located(detail, document) for detail in error.errors()[:_MAX_ERRORS]]
     chosen = [found for found in errors if found.union_at is None]
     unions: dict[NodePath, list[_Error]] = {}
     for found in errors:
@@ -151,7 +140,10 @@ def _problems(
 
 
 def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Problem:
-    path, name = error.path, str(error.path[-1]) if error.path else ""
+    path = error.path
+    if error.kind == "value_error":  # the only kind of error that the whole document may have
+        return document.problem(path, str(error.context["error"]))
+    name = str(path[-1])
     if error.kind == "extra_forbidden":
         if name in LATER:
             return document.problem(
@@ -173,8 +165,6 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
             f"missing key `{name}`: expected {_expected(model, path)}",
             code="missing-key",
         )
-    if error.kind == "value_error":
-        return document.problem(path, str(error.context["error"]))
     if error.is_key:
         return document.problem(
             path,
@@ -190,12 +180,10 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
 
 
 def _label(path: NodePath) -> str:
-    if not path:
-        return ""
     if isinstance(path[-1], str):
         return f"{quoted(path[-1])}: "
     names = [step for step in path if isinstance(step, str)]
-    return f"{quoted(names[-1])}, item {path[-1] + 1}: " if names else ""
+    return f"{quoted(names[-1])}, item {path[-1] + 1}: "
 
 
 def _value_at(document: Document, path: NodePath) -> Any:
@@ -246,7 +234,7 @@ def _hint(value: Any, written: str | None, leaves: set[Any]) -> str:
 @dataclass(frozen=True)
 class _Option:
     type: Any
-    description: str
+    description: str = ""
 
 
 def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
@@ -254,10 +242,8 @@ def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *notes = get_args(annotation)
-        said = next(
-            (n.description for n in notes if isinstance(n, FieldInfo) and n.description), ""
-        )
-        yield from _options(inner, description or said)
+        said = next((note.description for note in notes if isinstance(note, FieldInfo)), None)
+        yield from _options(inner, description or said or "")
     elif origin in (Union, UnionType):
         for choice in get_args(annotation):
             yield from _options(choice, description)
@@ -283,7 +269,7 @@ def _step(option: _Option, step: str | int) -> tuple[_Option, ...]:
 
 
 def _at(model: type[BaseModel], path: NodePath) -> tuple[_Option, ...]:
-    options: tuple[_Option, ...] = (_Option(model, ""),)
+    options: tuple[_Option, ...] = (_Option(model),)
     for step in path:
         options = tuple(inner for option in options for inner in _step(option, step))
     return options

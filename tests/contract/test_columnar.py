@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.columnar import plan
+from statediff.contract.columnar import NOTHING, Partial, Plan, plan, summarized
 from statediff.contract.evaluation import evaluate, outcomes
 from statediff.contract.parser import Scope, parse
 from statediff.contract.syntax import Call, Compare, walk
@@ -309,7 +310,7 @@ def decoded_by(text: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> l
      'x.at > timestamp("2025-12-31T23:00:00Z")', 'x.local > timestamp("2025-12-31T23:00:00")',
      'x.day <= date("2026-01-08")', "x.n + x.m == 9", "x.n - 1 >= 0", "x.n * 2 > 1", "2 * x.n > 1",
      'x.n > 0 and x.t != "z"', "x.n > 9 or x.m < 9", "x.next == 1", "x.t >= input.low",
-     "not (x.n > 8 and x.m > 8)"],
+     "not (x.n > 8 and x.m > 8)", "x.id > 0"],
 )  # fmt: skip
 def test_what_columns_say_of_every_row_decodes_none(
     condition: str, monkeypatch: pytest.MonkeyPatch
@@ -323,7 +324,8 @@ def test_what_columns_say_of_every_row_decodes_none(
 @pytest.mark.parametrize(
     "condition",
     ["x.n > 0.5", "x.d > 0", "x.f > 0", "x.any != null", "x.n in [1, null]",
-     "x.n not in [0.5]", "x.n + 1 != null", "1 < 2", "x.n + 9223372036854775807 > 0", "x.n != 0.5"],
+     "x.n not in [0.5]", "x.n + 1 != null", "1 < 2", "x.n + 9223372036854775807 > 0", "x.n != 0.5",
+     "1 in [1, 2]", "x.n + 1 not in [0]", "x.m not in [0, x.id + 9]", "x.m not in [0, x.d]"],
 )  # fmt: skip
 def test_what_columns_cannot_say_exactly_is_left_to_the_rows(
     condition: str, monkeypatch: pytest.MonkeyPatch
@@ -348,6 +350,8 @@ def test_what_columns_cannot_say_exactly_is_left_to_the_rows(
         ("unique(x.t for x in before.item)", []),
         ("all(x.n < 4 for x in before.item)", [4]), ("any(x.m < 6 for x in before.item)", [4]),
         ("all(x.n < 4 for x in before.item if x.b)", [4]),
+        ("count(x for x in before.item if x.n > 3 if x.m < 4) == 3", []),
+        ("sum(x.n for x in before.item if x.n > 99) == 0", []),
         ("sum(x.d for x in before.item) == 36", [*range(1, 9)]),
         ("sum(2 for x in before.item) == 16", [*range(1, 9)]),
         ("count(x.n + 1 for x in before.item) == 8", [*range(1, 9)]),
@@ -372,6 +376,10 @@ def test_an_aggregate_decodes_the_rows_that_columns_cannot_speak_for(
         ("sum(x.n for x in before.item if x.m < 6) == 30", []),
         ("min(x.n for x in before.item if x.m < 6) == 4", []),
         ("unique(x.n for x in before.item)", []),
+        ("unique(x.m for x in before.item if x.m > 0)", []),
+        ("all(x.n + 9 != x.m for x in before.item)", [3]),
+        ("all(x.m != x.n + 9 for x in before.item)", [3]),
+        ("sum(x.n for x in before.item) == 33", [3]),
         ("count(x for x in before.item if x.n in [1, 2]) == 2", []),
     ],
 )  # fmt: skip
@@ -384,10 +392,24 @@ def test_a_null_is_asked_of_the_rows_only_where_it_is_not_a_plain_value(
 
 def test_only_combinations_of_plain_fields_have_a_plan() -> None:
     def planned(text: str) -> bool:
-        node = parse(text, Scope(SCHEMA, INPUTS))
+        node = parse(text, Scope(SCHEMA, INPUTS), boolean=False)
         assert isinstance(node, Call)
         return plan(node.arguments[0]) is not None
 
+    def counted(text: str) -> Plan | None:
+        node = parse(text, Scope(SCHEMA, INPUTS))
+        assert isinstance(node, Compare)
+        assert isinstance(node.left, Call)
+        return plan(node.left.arguments[0], whole_entities=True)
+
+    for side in ("before", "after"):
+        found = counted(f"count({side}.item) == 1")
+        assert found is not None
+        assert (found.side, found.type, found.conditions, found.fields) == (side, "item", (), ())
+        assert not planned(f"count({side}.item) == 1".replace(" == 1", ""))
+    assert counted("count(created.item) == 1") is None
+    assert counted("count([1, 2]) == 1") is None
+    assert not planned("all([true])")
     assert planned('all(x.n > 0 and (x.t == "a" or not x.b) for x in after.item if x.m < 2)')
     assert planned("any(x.n + 1 in [1, input.n] for x in before.item)")
     assert not planned("all(1 in [x.n, x.next.n] for x in after.item)")
@@ -416,3 +438,92 @@ def test_a_table_built_as_captured_is_read_by_columns_too() -> None:
     rows: list[Row] = [{f.name: None for f in ITEM.fields} | row for row in ROWS]
     table = build_table(ITEM, rows, MemoryChunks())
     assert looked("sum(x.m for x in after.item) == 435", table, by_columns=True)[0] == repr(TRUE)
+
+
+def summary(text: str, table: Table) -> Partial | None:
+    """What columns alone say of the aggregate."""
+    node = parse(text, Scope(SCHEMA, INPUTS), boolean=False)
+    assert isinstance(node, Call)
+    of = plan(node.arguments[0], whole_entities=node.name == "count")
+    assert of is not None
+    columns = StateView(State(SCHEMA, {"item": table})).columns("item", tuple(ITEM.by_name))
+    assert columns is not None
+    return summarized(of, columns, of.fields, node.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("count(before.item)", Partial(8)), ("count(x for x in before.item)", Partial(8)),
+        ("count(x for x in before.item if x.n > 3)", Partial(5)),
+        ("sum(x.n for x in before.item)", Partial(8, 36, 1, 8)),
+        ("min(x.m for x in before.item if x.n > 2)", Partial(6, 21, 1, 6)),
+        ("max(x.n - x.m for x in before.item)", Partial(8, 0, Fraction(-7), Fraction(7))),
+        ("sum(x.n for x in before.item if x.n > 7)", Partial(1, 8, 8, 8)),
+        ("sum(x.n for x in before.item if x.n > 8)", NOTHING),
+        ("count(x for x in before.item if x.n > 8)", NOTHING),
+        ("unique(x.n for x in before.item)", Partial(8)),
+        ("unique(x.t for x in before.item)", Partial(8, has_equals=True)),
+        ("unique(x.n for x in before.item if x.n > 8)", NOTHING),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("together", [1, 512])
+def test_what_columns_say_is_joined_over_runs_of_chunks(
+    text: str, said: Partial, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statediff.contract.columnar.GROUP", together)
+    found = summary(text, table_of(EIGHT, 3))
+    assert found == said
+
+
+def test_of_chunks_of_several_kinds_columns_do_not_say_whether_values_are_equal() -> None:
+    mixed = [{**row, "n": "ab"[row["id"] % 2] if row["id"] > 3 else row["id"]} for row in EIGHT]  # type: ignore[operator, index]
+    assert summary("unique(x.n for x in before.item)", table_of(mixed, 3)) is None
+    assert summary("unique(x.m for x in before.item)", table_of(mixed, 3)) == Partial(8)
+    assert summary("sum(x.m for x in before.item)", table_of(mixed, 3)) == Partial(8, 36, 1, 8)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["unique(2 for x in before.item)", "unique(x.n + x.m for x in before.item)",
+     "unique(x.d for x in before.item)", "unique(x.m for x in before.item if x.n > 0)",
+     "min(x.n for x in before.item)", "max(x.n for x in before.item)"],
+)  # fmt: skip
+def test_of_these_columns_alone_say_nothing_where_a_value_is_null(text: str) -> None:
+    rows = [{**row, "n": None} if row["id"] == 3 else row for row in EIGHT]
+    assert summary(text, table_of(rows, 3)) is None
+    counted = summary("sum(x.n for x in before.item)", table_of(rows, 3))
+    assert counted is not None
+    assert (counted.count, [key for key, _ in counted.rows]) == (7, [(3,)])
+
+
+def test_of_an_empty_type_columns_say_all() -> None:
+    for text in ("count(x for x in before.item if x.n > 0)", "unique(x.n for x in before.item)"):
+        found = summary(text, table_of([], 3))
+        assert found == NOTHING
+        assert found.count == 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_said"),
+    [
+        ((2**62 - 1, 1), True), ((2**62, 1), False), ((1, 2**63 - 1), False),
+        ((-(2**62) + 1, 0), True), ((-(2**62), 0), False), ((2**61, 2**61, 2**61), True),
+    ],
+)  # fmt: skip
+def test_a_sum_that_might_not_fit_is_left_to_the_rows(
+    numbers: tuple[int, ...], is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{**EIGHT[0], "id": at, "n": number} for at, number in enumerate(numbers, 1)]
+    text = f"sum(x.n for x in before.item) == {sum(numbers)}"
+    assert decoded_by(text, rows, monkeypatch) == ([] if is_said else [r["id"] for r in rows])
+
+
+def test_after_the_first_that_decides_only_the_unknown_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[Row] = [{**row, "n": None if row["id"] == 1 else -1} for row in EIGHT]
+    for together in (1, 512):
+        monkeypatch.setattr("statediff.contract.columnar.GROUP", together)
+        assert decoded_by("all(x.n > 0 for x in before.item)", rows, monkeypatch) == [1, 2]
+        assert decoded_by("any(x.n < 0 for x in before.item)", rows, monkeypatch) == [1, 2]

@@ -1,0 +1,86 @@
+"""The calls of a trace as entities: what an expression reads of each, and what nobody knows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from statediff.contract.calls import CALL, TRACE, Log, some_call
+from statediff.contract.syntax import CALL_TYPE
+from statediff.contract.world import Thing
+from statediff.model.trace import Action, ActionClass, Trace, Turn
+from statediff.model.values import Map, Unobserved
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TOLD = Action(
+    "a", "refund", ActionClass.READ, Map.of({"order": 1}), "done", "slow", "agent", 2, NOON,
+    NOON.replace(hour=13),
+)  # fmt: skip
+BARE = Action("b", "look")
+WHOLE = Trace((TOLD, BARE, BARE), is_complete=True, turns=(Turn("Hi", 1), Turn("And?", 2)))
+
+
+def rows(trace: Trace) -> list[dict[str, Any]]:
+    return [dict(thing.row or {}) for thing in Log(trace)]
+
+
+def test_a_call_has_a_field_for_all_that_was_recorded() -> None:
+    row: dict[str, Any] = {
+        "id": "a", "position": 1, "turn": None, "tool": "refund", "class": "read",
+        "arguments": Map.of({"order": 1}), "result": "done", "error": "slow",
+        "principal": "agent", "attempt": 2, "started_at": NOON,
+        "finished_at": NOON.replace(hour=13),
+    }  # fmt: skip
+    assert Log(WHOLE).call(0) == Thing(TRACE, CALL_TYPE, ("a",), row)
+    assert tuple(row) == tuple(CALL.by_name)
+
+
+def test_what_the_log_does_not_say_of_a_call_is_unobserved() -> None:
+    def unsaid(what: str) -> Unobserved:
+        return Unobserved(f"in b, the log does not say {what}")
+
+    row = rows(WHOLE)[1]
+    assert {name: row[name] for name in row if isinstance(row[name], Unobserved)} == {
+        "class": unsaid("its class"),
+        "principal": unsaid("who made it"),
+        "started_at": unsaid("when it began"),
+        "finished_at": unsaid("when it ended"),
+    }
+    assert (row["result"], row["error"], row["attempt"]) == (None, None, 1)
+
+
+def test_positions_and_turns_count_from_one_where_all_calls_and_turns_are_told() -> None:
+    assert [(row["position"], row["turn"]) for row in rows(WHOLE)] == [(1, None), (2, 1), (3, 2)]
+    assert [Log(WHOLE).turn(at) for at in range(4)] == [0, 1, 2, 2]
+    untold = Trace(WHOLE.actions, is_complete=True)
+    assert [Log(untold).turn(at) for at in range(3)] == [0, 0, 0]
+    assert [(row["position"], row["turn"]) for row in rows(untold)] == [
+        (at, Unobserved("the log does not tell turns apart")) for at in (1, 2, 3)
+    ]
+    for partial in (Trace(WHOLE.actions, turns=WHOLE.turns), Trace(WHOLE.actions)):
+        assert [(row["position"], row["turn"]) for row in rows(partial)] == [
+            (gap, gap)
+            for name in "abb"
+            for gap in [Unobserved(f"the log may lack what came before {name}")]
+        ]
+
+
+def test_calls_are_kept_as_entities_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statediff.contract.calls.MAX_KEPT", 1)
+    log = Log(WHOLE)
+    assert len(log) == 3
+    assert log.call(0) is log.call(0)
+    assert log.call(1) == log.call(1)
+    assert log.call(1) is not log.call(1)
+    assert [thing.key for thing in log] == [("a",), ("b",), ("b",)]
+
+
+def test_the_first_calls_are_a_collection_that_says_why_there_may_be_more() -> None:
+    whole, cut = Log(WHOLE).first(2, None), Log(WHOLE).first(1, "cut")
+    assert [thing.key for thing in whole] == [("a",), ("b",)]
+    assert (whole.type, whole.side, whole.incomplete) == (CALL_TYPE, TRACE, frozenset())
+    assert [thing.key for thing in cut] == [("a",)]
+    assert cut.incomplete == {"cut"}
+    assert some_call("cut") == Thing(TRACE, CALL_TYPE, (), None, "cut")
