@@ -83,9 +83,10 @@ def apply(mutant: Mutant) -> None:
         or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
     ]  # fmt: skip
     ast.fix_missing_locations(tree)
+    # The changed line itself may have no code left, where a filter stood there alone.
     compiled = compile(tree, str(mutant.path), "exec")
     wanted = next(c for c in _codes(compiled) if c.co_qualname == mutant.function
-                  and c.co_firstlineno <= mutant.line <= _last_line(c))  # fmt: skip
+                  and c.co_firstlineno <= mutant.lines[0] <= _last_line(c))  # fmt: skip
     name = (str(mutant.path), mutant.function, wanted.co_firstlineno)
     found = (_loaded or _functions_loaded({str(mutant.path)})).get(name)
     if not found:
