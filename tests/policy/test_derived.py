@@ -285,6 +285,29 @@ def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
     assert truths(judgement)["frame"] is frame
 
 
+@pytest.mark.parametrize(
+    ("owner", "cut", "by", "missing"),
+    [
+        (1, None, ("gone/cascade",), ()),
+        # Of the items there may have been more than may go; of the grants nobody counts these.
+        (1, "item", (), ("item 1 deleted: item: cut short",)),
+        (1, "grant", ("gone/cascade",), ()),
+        (HIDDEN, None, (), ("item 1 deleted: item.owner before: hidden",)),
+    ],
+)
+def test_rows_wait_for_others_of_their_own_type_and_for_what_they_refer_to(
+    owner: Any, cut: str | None, by: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    rows = {"user": USERS, "item": [item(1, owner=owner)]}
+    before = state(rows, {} if cut is None else {cut: CUT})
+    judgement = trial(CASCADE, before, {"user": [user(2)]})
+    assert dict(judgement.explained_by)["item[1]"] == by
+    assert tuple(
+        cause for f in judgement.findings if f.clause == "frame" for cause in f.missing
+        if cause.startswith("item 1 deleted")
+    ) == missing  # fmt: skip
+
+
 def test_an_entity_that_may_have_gone_may_have_taken_its_rows_with_it() -> None:
     body = "allow: [{delete: user, cascade: {item: {max: 1}}}]\nforbid: [{create: item}]\n"
     before = {"user": [user(1)], "item": [item(1, owner=1)]}
