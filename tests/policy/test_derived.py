@@ -293,6 +293,12 @@ def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
         (1, "item", (), ("item 1 deleted: item: cut short",)),
         (1, "grant", ("gone/cascade",), ()),
         (HIDDEN, None, (), ("item 1 deleted: item.owner before: hidden",)),
+        (
+            HIDDEN,
+            "item",
+            (),
+            ("item 1 deleted: item.owner before: hidden", "item 1 deleted: item: cut short"),
+        ),
     ],
 )
 def test_rows_wait_for_others_of_their_own_type_and_for_what_they_refer_to(
