@@ -83,6 +83,7 @@ def apply(mutant: Mutant) -> None:
         or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
     ]  # fmt: skip
     ast.fix_missing_locations(tree)
+    # The changed line itself may have no code left, where a filter stood there alone.
     compiled = compile(tree, str(mutant.path), "exec")
     # Of several of that name the one that begins last before the line: a change may take the line
     # itself out of the code.

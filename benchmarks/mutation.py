@@ -117,7 +117,7 @@ class Mutation:
         self.unfinished: set[Mutant] = set()
         self.failed: str = ""
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
-        """By function: the tests that noticed its mutants so far."""
+        """By function, and by module: the tests that noticed its mutants so far."""
 
     def pytest_collection(self) -> None:
         """That an example fails is enough; nobody reads the smallest one."""
@@ -165,17 +165,27 @@ class Mutation:
     def _chosen(self, mutant: Mutant, names: set[str], seconds: dict[str, float]) -> list[str]:
         """The tests to run: first the quick, and those that noticed mutants of this function.
 
-        As long as none did, those in the file that is named as the module are the likely ones.
+        As long as none did, those in the file that is named as the module are the likely ones, and
+        those that noticed other mutants of the module. Tables take turns with their cases.
         """
         noticed = self._killers[_place(mutant)]
+        nearby = self._killers[mutant.path.name]
         whole = 1 + noticed.total()
         own = f"test_{mutant.path.stem}.py::"
 
         def cost(name: str) -> tuple[float, str]:
             likely = 0.02 + (0.2 if own in name else 0) / whole + noticed[name] / whole
+            likely += 0.2 * nearby[name] / (1 + nearby.total())
             return seconds[name] / likely, name
 
-        ranked = sorted(names, key=cost)
+        # Of the cases of one table each says less than the one before it.
+        cases: Counter[str] = Counter()
+        costs: dict[str, tuple[float, str]] = {}
+        for name in sorted(names, key=cost):
+            table = name.partition("[")[0]
+            costs[name] = cost(name)[0] * (1 + cases[table]), name
+            cases[table] += 1
+        ranked = sorted(names, key=costs.__getitem__)
         if not self.limit:
             return ranked
         spent = itertools.accumulate(seconds[name] for name in ranked)
@@ -297,6 +307,7 @@ class Mutation:
                     with contextlib.suppress(BlockingIOError):
                         if killer := os.read(reads, 4096).decode():
                             self._killers[_place(mutant)][killer] += 1
+                            self._killers[mutant.path.name][killer] += 1
                     os.close(reads)
                     signalled = is_late or os.WIFSIGNALED(status)
                     self._told(mutant, SLOW if signalled else os.WEXITSTATUS(status))

@@ -87,7 +87,7 @@ def _entities(rule: Derived, judge: Judge, checked: _Checked) -> Iterator[tuple[
 
     Where nothing that the expression reads changed, only the changed entities could.
     """
-    reads = {r.type for r in rule.reads if r.root in ("before", "after")}
+    reads = {read.type for read in rule.reads}
     doubts = [d for d in judge.doubts if d.type in reads]
     own = [c for c in judge.changes if c.type == rule.type]
     come = {key_order(c.key) for c in own if c.op in COME}
@@ -121,13 +121,12 @@ def _named_by_changes(rule: Derived, judge: Judge) -> frozenset[object] | None:
     named: set[object] = set()
     for change in judge.changes:
         for tie in (tie for name, tie in rule.ties if name == change.type):
-            for side in ("before", "after"):
-                row = judge.thing(side, change.type, change.key).row
-                if row is None and change.op in (*COME, *GONE):
+            for thing in judge.sides(change):
+                if thing is None:
                     continue
-                if row is None or not is_value(row.get(tie, ABSENT)):
+                if thing.row is None or not is_value(thing.row.get(tie, ABSENT)):
                     return None
-                named.add(comparison_key(row[tie]))
+                named.add(comparison_key(thing.row[tie]))
     return frozenset(named)
 
 

@@ -141,7 +141,7 @@ def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[str
     if not missing:
         return at_ends
     if open_ and not set(gaps):
-        return open_[0] if len(missing) == 1 else replace(open_[0], missing=tuple(sorted(missing)))
+        return replace(open_[0], missing=tuple(sorted(missing)))
     return unknown(at_ends.clause, at_ends.stage, missing)
 
 

@@ -10,7 +10,6 @@ from statediff.contract.relations import combine
 from statediff.contract.world import (
     FALSE,
     TRUE,
-    UNDEFINED,
     Env,
     Result,
     Thing,
@@ -89,9 +88,9 @@ def _forbidden(pattern: Pattern, judge: Judge, candidates: tuple[Change, ...]) -
     causes = waiting.union(*(m.causes for m in uncertain))
     if that.mask != TRUE:
         causes |= that.causes
-    reasons = [last(m.undefined) for m in uncertain if m.mask & UNDEFINED]
-    if not causes and (reasons or that.undefined):
-        return undecided(pattern.id, Stage.FORBID, last([*reasons, that.undefined]), trail, deltas)
+    if not causes:  # what waits for nothing is undefined
+        reasons = [last(m.undefined) for m in uncertain] or [that.undefined]
+        return undecided(pattern.id, Stage.FORBID, last(reasons), trail, deltas)
     return unknown(pattern.id, Stage.FORBID, causes, trail, deltas)
 
 
@@ -115,8 +114,7 @@ def effect(rule: Effect, judge: Judge, candidates: tuple[Change, ...]) -> Findin
         elif mask != TRUE:
             unsure += change.deltas
             causes |= world.causes
-            if mask & UNDEFINED:
-                reasons.append(last(world.undefined))
+            reasons.append(last(world.undefined))
     if refused:
         deltas = tuple(d for group, _ in refused for d in group)
         shown = refused[0][1]

@@ -725,6 +725,8 @@ def test_no_rule_hides_a_forbidden_delta(rule: Any, any_field: bool) -> None:
          ("0", None, "1")),
         ("weights: {conditional: 0}\nforbid: [{create: item}]\n", {"item": [item(1)]},
          ("0", None, "0")),
+        ("effects: [{on: create item, reversibility: reversible}]\nforbid: [{create: item}]\n",
+         {"item": [item(1)]}, ("0", None, "1")),
     ],
 )  # fmt: skip
 def test_the_numbers_are_exact_and_none_where_undefined(
@@ -739,6 +741,16 @@ def test_risk_weighs_by_label() -> None:
     body = "forbid: [{delete: user}]\nallow: [{create: item}]\n"
     numbers = judged(body, {"user": [user(1)]}, {"item": [item(1)]}).metrics
     assert str(numbers.forbidden_effect_rate) == "10/13"
+
+
+def test_what_is_hidden_weighs_only_where_it_is_forbidden() -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "forbid:\n  - {update: item, where: 'it.id == 1'}\nallow: [{update: item}]\n"
+    )
+    before = {"item": [item(1), item(2), item(3)]}
+    after = {"item": [item(1, t="A"), item(2, 5), item(3, t="A")]}
+    assert str(judged(body, before, after).metrics.forbidden_effect_rate) == "1/2"
 
 
 # ---------------------------------------------------------------- what a contract may not say

@@ -7,7 +7,20 @@ from typing import Any
 import pytest
 
 from statediff.model.trace import Turn
-from tests.judging import DIVERGE, HOLDS, INCONCLUSIVE, MATCH, doc, item, judged, user
+from tests.judging import (
+    CUT,
+    DIVERGE,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    doc,
+    finding,
+    item,
+    judged,
+    state,
+    user,
+)
 from tests.traces import call, log
 
 ITEMS = [item(key) for key in range(12)]
@@ -81,3 +94,12 @@ def test_each_clause_has_steps_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert judged(REST + step, BEFORE, AFTER, trace=TRACE).verdict is MATCH
     twice = log(*[call("a")] * 20)
     assert judged(REST + step, BEFORE, AFTER, trace=twice).verdict is INCONCLUSIVE
+
+
+def test_nor_does_an_authorization_of_what_nobody_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = REST + f"effects:\n  - {{on: create doc, authorized_by: '{slow('before')}'}}\n"
+    dark = state(BEFORE, {"doc": CUT})
+    assert finding(judged(body, BEFORE, dark), "authorized-create-doc").truth is HOLDS
+    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    found = finding(judged(body, BEFORE, dark), "authorized-create-doc")
+    assert (found.truth, found.missing) == (UNKNOWN, ("doc: cut short",))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from statediff.errors import ContractError
 from statediff.evaluate import replay
+from statediff.model.schema import EntityType, Field, Kind
 from tests.judging import (
     CUT,
     DIVERGE,
@@ -18,7 +19,9 @@ from tests.judging import (
     HOLDS,
     INCONCLUSIVE,
     MATCH,
+    TYPES,
     UNKNOWN,
+    doc,
     document,
     finding,
     item,
@@ -134,6 +137,65 @@ def test_what_is_undefined_before_and_after_may_only_stay() -> None:
     assert finding(broken, "kept").code == "undefined"
 
 
+OTHERS = """
+require: [{id: some, that: '1 == 1'}]
+allow: [{any: [doc, grant, user]}]
+derive: [{id: kept, field: item.n, is: '%s', because: the system keeps it}]
+"""
+PEOPLE = "count(u for u in after.user)"
+GRANTED = "count(g for g in after.grant if g.item == it.id)"
+TWO = {"item": [item(1, 0), item(2, 0)]}
+GRANT = {"grant": [{"user": 1, "item": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("expression", "before", "after", "truth", "told"),
+    [
+        # Nothing of the entity itself changed, only what its expression counts.
+        (PEOPLE, {"item": [item(1, 0)]}, {"item": [item(1, 0)], "user": [user(1)]}, FAILS,
+         "item 1: 0 ≠ 1"),
+        (PEOPLE, {"item": [item(1, 0)]},
+         {"item": [item(1, 0)], "user": [user(1)], "doc": [doc(1)]}, FAILS, "item 1: 0 ≠ 1"),
+        (PEOPLE, {"item": [item(1, 0)]}, {"item": [item(1, 1)], "user": [user(1)]}, HOLDS, None),
+        (GRANTED, TWO, {**TWO, **GRANT}, FAILS, "item 2: 0 ≠ 1"),
+        (GRANTED, TWO, {"item": [item(1, 0), item(2, 1)], **GRANT}, HOLDS, None),
+        (GRANTED, {**TWO, **GRANT}, TWO, HOLDS, None),  # wrong before, and right now
+        # What was not seen may have been counted, and an entity not seen may be wrong.
+        (GRANTED, TWO, state(TWO, {"grant": CUT}), UNKNOWN, ("grant after: cut short",)),
+        ("it.owner", {"item": [item(1, 0, owner=0)]},
+         state({"item": [item(1, 0, owner=0)]}, {"item": CUT}), UNKNOWN, ("item: cut short",)),
+        ("it.owner", state({}, {"item": CUT}), {"item": [item(1, 0, owner=5)]}, UNKNOWN,
+         ("item 1", "item: cut short")),
+        ("after.user[it.owner].id", state({}, {"item": CUT}), {"item": [item(1, 0, owner=5)]},
+         UNKNOWN, ("item: cut short", "user is absent, so it has no id")),
+        ("it.owner", {"item": [item(1, 0, owner=0)]}, {"item": [item(1, HIDDEN, owner=0)]},
+         UNKNOWN, ("item.n after: hidden",)),
+    ],
+)  # fmt: skip
+def test_every_entity_whose_expression_may_have_moved_is_asked(
+    expression: str, before: Any, after: Any, truth: Any, told: Any
+) -> None:
+    found = finding(trial(OTHERS % expression, before, after), "kept")
+    assert found.truth is truth
+    if truth is FAILS:
+        assert found.sentence == told
+        assert {row.side for row in found.witness.rows} == {"after"}
+    elif truth is UNKNOWN:
+        assert found.missing == told
+
+
+def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
+    box = EntityType("box", ("id",), (Field("id", Kind.INT, is_nullable=False),
+                                      Field("n", Kind.INT)))  # fmt: skip
+    kinds = (*TYPES, box)
+    before, after = (
+        state({"item": [item(1, n)], "box": [{"id": 1, "n": n}]}, types=kinds) for n in (1, 2)
+    )
+    judgement = trial(OTHERS % "it.id + 1", before, after)
+    assert truths(judgement) == {"some": HOLDS, "kept": HOLDS, "frame": FAILS}
+    assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].n": ("kept",)}
+
+
 @pytest.mark.parametrize(
     ("derive", "said"),
     [
@@ -221,6 +283,35 @@ def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
     before = state({"user": USERS, "item": items}, coverage)
     judgement = trial(CASCADE, before, {"user": [user(2)]})
     assert truths(judgement)["frame"] is frame
+
+
+@pytest.mark.parametrize(
+    ("owner", "cut", "by", "missing"),
+    [
+        (1, None, ("gone/cascade",), ()),
+        # Of the items there may have been more than may go; of the grants nobody counts these.
+        (1, "item", (), ("item 1 deleted: item: cut short",)),
+        (1, "grant", ("gone/cascade",), ()),
+        (HIDDEN, None, (), ("item 1 deleted: item.owner before: hidden",)),
+        (
+            HIDDEN,
+            "item",
+            (),
+            ("item 1 deleted: item.owner before: hidden", "item 1 deleted: item: cut short"),
+        ),
+    ],
+)
+def test_rows_wait_for_others_of_their_own_type_and_for_what_they_refer_to(
+    owner: Any, cut: str | None, by: tuple[str, ...], missing: tuple[str, ...]
+) -> None:
+    rows = {"user": USERS, "item": [item(1, owner=owner)]}
+    before = state(rows, {} if cut is None else {cut: CUT})
+    judgement = trial(CASCADE, before, {"user": [user(2)]})
+    assert dict(judgement.explained_by)["item[1]"] == by
+    assert tuple(
+        cause for f in judgement.findings if f.clause == "frame" for cause in f.missing
+        if cause.startswith("item 1 deleted")
+    ) == missing  # fmt: skip
 
 
 def test_an_entity_that_may_have_gone_may_have_taken_its_rows_with_it() -> None:

@@ -78,6 +78,11 @@ def test_the_net_state_and_a_clause_without_during_permit_it() -> None:
         ("create: item, that: 'sum(i.n for i in them) > 3'",
          [{**NONE, "item": [item(1), item(2)]}, {**NONE, "item": [item(1), item(2), item(3, 2)]}],
          HOLDS),
+        # Both go in the transaction that undoes them: by then the run had changed nothing.
+        ("delete: item, where: 'it.id > 1', count: {min: 2}",
+         [{**NONE, "item": [item(1), item(2), item(3)]}], FAILS),
+        ("delete: item, where: 'it.id > 1', count: {min: 3}",
+         [{**NONE, "item": [item(1), item(2), item(3)]}], HOLDS),
         ("update: user", [{"user": [user(1)], "item": [item(1, 9)]}], HOLDS),
     ],
 )  # fmt: skip
@@ -190,7 +195,11 @@ def test_each_branch_has_a_frame_over_the_history() -> None:
 ALWAYS = "steps:\n  - {id: c, always: 'EXPR'}\nframe: {open: the test is about steps}\n"
 
 
-def two(
+def two(*given: Any, **more: Any) -> Any:
+    return of_two(*given, **more).truth
+
+
+def of_two(
     body: str, items: list[Any], users: list[Any], *, gap: str | None = None, feeds: str = "ab"
 ) -> Any:
     """Source `a` has the items, `b` the users; each went through these states, ends included."""
@@ -206,7 +215,9 @@ def two(
     after = told(capture("after", *sides[1]), *history)
     done = run(body, capture("before", *sides[0]), after)
     assert replay(done.bundle) == done.judgement
-    return truths(done.judgement)["c"]
+    found = finding(done.judgement, "c")
+    assert truths(done.judgement)["c"] is found.truth
+    return found
 
 
 A, B = [item(1, 1)], [item(1, -1)]
@@ -232,6 +243,40 @@ def test_no_order_is_assumed_between_the_commits_of_two_sources(
     expression: str, items: list[Any], users: list[Any], truth: Any
 ) -> None:
     assert two(ALWAYS.replace("EXPR", expression), items, users) is truth
+
+
+MADE: Any = ([[], A, []], [[], U, []])  # one of each made and undone, in two sources
+ONE: Any = ([[], A, []], [[], []])
+MOVED = ([A, B, A], [U, V, U])
+
+
+@pytest.mark.parametrize(
+    ("clause", "states", "truth"),
+    [
+        # Whether there were two at once hangs on whose commits came first.
+        ("forbid: [{id: c, create: [item, user], count: {min: 2}, during: run}]", MADE, UNKNOWN),
+        ("forbid: [{id: c, create: [item, user], count: {min: 2}, during: run}]", ONE, HOLDS),
+        ("forbid: [{id: c, create: [item, user], count: {min: 3}, during: run}]", MADE, UNKNOWN),
+        ("require: [{id: c, create: [item, user], count: {max: 1}, during: run}]", MADE, UNKNOWN),
+        ("require: [{id: c, create: [item, user], count: {max: 1}, during: run}]", ONE, HOLDS),
+        ("forbid: [{id: c, that: EACH, during: run}]", MADE, UNKNOWN),
+        ("forbid: [{id: c, that: EACH, during: run}]", ONE, HOLDS),
+        # What is forbidden of each change by itself needs no order.
+        ("forbid: [{id: c, create: [item, user], during: run}]", MADE, FAILS),
+        ("forbid: [{id: c, delete: [item, user], during: run}]", MOVED, HOLDS),
+        ("forbid: [{id: c, update: [item, user], that: 'it.id == 9', during: run}]", MOVED, HOLDS),
+        ("forbid: [{id: c, update: [item, user], that: 'it.id == 1', during: run}]", MOVED, FAILS),
+    ],
+)  # fmt: skip
+def test_what_is_counted_over_two_sources_waits_for_the_order_of_their_commits(
+    clause: str, states: Any, truth: Any
+) -> None:
+    each = "'exists(after.item[1]) and exists(after.user[1])'"
+    body = f"{clause.replace('EACH', each)}\nframe: {{open: the test is about one clause}}\n"
+    found = of_two(body, *states)
+    assert found.truth is truth
+    if truth is UNKNOWN:
+        assert found.code == "history-unobserved"
 
 
 def test_a_source_without_a_feed_leaves_open_what_reads_it_and_nothing_else() -> None:

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.contract.world import FALSE, TRUE, UNDEFINED
-from statediff.model.delta import Delta, Entity, Label, Op
+from statediff.contract.bound import Pattern
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing
+from statediff.model.delta import Delta, Doubt, Entity, Label, Op
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import (
     at,
     evidence_of,
     fails,
+    further,
     holds,
     last,
     over_the_run,
@@ -21,7 +23,8 @@ from statediff.policy.findings import (
     undecided,
     unknown,
 )
-from tests.judging import FAILS, HOLDS, UNKNOWN
+from statediff.policy.matching import Change, Match
+from tests.judging import FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, run
 
 GONE = Delta(
     Op.DELETE, "item", (1,), "", Entity((("id", 1),)), None, None, None, ("b", "a"),
@@ -55,6 +58,7 @@ def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
     assert (held.code, held.truth, held.deltas, held.evidence, held.rank) == (
         "holds", HOLDS, ("item[2].n",), ("a", "c"), 0,
     )  # fmt: skip
+    assert (held.component, held.missing) == ("policy", ())
 
 
 def test_what_is_not_known_says_what_it_waits_for_and_whose_the_gap_is() -> None:
@@ -95,6 +99,8 @@ def said(truth: Truth, *missing: str) -> Finding:
         (said(HOLDS, "end"), [said(HOLDS, "in"), said(UNKNOWN, "b")], [], UNKNOWN, ("b",)),
         (said(UNKNOWN, "a"), [said(HOLDS, "in")], [], UNKNOWN, ("a",)),
         (said(UNKNOWN, "a"), [said(UNKNOWN, "b"), said(UNKNOWN, "a")], [], UNKNOWN, ("a", "b")),
+        (said(UNKNOWN, "b"), [said(UNKNOWN, "a")], [], UNKNOWN, ("a", "b")),
+        (said(UNKNOWN, "b", "a"), [], [], UNKNOWN, ("a", "b")),
         (said(UNKNOWN, "b"), [said(UNKNOWN, "a")], ["gap"], UNKNOWN, ("a", "b", "gap")),
     ],
 )  # fmt: skip
@@ -107,3 +113,76 @@ def test_over_a_run_a_violation_anywhere_is_one_and_only_all_that_holds_without_
     assert (found.clause, found.stage) == ("c", STAGE)
     if truth is UNKNOWN and gaps:
         assert found.sentence == f"{found.missing[0]}; needed by c"
+    elif truth is UNKNOWN:  # told in the words of the first that is open, with all it waits for
+        first = next(each for each in (ends, *within) if each.truth is UNKNOWN)
+        assert found.sentence == first.sentence
+
+
+# ---------------------------------------------------------------- how many more there may be
+
+PATTERNS = {
+    p.id: p
+    for p in run(
+        "forbid: [{id: update, update: [item, user]}, {id: delete, delete: item},"
+        " {id: any, any: item}]\n", {}, {},
+    ).contract.forbid
+    if isinstance(p, Pattern)
+}  # fmt: skip
+
+
+def doubt(key: int | bool | None, path: str | None = None, name: str = "item") -> Doubt:
+    return Doubt(name, None if key is None else (key,), path, "hidden", "capture")
+
+
+def matched(*keys: int) -> list[Match]:
+    """Entities that the pattern is known to match."""
+    return [
+        Match(Change("item", (key,), Op.UPDATE, ()), TRUE, Thing("before", "item", (key,), {}, ""),
+              None, (), frozenset())
+        for key in keys
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "known", "doubts", "most"),
+    [
+        ("update", (), [], 0),
+        ("update", (), [doubt(1, "n"), doubt(2, "n")], 2),
+        ("update", (), [doubt(1, "n"), doubt(1, "t")], 1),  # two fields of one entity
+        ("update", (), [doubt(1, "n"), doubt(1, "name", "user")], 2),
+        ("update", (), [doubt(1, "n"), doubt(True, "n")], 2),  # to Python these keys are one
+        ("update", (1,), [doubt(1, "t"), doubt(2, "t")], 1),  # 1 is counted already
+        ("update", (), [doubt(1, "n"), doubt(None)], None),
+        ("delete", (), [doubt(1)], 1),
+        # Where nothing is known of it, it may have gone and come again.
+        ("any", (), [doubt(1)], 2),
+        ("any", (1,), [doubt(1)], 2),
+        ("any", (), [doubt(1, "n")], 1),
+        ("any", (), [doubt(1), doubt(1, "n")], 2),
+        ("any", (), [doubt(1, "n"), doubt(1), doubt(2)], 4),
+    ],
+)  # fmt: skip
+def test_doubts_can_add_so_many_entities_at_most(
+    operation: str, known: tuple[int, ...], doubts: list[Doubt], most: int | None
+) -> None:
+    assert further(PATTERNS[operation], matched(*known), doubts) == most
+
+
+@pytest.mark.parametrize(
+    ("clause", "truth", "told"),
+    [
+        # An open value is told of; what is open and cannot be `them` is not.
+        ("that: 'sum(i.n for i in them) == 3'", UNKNOWN, ("item.n after: hidden",)),
+        ("where: 'it.id < 3', that: 'sum(i.n for i in them) == 3'", HOLDS, ()),
+        # `that` may hold each entity against all that match.
+        ("where: 'it.id < 3', that: 'it.n < count(i for i in them) + 1'", HOLDS, ()),
+        ("where: 'it.id < 3', that: 'it.n < count(i for i in them)'", FAILS, ()),
+    ],
+)
+def test_that_speaks_of_all_that_match_and_of_nothing_else(
+    clause: str, truth: Truth, told: tuple[str, ...]
+) -> None:
+    body = f"require:\n  - {{id: c, create: item, count: {{min: 1}}, {clause}}}\n"
+    rows = {"item": [item(1, 1), item(2, 2), item(3, HIDDEN)]}
+    found = finding(judged(body, {}, rows), "c")
+    assert (found.truth, found.missing) == (truth, told)
