@@ -158,7 +158,7 @@ def _cut_and_joined(
             continue
         kind = None if head.name == KEYLESS_KEY else entity_type.by_name[head.name].kind
         # A column with an odd value is stored in another form; the odd one may be what goes.
-        if kind in NATIVE and kind is not None and TAGGED in (head.form, fresh.form):
+        if kind in NATIVE and TAGGED in (head.form, fresh.form):
             old, come = (batch_columns(b, (head.name,))[0] for b in (batch, new))
             values = [v for is_new, a, b in pieces for v in (come if is_new else old)[a:b]]
             array, form = encode_column(kind, values)
