@@ -28,6 +28,7 @@ from statediff.model.state import (
     encode_column,
     encode_rows,
     form_of,
+    heads_of,
     row_digest,
 )
 from statediff.model.values import Key, key_order, same
@@ -57,14 +58,28 @@ def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
             at = bisect.bisect_right(table.cuts, order)
             places.setdefault(at, ([], []))[side].append(entries[order])
     chunks = list(table.chunks)
-    for at, (out, into) in places.items():
-        batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into)
+    new = _encoded(table.type, [into for _, into in places.values()])
+    for (at, (out, into)), fresh in zip(places.items(), new, strict=True):
+        batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
         chunks[at] = table.store.put(batch)
     return replace(table, chunks=tuple(chunks))
 
 
 _Entry = tuple[Key, Row]
 _Entries = dict[tuple[Any, ...], _Entry]
+
+
+def _encoded(entity_type: EntityType, parts: list[list[_Entry]]) -> list[pa.RecordBatch]:
+    """Each part in normal form: all at once, unless a value would decide how others are stored."""
+    whole = encode_rows(entity_type, [entry for part in parts for entry in part])
+    kinds = {f.name: f.kind for f in entity_type.fields}
+    if any(h.form == TAGGED and kinds[h.name] in NATIVE for h in heads_of(whole.schema)):
+        return [encode_rows(entity_type, part) for part in parts]
+    found, start = [], 0
+    for part in parts:
+        found.append(whole.slice(start, len(part)))
+        start += len(part)
+    return found
 
 
 def _keyed(entity_type: EntityType, rows: Iterable[Row]) -> _Entries:
@@ -113,8 +128,9 @@ def _occurrences(table: Table, digest: str) -> int:
 
 
 def _cut_and_joined(
-    table: Table, batch: pa.RecordBatch, out: list[_Entry], into: list[_Entry]
+    table: Table, batch: pa.RecordBatch, out: list[_Entry], into: list[_Entry], new: pa.RecordBatch
 ) -> pa.RecordBatch:
+    """The chunk without the entries that are `out`; with `into`, which `new` holds encoded."""
     entity_type = table.type
     keys = _keys(entity_type, batch)
     dropped: set[int] = set()
@@ -133,24 +149,21 @@ def _cut_and_joined(
             raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
         places.setdefault(at, []).append(number)
     pieces = _pieces(len(keys), dropped, places)
-    new = encode_rows(entity_type, into)
     as_it_was = _untouched(out, into)
-    arrays, fields = [], []
-    for index in range(batch.num_columns):
-        field = batch.schema.field(index)
-        if field.name in as_it_was:
+    schema, heads = batch.schema, heads_of(batch.schema)
+    arrays = []
+    for index, (head, fresh) in enumerate(zip(heads, heads_of(new.schema), strict=True)):
+        if head.name in as_it_was:
             arrays.append(batch.column(index))
-            fields.append(field)
             continue
-        kind = None if field.name == KEYLESS_KEY else entity_type.by_name[field.name].kind
-        form = form_of(batch, index)
+        kind = None if head.name == KEYLESS_KEY else entity_type.by_name[head.name].kind
         # A column with an odd value is stored in another form; the odd one may be what goes.
-        is_odd = kind in NATIVE and TAGGED in (form, form_of(new, index))
-        if kind is not None and is_odd:
-            old, fresh = (batch_columns(b, (field.name,))[0] for b in (batch, new))
-            values = [v for is_new, a, b in pieces for v in (fresh if is_new else old)[a:b]]
+        if kind in NATIVE and TAGGED in (head.form, fresh.form):
+            old, come = (batch_columns(b, (head.name,))[0] for b in (batch, new))
+            values = [v for is_new, a, b in pieces for v in (come if is_new else old)[a:b]]
             array, form = encode_column(kind, values)
-            field = pa.field(field.name, array.type, metadata={b"statediff.form": form})
+            field = pa.field(head.name, array.type, metadata={b"statediff.form": form})
+            schema = schema.set(index, field)
         else:
             parts = [(new if is_new else batch).column(index).slice(a, b - a)
                      for is_new, a, b in pieces]  # fmt: skip
@@ -158,8 +171,7 @@ def _cut_and_joined(
             # The unused bits of a joined bitmap's last byte may be anything.
             array = _bits_of_its_own(joined) if pa.types.is_boolean(joined.type) else joined
         arrays.append(array)
-        fields.append(field)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _untouched(out: list[_Entry], into: list[_Entry]) -> frozenset[str]:

@@ -152,6 +152,8 @@ class MemoryChunks:
         self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
 
 
+_JOINED_BYTES: Final = 4 * 1024 * 1024
+"""A chunk of no more than this is hashed in one piece."""
 _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 
@@ -419,8 +421,7 @@ def decode_column(array: pa.Array, form: str) -> list[Any]:
 
 def form_of(batch: pa.RecordBatch, index: int) -> str:
     """How a column's cells are stored: a kind's name, `tagged` or `keyless`."""
-    metadata = batch.schema.field(index).metadata or {}
-    return bytes(metadata[_FORM]).decode()
+    return heads_of(batch.schema)[index].form
 
 
 def batch_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> list[list[Any]]:
@@ -465,55 +466,100 @@ def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array | None:
 
 def is_fully_observed(batch: pa.RecordBatch) -> bool:
     """Whether no cell of the batch is `Unobserved`."""
-    columns = (unobserved_cells(batch, index) for index in range(batch.num_columns))
+    tagged = (at for at, head in enumerate(heads_of(batch.schema)) if head.form == TAGGED)
+    columns = (unobserved_cells(batch, index) for index in tagged)
     return not any(cells is not None and pc.any(cells).as_py() for cells in columns)
 
 
 def batch_digest(batch: pa.RecordBatch) -> str:
     """BLAKE3 over names, forms and normalised buffers: the same rows give the same digest."""
-    hasher = blake3.blake3()
-    for index in range(batch.num_columns):
+    rows = batch.num_rows
+    parts: list[bytes | memoryview] = []
+    for index, head in enumerate(heads_of(batch.schema)):
         array = batch.column(index)
-        spec = batch.schema.field(index)
-        head = [spec.name, form_of(batch, index), str(spec.type), len(array), array.null_count]
-        hasher.update(json.dumps(head).encode())
-        for buffer in normal_buffers(array):
-            hasher.update(len(buffer).to_bytes(8, "little"))
-            hasher.update(buffer)
+        parts.append(b"%b, %d, %d]" % (head.start, rows, array.null_count))
+        for buffer in _normal_buffers(array, head):
+            parts.append(buffer.nbytes.to_bytes(8, "little"))
+            parts.append(buffer)
+    hasher = blake3.blake3()
+    # In one piece: the hash goes through that twice as fast as through many.
+    for piece in [b"".join(parts)] if batch.nbytes <= _JOINED_BYTES else parts:
+        hasher.update(piece)
     return hasher.hexdigest()
 
 
-def normal_buffers(array: pa.Array) -> list[memoryview]:
+@dataclass(frozen=True)
+class Head:
+    """What is said of a column before its cells."""
+
+    name: str
+    form: str
+    start: bytes
+    """How the JSON of its name, form and type begins."""
+    width: int
+    """Bytes of a value, or of where one lies; 0 of a bit."""
+    is_number: bool
+    """Of eight bytes."""
+
+
+_heads_seen: tuple[pa.Schema, tuple[Head, ...]] = pa.schema([]), ()
+"""The last schema asked about: mostly the next chunk is one of the same table."""
+
+
+def heads_of(schema: pa.Schema) -> tuple[Head, ...]:
+    """The name, form and type of each column."""
+    global _heads_seen  # noqa: PLW0603 - replaced as a whole
+    seen, heads = _heads_seen
+    if not schema.equals(seen, check_metadata=True):
+        heads = tuple(_head(field) for field in schema)
+        _heads_seen = schema, heads
+    return heads
+
+
+def _head(spec: pa.Field) -> Head:
+    form = bytes(spec.metadata[_FORM]).decode()
+    start = json.dumps([spec.name, form, str(spec.type)])[:-1].encode()
+    has_places = pa.types.is_string(spec.type) or pa.types.is_binary(spec.type)
+    width = _OFFSET_BYTES if has_places else int(spec.type.bit_width) // 8
+    return Head(spec.name, form, start, width, spec.type in _NUMBERS)
+
+
+def _normal_buffers(array: pa.Array, head: Head) -> list[memoryview]:
     """The buffers that carry the content: validity (if any null), then values or offsets and data.
 
     Of a slice only its own part, and zero wherever a slot is null or a bit belongs to no value.
     """
-    length = len(array)
+    length, start = len(array), array.offset
     views: list[memoryview] = []
     if array.null_count:
-        known = array.is_valid()
-        views.append(_bitmap(known))
-        if array.type in _NUMPY:
-            numbers = np.frombuffer(array.buffers()[1], _NUMPY[array.type])
-            filled = numbers[array.offset : array.offset + length].copy()
-            filled[~known.to_numpy(zero_copy_only=False)] = 0
-            return [*views, memoryview(filled.tobytes())]
+        flags = array.is_valid().to_numpy(zero_copy_only=False)
+        views.append(_bitmap(flags))
+        if head.is_number:
+            # As whole numbers, so that whatever stood in a null slot, NaN too, becomes zero.
+            numbers = np.frombuffer(array.buffers()[1], np.int64)
+            filled = numbers[start : start + length] * flags
+            return [*views, filled.view(np.uint8).data]
         array = pc.fill_null(array, _NOTHING[array.type])
-    if array.type == pa.bool_():
-        return [*views, _bitmap(array)]
-    content = memoryview(b"") if array.buffers()[-1] is None else memoryview(array.buffers()[-1])
-    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
-        width = int(array.type.bit_width) // 8
-        return [*views, content[array.offset * width : (array.offset + length) * width]]
+        start = array.offset
+    if not head.width:
+        return [*views, _bitmap(array.to_numpy(zero_copy_only=False))]
+    buffers = array.buffers()
+    content = memoryview(b"") if buffers[-1] is None else memoryview(buffers[-1])
+    if len(buffers) == _FIXED:
+        return [*views, content[start * head.width : (start + length) * head.width]]
     if not length:
         return [*views, memoryview(bytes(4)), memoryview(b"")]
-    offsets = np.frombuffer(array.buffers()[1], np.int32, length + 1, 4 * array.offset)
-    start, end = int(offsets[0]), int(offsets[-1])
-    own = offsets if start == 0 else offsets - start
-    return [*views, memoryview(own.tobytes()), content[start:end]]
+    offsets = np.frombuffer(buffers[1], np.int32, length + 1, _OFFSET_BYTES * start)
+    first, end = int(offsets[0]), int(offsets[-1])
+    own = offsets if first == 0 else offsets - first
+    return [*views, own.view(np.uint8).data, content[first:end]]
 
 
-_NUMPY: Final = {pa.int64(): np.int64, pa.float64(): np.float64}
+_NUMBERS: Final = (pa.int64(), pa.float64())
+"""Of eight bytes each."""
+_FIXED: Final = 2
+"""Buffers of a column whose values are of one width."""
+_OFFSET_BYTES: Final = 4
 _NOTHING: Final = {
     kind: pa.array([nothing], kind)[0]
     for kind, nothing in (
@@ -525,6 +571,5 @@ _NOTHING: Final = {
 """What stands in a null slot."""
 
 
-def _bitmap(array: pa.Array) -> memoryview:
-    flags = array.to_numpy(zero_copy_only=False)
+def _bitmap(flags: Any) -> memoryview:
     return memoryview(np.packbits(flags, bitorder="little").tobytes())

@@ -8,8 +8,9 @@ is the line waited for, in a way that lets `hung_up_after` cut it.
 from __future__ import annotations
 
 import contextlib
+import re
 import select
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -64,6 +65,69 @@ def blocks_copied(connection: Connection, query: str) -> Generator[bytearray]:
                     _drain(line)
                 while _next(line) is not None:
                     pass
+
+
+class Copied:
+    """The rows of one `COPY` within a transaction, each as the server writes it.
+
+    It is asked for at once, so that several servers' processes work side by side, and one after the
+    other is read. Whatever becomes of it, the transaction goes on once it is closed.
+    """
+
+    def __init__(self, connection: Connection, query: str) -> None:
+        self._connection = connection
+        self._has_failed = self._is_over = False
+        line = connection.pgconn
+        line.send_query(f"SAVEPOINT copied; {query}; RELEASE copied".encode())
+        while line.flush():
+            _wait(line, select.POLLIN | select.POLLOUT)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Every row. Raises `psycopg.Error` where they are not all."""
+        line = self._connection.pgconn
+        failed: PGresult | None = None
+        while (result := _next(line)) is not None:
+            if result.status == ExecStatus.COPY_OUT:
+                take = line.get_copy_data
+                while (length := (found := take(1))[0]) >= 0:
+                    if length:
+                        yield bytes(found[1])
+                    else:
+                        _wait(line)
+            elif result.status != ExecStatus.COMMAND_OK:
+                failed, self._has_failed = result, True
+        self._is_over = True
+        if failed is not None:
+            raise error_from_result(failed)
+
+    def close(self) -> None:
+        """Nothing of it is under way. What was not read is read past: it is to be little."""
+        if self._connection.broken:
+            return
+        if not self._is_over:
+            with contextlib.suppress(psycopg.Error):  # told to whoever reads, or of no use
+                for _ in self:
+                    pass
+        if self._has_failed and not self._connection.broken:
+            self._connection.execute("ROLLBACK TO copied; RELEASE copied")
+
+
+_ESCAPED: Final = re.compile(rb"\\(.)", re.DOTALL)
+_ESCAPES: Final = {
+    b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"
+}  # fmt: skip
+
+
+def cells(line: bytes) -> tuple[str | None, ...]:
+    """What stands in a row as `COPY` writes it. Raises `UnicodeDecodeError`."""
+    return tuple(
+        None if cell == rb"\N" else (_plain(cell) if b"\\" in cell else cell).decode()
+        for cell in line.removesuffix(b"\n").split(b"\t")
+    )
+
+
+def _plain(cell: bytes) -> bytes:
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), cell)
 
 
 def ahead(items: Generator[T]) -> Generator[T]:

@@ -16,7 +16,7 @@ from statediff.model.patch import patched
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
 from statediff.sources.postgres_catalogue import RUNS_FUNCTIONS, Catalogue
-from statediff.sources.postgres_past import Definition, Look
+from statediff.sources.postgres_past import Definition, Look, lines
 from statediff.sources.postgres_rows import TableQuery
 from statediff.sources.postgres_session import cause_of
 from statediff.sources.postgres_wal import Commit, File
@@ -109,8 +109,7 @@ class Delta:
             return base
         query = self.query(base.type)
         try:
-            with start.connection.transaction(), end.connection.transaction():
-                then, now = start.lines(query, pages), end.lines(query, pages)
+            then, now = lines((start, end), query, pages)
             # Most rows of a touched page are as they were: only the others are taken apart.
             return patched(base, then.rows_beside(now, query), now.rows_beside(then, query))
         except ValueError as error:

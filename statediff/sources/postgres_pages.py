@@ -20,6 +20,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.model.schema import EntityType
 from statediff.model.values import printable
 from statediff.sources.postgres_delta import Delta
+from statediff.sources.postgres_past import lines
 from statediff.sources.postgres_session import Connection
 
 PAGES_AT_ONCE: Final = 2048
@@ -49,8 +50,8 @@ def check_pages(
     if not silent:
         return
     query = delta.query(entity_type)
-    then, there = (look.lines(query, silent).found for look in (delta.first, delta.last))
-    if then != there:
+    then, there = lines((delta.first, delta.last), query, silent)
+    if then.found != there.found:
         name = printable(entity_type.name)
         raise SourceUnavailable(f"rows of {name} changed on pages that its log does not name")
 

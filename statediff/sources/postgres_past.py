@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import Row
+from statediff.sources.postgres_copy import Copied, cells
 from statediff.sources.postgres_queries import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.sources.postgres_rows import TableQuery, is_key
 from statediff.sources.postgres_session import Connection
@@ -154,21 +156,6 @@ class Look:
             self._fingerprints[catalogue, names_only] = str(found)
         return self._fingerprints[catalogue, names_only]
 
-    def lines(self, query: TableQuery, pages: Iterable[tuple[int, int]]) -> Lines:
-        """The rows that lie on the pages (number of the table or partition, page), as written."""
-        found: Counter[bytes] = Counter()
-        parse: Callable[[bytes], tuple[Any, ...] | None] | None = None
-        conditions = _conditions(pages)
-        for at in range(0, len(conditions), _RANGES_AT_ONCE):
-            some = conditions[at : at + _RANGES_AT_ONCE]
-            with (
-                self.connection.cursor() as cursor,
-                cursor.copy(query.where(some).encode()) as copy,
-            ):
-                found.update(map(bytes, copy))
-                parse = copy.formatter.parse_row
-        return Lines(found, parse)
-
     def enter(self, admin: Connection, held: Held, seen: Snapshot) -> None:
         """Its connection sees another moment now."""
         self.connection.execute("ROLLBACK")
@@ -191,19 +178,38 @@ class Look:
         self.connection.execute(f"SET TRANSACTION SNAPSHOT '{_FILE}'".encode())
 
 
+def lines(
+    looks: Sequence[Look], query: TableQuery, pages: Iterable[tuple[int, int]]
+) -> list[Lines]:
+    """The rows on the pages (number of the table or partition, page), as each look sees them.
+
+    All are asked before the first answers. Raises `psycopg.Error`; each connection can be used on.
+    """
+    found: list[Counter[bytes]] = [Counter() for _ in looks]
+    conditions = _conditions(pages)
+    for at in range(0, len(conditions), _RANGES_AT_ONCE):
+        text = query.where(conditions[at : at + _RANGES_AT_ONCE])
+        with ExitStack() as stack:
+            asked = [stack.enter_context(closing(Copied(look.connection, text))) for look in looks]
+            for counter, copies in zip(found, asked, strict=True):
+                counter.update(copies)
+    return [Lines(counter) for counter in found]
+
+
 @dataclass(frozen=True)
 class Lines:
     """Rows as the server writes them, each with how often it is there."""
 
     found: Counter[bytes]
-    parse: Callable[[bytes], tuple[Any, ...] | None] | None
 
     def rows_beside(self, other: Lines, query: TableQuery) -> list[Row]:
         """What is here and not there. Raises `ValueError` for a row without a key."""
         rows = []
-        for line in (self.found - other.found).elements():
-            stored = self.parse(line) if self.parse is not None else None
-            row = query.row(stored or ())
+        more = (
+            (line, n - other.found[line]) for line, n in self.found.items() - other.found.items()
+        )
+        for line in (line for line, n in more for _ in range(n)):
+            row = query.row(cells(line))
             if not all(is_key(row[name]) for name in query.key):
                 raise ValueError("a row has no key, or one beyond the capture limit")
             rows.append(row)

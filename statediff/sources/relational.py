@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import (
+    ChunkRef,
     ChunkStore,
     Coverage,
     Enumeration,
@@ -37,6 +40,35 @@ class Bulk(Protocol[B]):
     def blocks(self, read: Iterable[Any]) -> Iterator[B]: ...
 
     def encode(self, parts: Sequence[B]) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True)
+class _Put:
+    """Rows that were encoded and put into a store, and what became of them."""
+
+    type: EntityType
+    partition: tuple[Key, ...]
+    chunks: tuple[ChunkRef, ...]
+    content: bytes
+
+
+_known: WeakKeyDictionary[ChunkStore, dict[str, _Put]] = WeakKeyDictionary()
+"""Per chunk store: the rows that were last put of each type. Of no use without a state that holds
+the same chunks, so that nothing is taken for stored that a store may have let go of."""
+MAX_KNOWN_BYTES: Final = 1024 * 1024
+
+
+def _content(rows: list[Row]) -> bytes | None:
+    """A form that tells any two lists of rows apart; None for other than simple or few values."""
+    try:
+        content = marshal.dumps(rows, _PLAIN_FORM)
+    except ValueError:
+        return None
+    return content if len(content) <= MAX_KNOWN_BYTES else None
+
+
+_PLAIN_FORM: Final = 2
+"""Of `marshal`: equal values have one form, whatever else refers to them."""
 
 
 class Shelf:
@@ -66,10 +98,20 @@ class Shelf:
     ) -> Table:
         """The rows as a table, without those that share a key: nobody can say which one it is.
 
-        With `may_be_keyless`, where some do, an empty table of the type without its key.
+        With `may_be_keyless`, where some do, an empty table of the type without its key. Rows that
+        were put as the chunks of `like` before, in the same order, are not encoded again.
         """
+        known = _known.setdefault(self.store, {})
+        content = _content(rows)
+        if like is not None and content is not None and like.store is self.store:
+            put = _Put(entity_type, like.partition, like.chunks, content)
+            if known.get(entity_type.name) == put:
+                return Table(entity_type, like.chunks, like.partition, self.store)
         try:
-            return build_table(entity_type, rows, self.store, like=like)
+            table = build_table(entity_type, rows, self.store, like=like)
+            if content is not None:
+                known[entity_type.name] = _Put(entity_type, table.partition, table.chunks, content)
+            return table
         except ValueError:
             if may_be_keyless:
                 return self.empty(replace(entity_type, key=()), None)

@@ -1,5 +1,6 @@
 """What a COPY delivers comes in whole rows, all of them or an error, and leaves the line usable."""
 
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +11,7 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.packs import PackSource  # noqa: E402
 from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
 from statediff.sources import postgres_copy  # noqa: E402
-from statediff.sources.postgres_copy import ahead, blocks_copied  # noqa: E402
+from statediff.sources.postgres_copy import Copied, ahead, blocks_copied, cells  # noqa: E402
 from statediff.sources.postgres_session import connected  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -77,3 +78,43 @@ def test_a_line_that_is_cut_is_an_error_and_no_end(url):
 def test_a_server_that_says_nothing_more_is_hung_up_on(url):
     with pytest.raises(psycopg.OperationalError), connected(url, 0.3) as line:
         list(ahead(blocks_copied(line, "COPY (SELECT pg_sleep(60)) TO STDOUT")))
+
+
+ODD = (
+    "SELECT n, nullif(repeat(E'\\\\\\t\\n\\r\\b\\f\\v\\\\N', n % 3) || "
+    "chr(200 + n), chr(203)) AS text"
+)
+
+
+def test_rows_copied_in_a_transaction_are_cell_by_cell_what_a_query_gives(line):
+    query = f"{ODD} FROM generate_series(0, 50) n"
+    line.execute("BEGIN")
+    with closing(Copied(line, f"COPY ({query}) TO STDOUT")) as copied:
+        found = [cells(row) for row in copied]
+    wanted = [(str(n), text) for n, text in line.execute(query).fetchall()]
+    assert found == wanted
+    assert ("3", None) in wanted
+    assert cells(b"\n") == ("",), "an empty text is no missing column"
+
+
+def test_two_connections_work_at_the_same_time_and_each_goes_on(line, url):
+    with connected(url, 60) as other:
+        for each in (line, other):
+            each.execute("BEGIN")
+        with closing(Copied(line, MANY)) as one, closing(Copied(other, MANY)) as two:
+            assert list(two) == list(one)
+        for each in (line, other):
+            assert each.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_copy_that_fails_or_is_left_alone_does_not_end_the_transaction(line, reads):
+    line.execute("BEGIN")
+    (begun,) = line.execute("SELECT now()").fetchone()
+    with closing(Copied(line, FAILS)) as copied:
+        if reads:
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                list(copied)
+        else:
+            next(iter(copied))
+    assert line.execute("SELECT now()").fetchone() == (begun,)
