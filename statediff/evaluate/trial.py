@@ -32,7 +32,7 @@ from statediff.policy.judge import Evidence, judge
 from statediff.policy.moments import Moments
 from statediff.resolve import RESOLVER, resolve
 
-KERNEL: Final = "5"
+KERNEL: Final = "6"
 """Version of the judging kernel; raised by hand when any judgement could change."""
 
 

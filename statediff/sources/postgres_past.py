@@ -35,10 +35,11 @@ _GAP: Final = 3
 _FILE: Final = "00000000-0000FEED-1"
 _DEFINITIONS: Final = f"""
 SELECT c.oid::int8, {REL}, c.relkind::text, c.relpersistence::text, c.relfilenode::int8,
-  (SELECT md5(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-    a.attisdropped, a.attmissingval::text), ';' ORDER BY a.attnum))
+  (SELECT encode(sha256(convert_to(string_agg(concat_ws(',', a.attnum, a.attname, a.atttypid,
+    a.atttypmod, a.attnotnull, a.attisdropped, a.attmissingval::text), ';' ORDER BY a.attnum),
+    'UTF8')), 'hex')
    FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
-  (SELECT md5(string_agg(concat_ws(',', i.indkey::text, i.indisvalid, i.indnkeyatts), ';'))
+  (SELECT string_agg(concat_ws(',', i.indkey::text, i.indisvalid, i.indnkeyatts), ';')
    FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
   (SELECT array_agg(h.inhparent::int8) FROM pg_inherits h WHERE h.inhrelid = c.oid),
   c.relispartition
@@ -148,10 +149,11 @@ class Look:
             if not re.fullmatch(r"pg_[a-z_]+", catalogue):
                 raise SourceUnavailable(f"{catalogue!r} is no table of the catalogue")
             row, condition = asked
+            digest = f"sha256(convert_to(({row})::text, 'UTF8'))"
             (found,) = self.connection.execute(
-                "SELECT md5(coalesce(string_agg(row, '' ORDER BY row), ''))"  # noqa: S608 - matched
-                f" FROM (SELECT md5(({row})::text) AS row FROM pg_catalog.{catalogue} c"
-                f" {condition}) r".encode()
+                "SELECT encode(sha256(coalesce(string_agg(row, '' ORDER BY row), '')), 'hex')"  # noqa: S608 - matched
+                f" FROM (SELECT {digest} AS row"
+                f" FROM pg_catalog.{catalogue} c {condition}) r".encode()
             ).fetchone() or ("",)
             self._fingerprints[catalogue, names_only] = str(found)
         return self._fingerprints[catalogue, names_only]
