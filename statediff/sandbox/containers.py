@@ -14,9 +14,11 @@ after `kill -9`.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import socket
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -126,7 +128,7 @@ class Container:
     def exec(
         self, *command: str, user: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
-        """What a program in it did, however it ended. Raises `SandboxError` if none could run."""
+        """What a program did; `SandboxError` if none could run. A busy engine may lose output."""
         api = self._engine.api
         try:
             made = api.exec_create(
@@ -145,6 +147,17 @@ class Container:
             said = (ran.errors or ran.output).decode(errors="replace").strip()[-400:]
             raise SandboxError(f"{self.spec.name}: {command[0]} ended with {ran.code}: {said}")
         return ran.output
+
+    def read(self, path: str) -> bytes:
+        """The content of a file of its image. Raises `SandboxError`."""
+        try:
+            parts, _ = self._engine.api.get_archive(self.id, path)
+            with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as archive:
+                if (held := archive.extractfile(archive.getmembers()[0])) is None:
+                    raise tarfile.ReadError("it is no file")
+                return held.read()
+        except (DockerException, tarfile.TarError) as error:
+            raise self._failure(f"{path} cannot be read", error) from error
 
     def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""

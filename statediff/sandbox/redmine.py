@@ -316,7 +316,7 @@ def _pristine(image: str) -> bytes:
     """The empty database that comes with the image's Redmine."""
     container = connect().run(Spec(image, "redmine's image", command=("sleep", "60")))
     try:
-        return container.check("cat", PRISTINE)
+        return container.read(PRISTINE)
     finally:
         container.remove()
 
