@@ -281,7 +281,7 @@ def test_twenty_thousand_wrong_values_are_answered_at_once():
         count = 19_000 if item in "5~" else 6_000
         started = time.process_time()
         assert len(problems(HEAD + "forbid: [" + f"{item}, " * count + "]\n")) <= 200
-        assert time.process_time() - started < 40  # under coverage as well
+        assert time.process_time() - started < 10
 
 
 def test_what_is_no_readable_file_is_a_usage_error_and_never_waited_for(tmp_path):
@@ -363,7 +363,7 @@ def test_a_mutated_contract_gives_a_contract_or_a_typed_error(data):
         text = text[:at] + added + text[at + removed :]
     started = time.process_time()
     contract = contract_or_problems(text)
-    assert time.process_time() - started < 5  # under coverage as well
+    assert time.process_time() - started < 1
     if isinstance(contract, ContractDocument):
         assert len(set(clause_ids(contract).all)) == len(clause_ids(contract).all)
 

@@ -314,7 +314,7 @@ def only_typed_errors_and_fast(data: bytes) -> None:
         assert isinstance(read_document(data, "f").value, dict)
     except ContractError as error:
         problems = error.problems
-    assert time.process_time() - started < 5  # under coverage as well
+    assert time.process_time() - started < 1
     last = data.decode("utf-8", "replace").count("\n") + 1
     assert all(1 <= p.line <= last and p.column >= 1 for p in problems)
 
@@ -366,20 +366,8 @@ def test_any_punctuation_gives_a_document_or_a_contract_error(text):
     ],
 )
 @pytest.mark.parametrize("before", ["", 'a: "', "a: |\n  ", "a: [\n"])
-def test_much_of_anything_is_answered_at_once(unit, before):
-    assert seconds_for(before, unit, MAX_BYTES // 8) < 30  # 0.1 s on an idle machine
-
-
-@pytest.mark.parametrize(
-    ("before", "unit"), [("a: |\n  ", "%a\n"), ("a: [\n", "a\n\n"), ('a: "', "a: b\n")]
-)
-def test_as_much_as_is_read_at_all_is_answered_at_once(before, unit):
-    assert seconds_for(before, unit, MAX_BYTES) < 60  # 0.7 s on an idle machine
-
-
-def seconds_for(before: str, unit: str, size: int) -> float:
-    """Of the processor, for a document of `size` bytes that goes on with `unit`."""
-    data = (before + unit * (size // len(unit))).encode()[:size]
+def test_a_quarter_of_a_megabyte_of_anything_is_answered_at_once(unit, before):
+    data = (before + unit * (MAX_BYTES // len(unit))).encode()[:MAX_BYTES]
     started = time.process_time()
     said = ""
     try:
@@ -387,4 +375,4 @@ def seconds_for(before: str, unit: str, size: int) -> float:
     except ContractError as error:
         said = str(error)
     assert len(said) < 20_000
-    return time.process_time() - started
+    assert time.process_time() - started < 30  # 0.7 s on an idle machine

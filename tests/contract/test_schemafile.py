@@ -267,7 +267,7 @@ def test_a_mutated_schema_file_gives_a_schema_or_a_typed_error(data):
         for entity_type in schema.types:
             assert len(entity_type.by_name) == len(entity_type.fields)
             assert set(entity_type.key) <= set(entity_type.by_name)
-    assert time.process_time() - started < 5  # under coverage as well
+    assert time.process_time() - started < 1
 
 
 def test_refining_leaves_the_catalogue_alone_and_is_repeatable():
