@@ -102,7 +102,7 @@ class PostgresSystem:
         """What the files and the server are now, and all that is not as in the base."""
         server = self._running()
         try:
-            with server.admin() as admin:
+            with server.as_first(), server.admin() as admin:
                 found = server.look(admin, self.database)
         except psycopg.Error as error:
             found = {"server": cause_of(error)}

@@ -29,7 +29,7 @@ from statediff.sandbox.postgres_proof import (
     names_of,
 )
 from statediff.sandbox.postgres_spares import PRISTINE, STEP_SECONDS, Spare, Spares
-from statediff.sandbox.prepared import Kept, Shelf
+from statediff.sandbox.prepared import STARTS, Kept, Shelf
 from statediff.sources.postgres_session import cause_of, connected, hung_up_after, opened
 
 PLACE: Final = "/var/lib/statediff"
@@ -110,6 +110,7 @@ class Server:
         self._server_wide: dict[str, str] = {}
         self._begun = ""
         self.expected: dict[str, str] = {}
+        self._was_looked_at = False
         self._admin: Connection | None = None
         try:
             self._texts = tuple(pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed"))
@@ -268,10 +269,16 @@ class Server:
             admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
         return entities, held
 
+    @contextlib.contextmanager
+    def as_first(self) -> Iterator[None]:
+        """Until it was looked at once it is being started, and what others need later can wait."""
+        with contextlib.nullcontext() if self._was_looked_at else STARTS.one():
+            yield
+
     def exchange(self) -> bool:
         """The database is a clone that nobody used; False where the server must be made anew."""
         try:
-            with self.admin() as admin:
+            with self.as_first(), self.admin() as admin:
                 verifier = self._renew_password(admin)
                 if self._server_wide:
                     if not self._lets_in():
@@ -313,6 +320,7 @@ class Server:
     def look(self, admin: psycopg.Connection[Any], database: str) -> dict[str, str]:
         """All that `expected` says, as it is now."""
         found = cluster(admin, self.own)
+        self._was_looked_at = True
         known = None if self._used is None else self._used.known_files()
         return {**found, **_labelled(files_since(admin, database, known))}
 

@@ -17,7 +17,7 @@ from statediff.sandbox import mariadb, postgres_server
 from statediff.sandbox.mariadb import MariaDbSystem
 from statediff.sandbox.postgres import PostgresSystem
 from statediff.sandbox.postgres_server import DATA, Made
-from statediff.sandbox.prepared import Shelf
+from statediff.sandbox.prepared import STARTS, Shelf
 from statediff.sandbox.volumes import Volume
 from statediff.sources.mariadb_session import connected, fetched
 
@@ -133,3 +133,14 @@ def test_where_nothing_can_be_mounted_over_it_each_is_made_of_its_texts(
     systems = [start(kind) for _ in range(2)]
     assert [base_of(system) for system in systems] == [None, None]
     prove(*systems)
+
+
+def test_a_server_is_being_started_until_it_was_proven_once(start: Start):
+    system = start()
+    assert isinstance(system, PostgresSystem)
+    server = system._running()
+    with server.as_first():
+        assert STARTS._under_way == 1
+    prove(system)
+    with server.as_first():
+        assert STARTS._under_way == 0
