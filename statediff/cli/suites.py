@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from statediff.suite.comparison import Case
     from statediff.suite.indexing import Found
     from statediff.suite.opinions import Opinions
-    from statediff.suite.records import Run, Side
+    from statediff.suite.records import Run
+    from statediff.suite.sides import Part
     from statediff.suite.store import Store
 
 _WIDEST: Final = 500
@@ -142,15 +143,20 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     from statediff.cli.output import emit
     from statediff.reports.suites import comparison_document, comparison_tables
     from statediff.suite.comparison import Change, compare
+    from statediff.suite.sides import apart, whole
 
     with opened_store(store) as index:
         runs = named(index, a), named(index, b)
         one, other = (
-            _of_agent(index.sides(run.id), agent, folder)
+            _part(index, run.id, agent, folder)
             for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
         )
         reviewed = signed_of(index, runs, trust)
-        found = compare(one, other, seed)
+        if as_json or reviewed is not None:
+            found = compare(whole(index, one), whole(index, other), seed)
+        else:
+            sides = apart(index, one, other, details)
+            found = compare(sides.a, sides.b, seed, sides.alike)
     flags = [{} if reviewed is None else reviewed.flagged(run.id) for run in runs]
     inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
     if as_json:
@@ -194,21 +200,22 @@ def _inside(case: Case, *runs: Named) -> Differences | str:
         return printable(str(error))
 
 
-def _of_agent(sides: list[Side], agent: str | None, run: Path) -> list[Side]:
+def _part(index: Store, run: str, agent: str | None, folder: Path) -> Part:
     """The trials of the one agent that is compared; `UsageError` if there are others."""
     from statediff.errors import UsageError
     from statediff.model.values import printable
+    from statediff.suite.sides import Part, agents
 
-    known = sorted({side.agent for side in sides} - {""})
+    known = agents(index, run)
+    told = ", ".join(map(printable, known[:20]))
     if agent is None and len(known) > 1:
         raise UsageError(
-            f"{run}: has trials of {len(known)} agents; say with --agent-a or --agent-b whose to "
-            f"compare: {', '.join(map(printable, known[:20]))}"
+            f"{folder}: has trials of {len(known)} agents; say with --agent-a or --agent-b whose "
+            f"to compare: {told}"
         )
     if agent is not None and agent not in known:
-        raise UsageError(f"{run}: no trial of {printable(agent)!r}; there are: "
-                         f"{', '.join(map(printable, known[:20]))}")  # fmt: skip
-    return sides if agent is None else [side for side in sides if side.agent == agent]
+        raise UsageError(f"{folder}: no trial of {printable(agent)!r}; there are: {told}")
+    return Part(run, agent)
 
 
 def _print(*told: Table | str) -> None:

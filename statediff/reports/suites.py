@@ -124,7 +124,9 @@ Opened: TypeAlias = "Mapping[tuple[str, int | None, str], Differences | str]"
 
 
 def comparison_document(found: Comparison, opened: Opened) -> Json:
-    """The comparison as JSON, case by case."""
+    """The comparison as JSON, case by case; of one with all its cases."""
+    if found.alike:
+        raise ValueError("cases that were left out cannot be listed")
     return {
         "schema": COMPARISON, "cases": len(found.cases),
         **{change.value: len(found.of(change)) for change in Change},
@@ -142,11 +144,11 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
 def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str]:
     """The comparison for people: counts, the difference, what changed, and where cases part."""
     told = ", ".join(
-        f"{len(found.of(change))} {change.value.replace('_', ' ')}"
+        f"{found.count(change)} {change.value.replace('_', ' ')}"
         for change in Change
-        if found.of(change)
+        if found.count(change)
     )
-    yield f"{len(found.cases)} case{'s' * (len(found.cases) != 1)}: {told or 'none'}"
+    yield f"{found.number} case{'s' * (found.number != 1)}: {told or 'none'}"
     if found.interval is not None and found.difference is not None:
         low, high = (f"{100 * end:+.1f}" for end in (found.interval.low, found.interval.high))
         yield (

@@ -8,7 +8,7 @@ or kernel is not the same, is told apart. Every scheduled trial of both runs is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -96,10 +96,21 @@ class Comparison:
     p: Fraction
     """McNemar's, exact and two-sided, over the decided cases."""
     interval: Interval | None
+    alike: int = 0
+    """Further cases that passed in both, of which nothing else is to be said."""
+
+    @property
+    def number(self) -> int:
+        """How many cases there are in all."""
+        return len(self.cases) + self.alike
 
     def of(self, change: Change) -> tuple[Case, ...]:
-        """The cases of one kind."""
+        """The cases of one kind, but for those that are `alike`."""
         return self._by_change.get(change, ())
+
+    def count(self, change: Change) -> int:
+        """How many cases of one kind there are in all."""
+        return len(self.of(change)) + (self.alike if change is Change.BOTH_PASS else 0)
 
     def telling(self, number: int) -> tuple[Case, ...]:
         """So many cases with two verdicts, those first in which the verdicts differ."""
@@ -109,7 +120,7 @@ class Comparison:
     @property
     def decided(self) -> int:
         """Cases with a MATCH or a DIVERGE on both sides."""
-        return sum(len(self.of(change)) for change in _DIFFERENCE)
+        return sum(map(self.count, _DIFFERENCE))
 
     @cached_property
     def _by_change(self) -> dict[Change, tuple[Case, ...]]:
@@ -119,8 +130,13 @@ class Comparison:
         return {change: tuple(cases) for change, cases in found.items()}
 
 
-def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison:
-    """The two runs side by side. `BundleError` where one of them has a case twice."""
+def compare(
+    a: Iterable[AnySide], b: Iterable[AnySide], seed: int, alike: Mapping[str, int] | None = None
+) -> Comparison:
+    """The two runs side by side. `BundleError` where one of them has a case twice.
+
+    `alike` says, by contract, how many cases that passed in both are on neither side.
+    """
     one, other = _by_case(a), _by_case(b)
     every = {**one, **other}  # mostly in order already, which a set of the keys would not be
     cases = tuple([_case(every[key], one.get(key), other.get(key)) for key in sorted(every)])
@@ -128,11 +144,14 @@ def compare(a: Iterable[AnySide], b: Iterable[AnySide], seed: int) -> Comparison
     for case in cases:
         if (step := _DIFFERENCE.get(case.change)) is not None:
             clusters[case.contract].append(step)
+    for contract, number in (alike or {}).items():
+        clusters[contract] += [0] * number
     decided = [pair for cluster in clusters.values() for pair in cluster]
     return Comparison(
         cases, Fraction(sum(decided), len(decided)) if decided else None,
         mcnemar(decided.count(1), decided.count(-1)),
         bootstrap([clusters[name] for name in sorted(clusters)], seed),
+        sum((alike or {}).values()),
     )  # fmt: skip
 
 

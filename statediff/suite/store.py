@@ -21,7 +21,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from statediff.errors import StorageError, UsageError
-from statediff.suite.records import Ended, Loose, Run, Side, Trial
+from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.tables import COPIES, FINDINGS, HEAD, OPINIONS, RUNS, TRIALS
 
 BUSY_SECONDS: Final = 30
@@ -30,7 +30,7 @@ _MIGRATING: Final = 7_366_244_102  # the advisory lock of whoever migrates a sto
 _SLICE: Final = 500
 KEPT: Final = tuple(TRIALS.c[each.name] for each in fields(Trial) if each.name != "loose")
 """The columns of a trial, in the order of its fields; the others follow from these."""
-_ENDS: Final = {each.value: each for each in Ended}
+ENDS: Final = {each.value: each for each in Ended}
 _NAME: Final = [column.name for column in KEPT].index("name")
 _ENDED: Final = [column.name for column in KEPT].index("ended")
 
@@ -52,7 +52,11 @@ class Store:
 
     def __init__(self, engine: sa.Engine, name: str) -> None:
         self.name = name
-        self._reading = engine
+        # PostgreSQL would show every statement of a reader another moment.
+        self._reading = (
+            engine.execution_options(isolation_level="REPEATABLE READ")
+            if engine.dialect.name == "postgresql" else engine
+        )  # fmt: skip
         self._writing = engine.execution_options(statediff_writes=True)
 
     def put_run(self, run: Run) -> None:
@@ -163,10 +167,17 @@ class Store:
         with self._read() as connection:
             return [tuple(row) for row in connection.execute(wanted)]
 
-    def _texts(self, wanted: sa.Select[Any]) -> list[tuple[Any, ...]]:
-        """As `rows`, for plain text and numbers, past the library's own rows: there are many."""
+    def at_once(self, *wanted: sa.Select[Any]) -> list[list[tuple[Any, ...]]]:
+        """What each query finds, all at one moment.
+
+        For plain text and numbers, past the library's own rows: there are many.
+        """
         with self._read() as connection:
-            return list(connection.execute(wanted).cursor.fetchall())
+            return [list(connection.execute(each).cursor.fetchall()) for each in wanted]
+
+    def in_order(self, column: sa.Column[str]) -> sa.ColumnElement[str]:
+        """The column, by which rows come as Python orders text."""
+        return sa.collate(column, "C" if self._reading.dialect.name == "postgresql" else "BINARY")
 
     @staticmethod
     def trial_of(row: Sequence[Any]) -> Trial:
@@ -179,8 +190,8 @@ class Store:
         unrun = sa.select(TRIALS.c.name).where(
             TRIALS.c.run == run, TRIALS.c.ended == Ended.NOT_RUN.value
         )
-        # A trial that ends between the two has its folder by then: it does not seem to be gone.
-        return dict(self._texts(known)), {name for (name,) in self._texts(unrun)}
+        stamps, names = self.at_once(known, unrun)
+        return dict(stamps), {name for (name,) in names}
 
     def listed(self) -> tuple[Listed, ...]:
         """Every run that is known, by location."""
@@ -199,37 +210,17 @@ class Store:
                 for row in connection.execute(runs)
             )
 
-    def sides(self, run: str) -> list[Side]:
-        """Every trial of the run, in no order, with what does not hold in it."""
-        columns = [TRIALS.c[name] for name in Side._fields[:-1]]
-        loose = self._loose(run)
-        return [
-            Side._make((row[0], _ENDS[row[1]], *row[2:], loose.get(row[0], ())))
-            for row in self._texts(sa.select(*columns).where(TRIALS.c.run == run))
-        ]
-
-    def _loose(self, run: str) -> dict[str, tuple[Loose, ...]]:
-        """By the name of the trial."""
-        wanted = (
-            sa.select(*FINDINGS.c).where(FINDINGS.c.run == run)
-            .order_by(FINDINGS.c.trial, FINDINGS.c.at)
-        )  # fmt: skip
-        kinds: dict[tuple[str, ...], Loose] = {}
-        found: dict[str, tuple[Loose, ...]] = {}
-        for _, trial, _, *rest in self._texts(wanted):
-            kind = tuple(rest)
-            if kind not in kinds:
-                kinds[kind] = Loose(*rest)
-            found[trial] = (*found.get(trial, ()), kinds[kind])
-        return found
-
     def trials(self, run: str, *, with_findings: bool = False) -> tuple[Trial, ...]:
         """Every trial of the run, by contract, version, number and name."""
         order = (TRIALS.c.contract, TRIALS.c.version, TRIALS.c.number, TRIALS.c.name)
         wanted = sa.select(*KEPT).where(TRIALS.c.run == run).order_by(*order)
+        findings = (
+            sa.select(*FINDINGS.c).where(FINDINGS.c.run == run)
+            .order_by(FINDINGS.c.trial, FINDINGS.c.at)
+        )  # fmt: skip
         with self._read() as connection:
             rows = connection.execute(wanted).all()
-        loose = self._loose(run) if with_findings else {}
+            loose = loose_by_trial(connection.execute(findings).all() if with_findings else ())
         return tuple(_trial(row, loose.get(row[_NAME], ())) for row in rows)
 
     def _insert(self, connection: sa.Connection, table: sa.Table) -> Any:
@@ -378,12 +369,24 @@ def _told(name: str) -> Iterator[None]:
         ) from error
 
 
+def loose_by_trial(findings: Iterable[Sequence[Any]]) -> dict[str, tuple[Loose, ...]]:
+    """What does not hold in each trial, by its name; the rows are all columns, in order."""
+    kinds: dict[tuple[str, ...], Loose] = {}
+    found: dict[str, tuple[Loose, ...]] = {}
+    for _, trial, _, *rest in findings:
+        kind = tuple(rest)
+        if kind not in kinds:
+            kinds[kind] = Loose(*rest)
+        found[trial] = (*found.get(trial, ()), kinds[kind])
+    return found
+
+
 def _row(trial: Trial) -> Mapping[str, Any]:
     return {column.name: getattr(trial, column.name) for column in TRIALS.c}
 
 
 def _trial(row: Sequence[Any], loose: tuple[Loose, ...] = ()) -> Trial:
-    values: tuple[Any, ...] = (*row[:_ENDED], _ENDS[row[_ENDED]], *row[_ENDED + 1 :], loose)
+    values: tuple[Any, ...] = (*row[:_ENDED], ENDS[row[_ENDED]], *row[_ENDED + 1 :], loose)
     return Trial(*values)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 """The newest migration."""
 METADATA: Final = MetaData()
 
@@ -58,6 +58,7 @@ TRIALS: Final = Table(
     Column("why", Text, nullable=False),
     Column("stamp", Text, nullable=False),
     Index("trials_ended", "run", "ended"),
+    Index("trials_number", "run", "contract", "number"),
     Index("trials_case", "run", "contract", "version", "digest", "kernel", "agent", "ended"),
 )  # fmt: skip
 

@@ -229,7 +229,7 @@ def test_a_writer_that_is_killed_leaves_the_store_as_it_was(
     assert time.monotonic() - began < 10, "the dead writer's lock was waited for"
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
 def test_an_older_store_is_brought_up_to_date_and_what_is_new_is_read_again(
     folders: Folders, tmp_path: Path, revision: str
 ) -> None:
@@ -239,7 +239,8 @@ def test_an_older_store_is_brought_up_to_date_and_what_is_new_is_read_again(
         before = indexed(store, folder)
     downgraded(url, revision)
     made = sa.inspect(sa.create_engine(url))
-    assert not made.has_table("opinions")
+    assert made.has_table("opinions") == (revision == "0003")
+    assert "trials_number" not in {index["name"] for index in made.get_indexes("trials")}
     assert ("domain" in {c["name"] for c in made.get_columns("trials")}) == (revision != "0001")
     with opened(url) as store:
         assert [row[0] for row in store.rows(sa.text("SELECT domain FROM trials"))] == ["notes"] * 3  # type: ignore[arg-type]
