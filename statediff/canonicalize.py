@@ -19,11 +19,11 @@ from typing import Any, Final, cast
 
 from statediff.contract.document import Canonicalize
 from statediff.contract.rules import RANK_REST, RULES, Rule, Setting, Transform
+from statediff.model.batches import Row
 from statediff.model.boundary import RuleError, did_you_mean, locate
 from statediff.model.delta import Doubt
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.stages import Canonical, Matching, RuleUse
-from statediff.model.state import Row
 from statediff.model.values import (
     Digested,
     Excluded,

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
 from statediff.model.columns import RowChange, batch_changes, batches_equal, table_changes
 from statediff.model.delta import (
@@ -31,13 +32,7 @@ from statediff.model.delta import (
 )
 from statediff.model.lens import Lens, RuleNames, raw_entity
 from statediff.model.multiset import Item, cancel, doubts_about
-from statediff.model.state import (
-    Coverage,
-    Enumeration,
-    Row,
-    State,
-    Table,
-)
+from statediff.model.state import Coverage, Enumeration, State, Table
 from statediff.model.values import (
     ABSENT,
     Absent,

@@ -15,19 +15,11 @@ from hypothesis import strategies as st
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.document import Canonicalize
 from statediff.diff import diff, table_changes
+from statediff.model.batches import Row, encode_rows
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    Coverage,
-    Enumeration,
-    MemoryChunks,
-    Row,
-    State,
-    Table,
-    build_table,
-    encode_rows,
-)
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
     ABSENT,
     Excluded,

@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from statediff.capture.leases import Lease
 from statediff.errors import StorageError
-from statediff.model.state import ChunkRef, batch_digest, is_fully_observed
+from statediff.model.batches import batch_digest, is_fully_observed
+from statediff.model.state import ChunkRef
 
 CACHE_BYTES: Final = 64 * 1024 * 1024
 """Chunks kept in memory by one store, by the size of their buffers."""

@@ -12,8 +12,8 @@ from typing import Final
 
 from statediff.contract.syntax import CALL_TYPE, CollectionT, EntityT, Node, Type, walk
 from statediff.contract.world import Crowd, Thing
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import Row
 from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Observed, Unobserved, show_key
 

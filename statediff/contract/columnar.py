@@ -40,8 +40,8 @@ from statediff.contract.syntax import (
     Variable,
     walk,
 )
+from statediff.model.batches import Row, batch_rows, form_of
 from statediff.model.schema import Kind
-from statediff.model.state import Row, batch_rows, form_of
 from statediff.model.values import Key
 from statediff.model.view import Columns
 

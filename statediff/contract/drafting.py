@@ -17,10 +17,11 @@ from itertools import islice
 from keyword import iskeyword
 from typing import Final
 
+from statediff.model.batches import Row
 from statediff.model.delta import MESSAGE_TYPES, Delta, Op
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Kind, Schema
 from statediff.model.schema import Field as TypedField
-from statediff.model.state import Row, State
+from statediff.model.state import State
 from statediff.model.values import Key, Observed, Value, is_value, printable
 
 SAMPLED: Final = 1000

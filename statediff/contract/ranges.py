@@ -9,7 +9,7 @@ from dataclasses import replace
 from statediff.contract.columnar import NOTHING, Partial, Plan, screened, summarized
 from statediff.contract.syntax import Entities, Node, Variable
 from statediff.contract.world import Crowd, Env, Thing, World
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import Key
 from statediff.model.view import ColumnarView, Columns
 

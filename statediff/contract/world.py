@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from statediff.contract.syntax import Call, Compare
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Digested, Key, Value
 from statediff.model.view import View

@@ -15,10 +15,11 @@ from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
 from statediff.evidence.fragments import ENDS, Rows, part_of
 from statediff.evidence.pack import Touched, changed
+from statediff.model.batches import Row
 from statediff.model.course import Course, Line
 from statediff.model.delta import Delta, Diff, Doubt
 from statediff.model.schema import Schema
-from statediff.model.state import Enumeration, Row, State
+from statediff.model.state import Enumeration, State
 from statediff.model.trace import Trace
 from statediff.model.values import Key
 from statediff.model.view import View

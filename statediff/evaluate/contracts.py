@@ -17,10 +17,10 @@ from statediff.contract.load import parse_document, read_beside, read_bytes
 from statediff.contract.reader import Document, read_document
 from statediff.contract.shape import shaped
 from statediff.errors import ContractError, UsageError
+from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
-from statediff.model.state import Row
 from statediff.model.values import Excluded, Observed
 from statediff.resolve import IdentityRule
 

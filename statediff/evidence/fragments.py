@@ -14,18 +14,10 @@ from statediff.evidence.documents import (
     key_document,
     key_from,
 )
+from statediff.model.batches import Row, encode_rows
 from statediff.model.delta import delta_id
 from statediff.model.schema import Schema
-from statediff.model.state import (
-    Coverage,
-    Enumeration,
-    MemoryChunks,
-    Row,
-    State,
-    Table,
-    build_table,
-    encode_rows,
-)
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import ABSENT, Key, key_order
 from statediff.model.view import Look, Scan
 

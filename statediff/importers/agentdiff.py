@@ -42,7 +42,7 @@ from statediff.importers.recorded import (
     RunFile,
     TaskId,
 )
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import ABSENT, Map, Observed, printable
 
 NAME: Final = "agent-diff"

@@ -23,8 +23,8 @@ from typing import Any, Final, Protocol
 
 from statediff.errors import InputError
 from statediff.evaluate import ContractFile
+from statediff.model.batches import Row
 from statediff.model.readings import Capture
-from statediff.model.state import Row
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Key, Value
 

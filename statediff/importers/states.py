@@ -19,17 +19,10 @@ import pyarrow as pa
 from statediff.contract.schemafile import SchemaFile, refine
 from statediff.errors import InputError
 from statediff.importers.inference import infer
+from statediff.model.batches import Row, encode_rows
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import (
-    ChunkRef,
-    MemoryChunks,
-    Row,
-    State,
-    Table,
-    build_table,
-    encode_rows,
-)
+from statediff.model.state import ChunkRef, MemoryChunks, State, Table, build_table
 from statediff.model.values import ABSENT, Key, Map, Value, key_order, printable, show_key
 from statediff.sources.strictjson import Document, Record
 from statediff.sources.tables import fits, infer_schema, row_reader

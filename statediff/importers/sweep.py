@@ -31,9 +31,10 @@ from statediff.importers.workers import Workers
 from statediff.meta.operators import extras, privileges, swapped
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, both, drop, is_privilege
+from statediff.model.batches import Row
 from statediff.model.delta import delta_id
 from statediff.model.schema import EntityType
-from statediff.model.state import Row, Table
+from statediff.model.state import Table
 from statediff.model.values import key_order
 from statediff.model.verdict import Judgement, Verdict
 

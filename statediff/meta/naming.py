@@ -7,8 +7,8 @@ from typing import Final
 
 from statediff.meta.reference import Reference, differs, rows_of
 from statediff.meta.world import Fault, World
+from statediff.model.batches import Row
 from statediff.model.delta import Delta
-from statediff.model.state import Row
 from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 

@@ -23,9 +23,9 @@ from statediff.meta.world import (
     put,
     undone,
 )
+from statediff.model.batches import Row
 from statediff.model.delta import key_name
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind
-from statediff.model.state import Row
 from statediff.model.values import ABSENT, Key, Observed
 
 MAX_PER_FIELD = 3

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
+from statediff.model.batches import Row
 from statediff.model.readings import (
     Capture,
     History,
@@ -20,7 +21,7 @@ from statediff.model.readings import (
     Transaction,
 )
 from statediff.model.schema import EntityType, merge_schemas
-from statediff.model.state import Enumeration, MemoryChunks, Row, State, Table, build_table
+from statediff.model.state import Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Key, Value, is_value, same
 from statediff.model.verdict import Judgement

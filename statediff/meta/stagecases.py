@@ -25,8 +25,8 @@ from statediff.meta.reference import Change, Reference, Rows
 from statediff.meta.unkeyed import ALIKE, unkeyed
 from statediff.meta.values import near
 from statediff.meta.world import Fault, World, put
+from statediff.model.batches import Row
 from statediff.model.delta import Op, key_name
-from statediff.model.state import Row
 from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Verdict
 

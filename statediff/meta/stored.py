@@ -17,9 +17,10 @@ from statediff.evaluate import ContractFile, TrialFacts, parse_contract
 from statediff.evidence import documents as doc
 from statediff.evidence.traces import trace_document, trace_from
 from statediff.meta.reference import Reference, differs
+from statediff.model.batches import Row
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import MemoryChunks, Row, State, Table, build_table
+from statediff.model.state import MemoryChunks, State, Table, build_table
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Value, decode, encode
 

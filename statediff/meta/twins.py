@@ -13,9 +13,9 @@ from typing import cast
 from statediff.meta.reference import Change, Rows, is_known
 from statediff.meta.values import fresh_key, near, with_key
 from statediff.meta.world import Fault, Touched, World, put
+from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture, Timeline
 from statediff.model.schema import EntityType, Kind
-from statediff.model.state import Row
 from statediff.model.values import Key, Map, Observed, Value, is_value, same
 
 LATER = timedelta(days=3, hours=5)

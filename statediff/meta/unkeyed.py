@@ -14,9 +14,10 @@ from typing import Final
 from statediff.evaluate import ContractFile, parse_contract
 from statediff.meta.reference import Reference, Rows, with_state
 from statediff.meta.world import Fault, World
+from statediff.model.batches import Row
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import MemoryChunks, Row, State, build_table
+from statediff.model.state import MemoryChunks, State, build_table
 
 ALIKE: Final = 6
 """Entities of one natural key on each side: more ways to pair them than are tried."""

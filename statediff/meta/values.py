@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import Row
 from statediff.model.values import Key, Map, Observed, Value
 
 _LATIN_CYRILLIC = {"a": "а", "e": "е", "o": "о", "p": "р", "c": "с", "x": "х", "i": "і"}  # noqa: RUF001 — look-alikes are the point

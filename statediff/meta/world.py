@@ -10,9 +10,9 @@ from functools import cached_property
 
 from statediff.evaluate import compile_contract, schema_of
 from statediff.meta.reference import Change, Reference, Rows, differs, is_known
+from statediff.model.batches import Row
 from statediff.model.delta import MESSAGE_TYPES, PERMISSION_TYPES, key_name
 from statediff.model.schema import EntityType, Field
-from statediff.model.state import Row
 from statediff.model.values import Key
 from statediff.model.verdict import Judgement
 

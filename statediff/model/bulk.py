@@ -14,8 +14,9 @@ from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
+from statediff.model.batches import encode_rows
 from statediff.model.schema import EntityType
-from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkRef, ChunkStore, Table, encode_rows
+from statediff.model.state import CHUNK_BYTES, CHUNK_KEYS, ChunkRef, ChunkStore, Table
 from statediff.model.values import Key, key_order
 
 

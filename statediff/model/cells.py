@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statediff.model.schema import EntityType
-from statediff.model.state import (
+from statediff.model.batches import (
     KEYLESS_KEY,
     batch_columns,
     form_of,
     tagged_column,
     unobserved_cells,
 )
+from statediff.model.schema import EntityType
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Indexes: TypeAlias = npt.NDArray[np.int64]

@@ -19,6 +19,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from statediff.model.batches import (
+    KEYLESS_KEY,
+    Row,
+    batch_keys,
+    batch_rows,
+    decode_column,
+    unobserved_cells,
+)
 from statediff.model.cells import (
     Indexes,
     Layouts,
@@ -31,18 +39,7 @@ from statediff.model.cells import (
     unequal,
 )
 from statediff.model.schema import EntityType
-from statediff.model.state import (
-    KEYLESS_KEY,
-    ChunkRef,
-    ChunkStore,
-    MemoryChunks,
-    Row,
-    Table,
-    batch_keys,
-    batch_rows,
-    decode_column,
-    unobserved_cells,
-)
+from statediff.model.state import ChunkRef, ChunkStore, MemoryChunks, Table
 from statediff.model.values import ABSENT, Key, key_order
 
 MAX_RUNS: Final = 16

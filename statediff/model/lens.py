@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
 from statediff.model.delta import Entity
-from statediff.model.state import Row
 from statediff.model.values import ABSENT, Absent, Excluded
 from statediff.model.view import Canonicalizer
 

@@ -15,13 +15,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.model.schema import EntityType, Kind
-from statediff.model.state import (
+from statediff.model.batches import (
     KEYLESS_KEY,
     NATIVE,
     TAGGED,
     Row,
-    Table,
     batch_columns,
     batch_keys,
     batch_rows,
@@ -29,8 +27,9 @@ from statediff.model.state import (
     encode_rows,
     form_of,
     heads_of,
-    row_digest,
 )
+from statediff.model.schema import EntityType, Kind
+from statediff.model.state import Table, row_digest
 from statediff.model.values import Key, key_order, same
 
 _MOST: Final = 2**62

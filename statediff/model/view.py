@@ -12,8 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import Coverage, Enumeration, Row, State
+from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Key, key_order
 
 

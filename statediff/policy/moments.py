@@ -16,10 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from statediff.model.batches import Row
 from statediff.model.course import NO_COURSE, Course, Line
 from statediff.model.delta import Delta, Diff, Doubt
 from statediff.model.schema import Schema
-from statediff.model.state import Coverage, Enumeration, Row
+from statediff.model.state import Coverage, Enumeration
 from statediff.model.values import Key, key_order, printable
 from statediff.model.view import View
 from statediff.policy.matching import Change, Judge, changes

@@ -15,8 +15,9 @@ from statediff.contract.calls import Log, some_call
 from statediff.contract.evaluation import outcomes
 from statediff.contract.syntax import Node, Read
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Crowd, Env, Seen, Thing, TooCostly
+from statediff.model.batches import Row
 from statediff.model.schema import Schema
-from statediff.model.state import Coverage, Enumeration, Row
+from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Trace
 from statediff.model.values import Key
 from statediff.model.verdict import Finding, Stage, Truth

@@ -6,17 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from statediff.model.batches import Row
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import (
-    Coverage,
-    Enumeration,
-    MemoryChunks,
-    Row,
-    State,
-    Table,
-    build_table,
-)
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
     ABSENT,
     Key,

@@ -19,17 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    ChunkStore,
-    Coverage,
-    Enumeration,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.tree import (
     Entry,

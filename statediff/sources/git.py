@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import ChunkStore, Row, State, Table, build_table
+from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.model.values import ABSENT, key_order
 from statediff.sources.git_config import last
 from statediff.sources.git_folder import (

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.git_config import MAX_CONFIG_BYTES, Setting, last, parse_config
 from statediff.sources.git_graph import is_another_history

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.sources.tree import Folder, NotRead, shown
 
 MAX_GRAPH_BYTES: Final = 64 * 1024 * 1024

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.git_objects import GitObject, Objects
 from statediff.sources.git_records import TreeEntry, commit_row, tag_row, tree_entries

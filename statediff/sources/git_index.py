@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.sources.tree import NotRead, text_or_bytes
 
 MAX_INDEX_BYTES: Final = 128 * 1024 * 1024

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.tree import NotRead, shown, text_or_bytes
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import COMPLETE, Coverage, Enumeration, Row
+from statediff.model.state import COMPLETE, Coverage, Enumeration
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.tree import Entry, EntryKind, small_text, text_or_bytes
 

@@ -20,9 +20,10 @@ from typing import Any, Final, Self
 
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.errors import SandboxError
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import ChunkStore, Row, State, build_table
+from statediff.model.state import ChunkStore, State, build_table
 from statediff.sources.handshake import sign
 from statediff.sources.mime import Parsed, parse_message
 from statediff.sources.sinks import Sink, begin

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from statediff.capture.feed import Seen
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.readings import Transaction
-from statediff.model.state import ChunkStore, Row, State
+from statediff.model.state import ChunkStore, State
 from statediff.sources.mail import MailSource, OutboxControl, accepted_at
 
 _ID: Final = re.compile(r"<[!-;=?-~]{1,300}>")

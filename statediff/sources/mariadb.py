@@ -24,9 +24,10 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import ChunkStore, Row, State, Table
+from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
 from statediff.sources.mariadb_catalogue import (
     OBJECT_NAMES,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pymysql
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.sources.mariadb_catalogue import rows_of
 from statediff.sources.mariadb_log import Logged
 from statediff.sources.mariadb_session import Connection, connected, fetched, literal, quoted

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
-from statediff.model.state import KEYLESS_KEY, Row
 from statediff.model.values import printable
 from statediff.sources import mariadb_objects as objects
 from statediff.sources.mariadb_session import Connection, fetched, quoted

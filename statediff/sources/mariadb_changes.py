@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from statediff.capture.source import SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType
-from statediff.model.state import Row, Table
+from statediff.model.state import Table
 from statediff.model.values import key_order, printable, same
 from statediff.sources.mariadb import Query, is_key
 from statediff.sources.mariadb_catalogue import Catalogue

@@ -24,10 +24,11 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from statediff.capture.source import Clock, SourceUnavailable
+from statediff.model.batches import Row
 from statediff.model.bulk import NotInBulk
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import ChunkStore, Row, State, Table
+from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import printable
 from statediff.sources.postgres_catalogue import (
     OBJECT_NAMES,

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from statediff.model.batches import batch_of, encode_column
 from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import batch_of, encode_column
 from statediff.model.values import ABSENT, Key
 from statediff.sources.postgres_values import MAX_VALUE_BYTES, PgType, kind_of
 from statediff.sources.relational import MAX_KEY_LENGTH

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import psycopg
 
+from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import KEYLESS_KEY, Row
 from statediff.sources import postgres_objects as objects
 from statediff.sources import postgres_queries as queries
 from statediff.sources.postgres_values import PgType, kind_of

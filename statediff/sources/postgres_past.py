@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Final
 
 from statediff.capture.source import SourceUnavailable
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.sources.postgres_copy import Copied, cells
 from statediff.sources.postgres_queries import CLASS, FIRST_OWN, OWN_REL, REL
 from statediff.sources.postgres_rows import TableQuery, is_key

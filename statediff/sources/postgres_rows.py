@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Kind
-from statediff.model.state import Row
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value
 from statediff.sources.postgres_bulk import BulkReader, Column
 from statediff.sources.postgres_catalogue import TableEntry

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
@@ -29,7 +30,6 @@ from statediff.model.state import (
     Coverage,
     Enumeration,
     MemoryChunks,
-    Row,
     State,
     Table,
     build_table,

@@ -20,17 +20,10 @@ import httpx
 
 from statediff.capture.source import Clock, SourceUnavailable
 from statediff.errors import InputError
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    ChunkStore,
-    Coverage,
-    Enumeration,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.strictjson import read_json
 from statediff.model.values import ABSENT, Map, Observed, Value, printable
 from statediff.sources.redmine_tables import DUPLICATES, ISSUE, CustomField

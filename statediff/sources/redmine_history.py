@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import Row
 from statediff.model.values import Observed, show
 from statediff.sources.redmine_tables import DUPLICATES, ISSUE, Tables, by_id, instant, words
 from statediff.sources.roundup_values import number

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.sources.roundup_home import digest_of
 from statediff.sources.roundup_values import number

@@ -10,17 +10,10 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from statediff.model.batches import Row
 from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import (
-    ChunkRef,
-    ChunkStore,
-    Coverage,
-    Enumeration,
-    Row,
-    Table,
-    build_table,
-)
+from statediff.model.state import ChunkRef, ChunkStore, Coverage, Enumeration, Table, build_table
 from statediff.model.values import ABSENT, Key, key_order, same
 
 Refine = Callable[[Schema], Schema]

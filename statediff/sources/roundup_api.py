@@ -23,17 +23,10 @@ import httpx
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import InputError
+from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    ChunkStore,
-    Coverage,
-    Enumeration,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.strictjson import read_json
 from statediff.model.values import ABSENT, Map, Observed, Value, printable
 from statediff.sources.roundup_values import ALSO_ON, number, on_which, roles

@@ -22,7 +22,8 @@ from typing import Final, TypeAlias
 
 from statediff.capture.feed import Seen
 from statediff.capture.source import Clock, SourceUnavailable
-from statediff.model.state import ChunkStore, Coverage, MemoryChunks, Row, State
+from statediff.model.batches import Row
+from statediff.model.state import ChunkStore, Coverage, MemoryChunks, State
 from statediff.model.values import Absent, Unobserved, printable
 from statediff.sources.roundup import RoundupSource
 from statediff.sources.roundup_home import DATABASE, Home, content_path

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from statediff.model.state import Row
+from statediff.model.batches import Row
 from statediff.model.values import ABSENT, Absent, Unobserved, printable
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024

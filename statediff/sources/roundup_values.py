@@ -9,8 +9,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from statediff.model.batches import Row
 from statediff.model.schema import Kind
-from statediff.model.state import Row
 from statediff.model.values import ABSENT, Observed, Unobserved, key_order
 from statediff.sources.roundup_home import digest_of
 from statediff.sources.roundup_literals import Property, literal

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from statediff.model.batches import batch_of, encode_column
 from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType
-from statediff.model.state import batch_of, encode_column
 from statediff.model.values import ABSENT, Key
 from statediff.sources.relational import MAX_KEY_LENGTH
 from statediff.sources.typed import Convert

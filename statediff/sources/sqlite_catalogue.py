@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
-from statediff.model.state import KEYLESS_KEY, Row
 from statediff.sources.relational import quoted
 
 SEQUENCES: Final = "sqlite_sequence"

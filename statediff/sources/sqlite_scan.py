@@ -18,16 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.capture.source import SourceUnavailable
+from statediff.model.batches import Row, encode_rows
 from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import (
-    ChunkRef,
-    ChunkStore,
-    Row,
-    State,
-    Table,
-    encode_rows,
-)
+from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.values import ABSENT, is_value, printable
 from statediff.sources.relational import (
     MAX_KEY_LENGTH,

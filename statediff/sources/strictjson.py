@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import InputError
-from statediff.model.state import KEYLESS_KEY
+from statediff.model.batches import KEYLESS_KEY
 from statediff.model.values import MAX_DEPTH, Map, Value, printable
 
 MAX_BYTES: Final = 512 * 1024 * 1024

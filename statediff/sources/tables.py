@@ -17,6 +17,7 @@ from typing import Final
 
 from statediff.capture.source import Clock
 from statediff.errors import InputError
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
@@ -24,7 +25,6 @@ from statediff.model.state import (
     ChunkStore,
     Coverage,
     Enumeration,
-    Row,
     State,
     Table,
     build_table,

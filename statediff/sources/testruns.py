@@ -29,17 +29,10 @@ from statediff.contract.parts import Part
 from statediff.contract.reader import read_document
 from statediff.contract.shape import shaped
 from statediff.errors import UsageError
+from statediff.model.batches import Row
 from statediff.model.readings import Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    ChunkStore,
-    Coverage,
-    Enumeration,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Unobserved
 from statediff.sources.testruns_process import (
     DEFAULT_LIMITS,

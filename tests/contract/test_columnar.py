@@ -17,6 +17,7 @@ from statediff.contract.evaluation import evaluate, outcomes
 from statediff.contract.parser import Scope, parse
 from statediff.contract.syntax import Call, Compare, walk
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, TooCostly, World
+from statediff.model.batches import Row, batch_rows, encode_rows
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,
@@ -24,12 +25,9 @@ from statediff.model.state import (
     Coverage,
     Enumeration,
     MemoryChunks,
-    Row,
     State,
     Table,
-    batch_rows,
     build_table,
-    encode_rows,
 )
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Observed, Unobserved, encode

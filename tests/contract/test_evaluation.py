@@ -18,16 +18,9 @@ from hypothesis import strategies as st
 from statediff.contract.evaluation import outcomes
 from statediff.contract.parser import ExpressionError, Scope, parse
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, World
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    Coverage,
-    Enumeration,
-    MemoryChunks,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Observed, Unobserved
 from statediff.model.view import StateView

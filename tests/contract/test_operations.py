@@ -26,16 +26,9 @@ from statediff.contract.world import (
     Unknown,
     World,
 )
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import (
-    COMPLETE,
-    Coverage,
-    Enumeration,
-    MemoryChunks,
-    Row,
-    State,
-    build_table,
-)
+from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Excluded, Map, Observed, Unobserved, Value
 from statediff.model.view import StateView

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff.model.batches import encode_rows
 from statediff.model.patch import patched
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import MemoryChunks, build_table, encode_rows
+from statediff.model.state import MemoryChunks, build_table
 from statediff.model.values import ABSENT, Unobserved
 
 KEYED = EntityType(

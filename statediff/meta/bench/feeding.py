@@ -20,17 +20,9 @@ from statediff.meta.bench.capturing import now
 from statediff.meta.bench.databases import postgres
 from statediff.meta.bench.orders import columns
 from statediff.meta.bench.registry import Limit, Plan, Row, Wrong, measure, times
+from statediff.model.batches import batch_of, encode_rows, form_of
 from statediff.model.schema import EntityType
-from statediff.model.state import (
-    CHUNK_KEYS,
-    ChunkRef,
-    MemoryChunks,
-    State,
-    Table,
-    batch_of,
-    encode_rows,
-    form_of,
-)
+from statediff.model.state import CHUNK_KEYS, ChunkRef, MemoryChunks, State, Table
 
 if TYPE_CHECKING:
     from statediff.meta.bench.servers import OrdersServer

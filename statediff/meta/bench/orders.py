@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from statediff.model.batches import Row, encode_rows
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import CHUNK_KEYS, MemoryChunks, Row, State, Table, encode_rows
+from statediff.model.state import CHUNK_KEYS, MemoryChunks, State, Table
 
 ORDER: Final = EntityType(
     "order",

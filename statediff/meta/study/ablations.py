@@ -15,8 +15,9 @@ from typing import Any, Final
 from statediff.contract.document import BranchClauses, Clause, Evidence, OpenFrame
 from statediff.evaluate import ContractFile
 from statediff.meta.reference import Reference, rebuilt, with_state
+from statediff.model.batches import Row
 from statediff.model.readings import NO_HISTORY, SourceCapture
-from statediff.model.state import COMPLETE, Row, State, Table
+from statediff.model.state import COMPLETE, State, Table
 from statediff.model.values import Observed
 from statediff.resolve.pairing import skeleton
 

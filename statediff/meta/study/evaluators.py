@@ -15,9 +15,10 @@ from statediff.meta.naming import EVIDENCE, altered, kind_of, names
 from statediff.meta.reference import Reference, rows_of
 from statediff.meta.study import ablations
 from statediff.meta.study.trials import Case, Opinion
+from statediff.model.batches import Row
 from statediff.model.columns import table_changes
 from statediff.model.readings import Capture
-from statediff.model.state import Row, Table
+from statediff.model.state import Table
 from statediff.model.trace import Action, NoAnswer
 from statediff.model.values import Key, Map, Value, same
 from statediff.model.verdict import Judgement, Truth, Verdict
