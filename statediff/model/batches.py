@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -51,6 +51,12 @@ TAGGED: Final = "tagged"
 """The form of a column that cannot be stored natively."""
 _UNOBSERVED_PREFIX: Final = b'["unobserved",'
 _FORM: Final = b"statediff.form"
+_DECIMAL, _TIMESTAMP = Kind.DECIMAL.value, Kind.TIMESTAMP.value
+_KEYLESS: Final = "keyless"
+_DECODED: Final = {TAGGED, _DECIMAL, _KEYLESS}
+"""The forms whose cells are not what Arrow gives of them, but for instants."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _JOINED_BYTES: Final = 4 * 1024 * 1024
 """A chunk of no more than this is hashed in one piece."""
 
@@ -69,7 +75,7 @@ def encode_rows(
     ]
     if entity_type.is_keyless:
         keys = pa.array([f"{k[0]!s}#{k[1]!s}" for k, _ in pairs], pa.string())
-        columns.insert(0, (KEYLESS_KEY, keys, "keyless"))
+        columns.insert(0, (KEYLESS_KEY, keys, _KEYLESS))
     return batch_of(columns)
 
 
@@ -110,13 +116,23 @@ def decode_column(array: pa.Array, form: str) -> list[Any]:
     values: list[Any] = array.to_pylist()
     if form == TAGGED:
         return [decode(json.loads(v)) for v in values]
-    if form == Kind.DECIMAL.value:
+    if form == _DECIMAL:
         return [None if v is None else Decimal(v) for v in values]
-    if form == Kind.TIMESTAMP.value:
+    if form == _TIMESTAMP:
         return [None if v is None else v.astimezone(UTC) for v in values]
-    if form == "keyless":
+    if form == _KEYLESS:
         return [(d, int(n)) for d, _, n in (v.partition("#") for v in values)]
     return values
+
+
+def decode_cell(array: pa.Array, index: int, form: str) -> Any:
+    """The observation in one cell of a column that is stored in a form."""
+    if form in _DECODED:
+        return decode_column(array.slice(index, 1), form)[0]
+    if form == _TIMESTAMP:
+        passed = array[index].value  # the library looks a zone up for every one
+        return None if passed is None else _EPOCH + passed * _MICROSECOND
+    return array[index].as_py()
 
 
 def form_of(batch: pa.RecordBatch, index: int) -> str:

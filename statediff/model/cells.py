@@ -181,9 +181,11 @@ def unequal(left: pa.Array, right: pa.Array) -> Mask:
     if not has_null and left.type == right.type == _BITS:
         known: Mask = left.to_numpy() != right.to_numpy()
         return known
-    differs = as_mask(pc.fill_null(pc.not_equal(left, right), False))
-    if has_null:
-        differs = differs | (as_mask(left.is_null()) != as_mask(right.is_null()))
+    cells = pc.not_equal(left, right)
+    if not has_null:
+        return as_mask(cells)
+    differs: Mask = as_mask(pc.fill_null(cells, False))
+    differs = differs | (as_mask(left.is_null()) != as_mask(right.is_null()))
     return differs
 
 

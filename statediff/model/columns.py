@@ -24,7 +24,7 @@ from statediff.model.batches import (
     Row,
     batch_keys,
     batch_rows,
-    decode_column,
+    decode_cell,
     unobserved_cells,
 )
 from statediff.model.cells import (
@@ -289,12 +289,13 @@ def _rows_at(
     if len(indexes) > MAX_RUNS:
         yield from batch_rows(entity_type, batch.take(pa.array(indexes)), None)
     elif len(indexes):
-        forms = enumerate(layouts.of(batch).forms)
-        columns = {name: (batch.column(at), form) for at, (name, form) in forms}
+        columns = {
+            name: (column, form)
+            for (name, form), column in zip(layouts.of(batch).forms, batch.columns, strict=True)
+        }
         for index in indexes.tolist():
             cells = {
-                name: decode_column(column.slice(index, 1), form)[0]
-                for name, (column, form) in columns.items()
+                name: decode_cell(column, index, form) for name, (column, form) in columns.items()
             }
             key = tuple(cells[name] for name in entity_type.key) or cells[KEYLESS_KEY]
             yield key, {f.name: cells.get(f.name, ABSENT) for f in entity_type.fields}
@@ -305,10 +306,8 @@ def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts)
     rows = np.zeros(before.num_rows, dtype=np.bool_)
     one, two = layouts.of(before), layouts.of(after)
     if one is two and not one.tagged:
-        for at in range(before.num_columns):
-            left, right = before.column(at), after.column(at)
-            if at in one.floats:
-                left, right = bits(left), bits(right)
+        for at, pair in enumerate(zip(before.columns, after.columns, strict=True)):
+            left, right = map(bits, pair) if at in one.floats else pair
             if not left.equals(right):
                 rows |= unequal(left, right)
         return rows
