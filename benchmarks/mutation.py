@@ -54,7 +54,7 @@ class Part(NamedTuple):
 PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
-            "assertions", "bind", "bindrun", "calls", "changes", "columnar", "conduct", "derived",
+            "assertions", "bind", "bindrun", "calls", "calltypes", "changes", "columnar", "conduct", "derived",
             "evaluation", "functions", "gathering", "kernels", "kinds", "operations", "parser",
             "patterns", "ranges", "relations", "scalars", "shape", "syntax", "transition", "world",
         )),
