@@ -54,9 +54,10 @@ class Part(NamedTuple):
 PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
-            "assertions", "bind", "bindrun", "calls", "calltypes", "changes", "columnar", "conduct", "derived",
-            "evaluation", "functions", "gathering", "kernels", "kinds", "operations", "parser",
-            "patterns", "ranges", "relations", "scalars", "shape", "syntax", "transition", "world",
+            "assertions", "bind", "bindrun", "calls", "calltypes", "changes", "columnar", "conduct",
+            "derived", "evaluation", "functions", "gathering", "kernels", "kinds", "operations",
+            "parser", "patterns", "ranges", "relations", "scalars", "shape", "syntax", "transition",
+            "world",
         )),
         ("tests/contract", "tests/policy"),
     ),

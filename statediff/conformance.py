@@ -13,6 +13,7 @@
 Each test says what would go wrong if it failed: a reset that is only claimed, a drift that is
 mended in silence, a source that shows an empty system where it could not look. `SystemSuite` makes
 the system by its kind, so it also proves the entry point. It needs pytest: `statediff[test]`.
+One file, so that whoever writes a system reads from top to bottom what it must do.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ def _states(sources: list[str]) -> list[tuple[str, Any]]:
 def _of_states(sources: list[str], after: list[str] | None, schema_text: str) -> Seen:
     """What the files hold, under the names that the drafted schema gives."""
     from statediff.cli.inputs import capture_pair, one_capture
-    from statediff.contract.schemafile import parse_schema_file, refine
+    from statediff.contract.refinement import refine
+    from statediff.contract.schemafile import parse_schema_file
 
     file = None
     if not schema_text.rstrip().endswith("entities: {}"):

@@ -27,7 +27,8 @@ from statediff.capture.feed import Seen
 from statediff.capture.history import history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.capture.take import take
-from statediff.contract.schemafile import SchemaFile, load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import SchemaFile, load_schema_file
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import Schema

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from statediff.contract.refinement import refine
 from statediff.contract.schemadocument import EntityRefinement
-from statediff.contract.schemafile import SchemaFile, load_schema_file, refine
+from statediff.contract.schemafile import SchemaFile, load_schema_file
 from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
 from statediff.sources.mail import MESSAGE
 

@@ -18,14 +18,7 @@ from statediff.contract.bound import (
     Pattern,
 )
 from statediff.contract.derived import derived_field
-from statediff.contract.document import (
-    Approval,
-    BranchClauses,
-    Claim,
-    Clause,
-    ContractDocument,
-    seconds,
-)
+from statediff.contract.document import BranchClauses, Clause, ContractDocument, seconds
 from statediff.contract.english import branches_sentence, phrase
 from statediff.contract.kinds import suggest
 from statediff.contract.parser import Scope
@@ -37,6 +30,7 @@ from statediff.contract.patterns import (
     Policy,
     plain_value,
 )
+from statediff.contract.sections import Approval, Claim
 from statediff.contract.syntax import EntityT, Node, Read, footprint
 from statediff.contract.transition import bound_transition
 from statediff.errors import ContractError

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from statediff.contract.document import Claim, ContractDocument
+from statediff.contract.document import ContractDocument
 from statediff.contract.reader import MAX_BYTES, Document, NodePath, read_document, too_large
+from statediff.contract.sections import Claim
 from statediff.contract.shape import shaped
 from statediff.errors import ContractError, Problem, UsageError
 

@@ -8,9 +8,9 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from statediff.contract.bound import BoundTransition, Expected, New
-from statediff.contract.document import RecordedChange, Transition
 from statediff.contract.kinds import comparable, describe, suggest, type_of, type_of_field
 from statediff.contract.patterns import Path, PatternBinder, plain_value
+from statediff.contract.sections import RecordedChange, Transition
 from statediff.contract.syntax import Read
 from statediff.model.delta import Op
 from statediff.model.schema import EntityType, Field, Kind

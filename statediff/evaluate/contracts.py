@@ -12,9 +12,10 @@ from typing import Any
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.bind import Policy, bind
 from statediff.contract.bound import Contract
-from statediff.contract.document import Canonicalize, ContractDocument, RecordedChanges
+from statediff.contract.document import Canonicalize, ContractDocument
 from statediff.contract.load import parse_document, read_beside, read_bytes
 from statediff.contract.reader import Document, read_document
+from statediff.contract.sections import RecordedChanges
 from statediff.contract.shape import shaped
 from statediff.errors import ContractError, UsageError
 from statediff.model.batches import Row

@@ -1,5 +1,7 @@
 """The verifier: whether a sealed bundle is what its signer sealed. Imports nothing of statediff.
 
+One file, longer than others here, because it is what an auditor reads before trusting a verdict.
+
 A sealed bundle is three files of canonical JSON:
 
 * `manifest.json`: public facts of the trial, how many leaves of each tag there are, and the root

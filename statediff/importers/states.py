@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.contract.schemafile import SchemaFile, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import SchemaFile
 from statediff.errors import InputError
 from statediff.importers.inference import infer
 from statediff.model.batches import Row, encode_rows

@@ -184,8 +184,8 @@ def unequal(left: pa.Array, right: pa.Array) -> Mask:
     cells = pc.not_equal(left, right)
     if not has_null:
         return as_mask(cells)
-    differs: Mask = as_mask(pc.fill_null(cells, False))
-    differs = differs | (as_mask(left.is_null()) != as_mask(right.is_null()))
+    is_null = as_mask(left.is_null()), as_mask(right.is_null())
+    differs: Mask = as_mask(pc.fill_null(cells, False)) | (is_null[0] != is_null[1])
     return differs
 
 

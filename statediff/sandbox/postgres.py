@@ -25,7 +25,8 @@ import psycopg
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource

@@ -26,7 +26,8 @@ from typing import Any, ClassVar, Final
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.sandbox.containers import MEBIBYTE, Shared, Spec, connect

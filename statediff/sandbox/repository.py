@@ -23,7 +23,8 @@ import pygit2
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.errors import SandboxError, UsageError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource

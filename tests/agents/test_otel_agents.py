@@ -12,7 +12,8 @@ from statediff.agents.handover import read_answer
 from statediff.agents.otel import read_otel
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.take import take
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks

@@ -10,10 +10,11 @@ import pytest
 from statediff.contract.bind import Policy, bind
 from statediff.contract.calls import CALL
 from statediff.contract.conduct import FORMS
-from statediff.contract.document import Clause, ContractDocument, Effect
+from statediff.contract.document import Clause, ContractDocument
 from statediff.contract.functions import FUNCTIONS
 from statediff.contract.load import parse_document
 from statediff.contract.rules import RULES
+from statediff.contract.sections import Effect
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.trace import ActionClass
 

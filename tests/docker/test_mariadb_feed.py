@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("pymysqlreplication")
 
 from statediff.capture.source import SourceUnavailable
-from statediff.contract.schemafile import parse_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import parse_schema_file
 from statediff.diff import diff
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested

@@ -8,7 +8,8 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from statediff.contract.schemafile import parse_schema_file, refine  # noqa: E402
+from statediff.contract.refinement import refine  # noqa: E402
+from statediff.contract.schemafile import parse_schema_file  # noqa: E402
 from statediff.diff import diff  # noqa: E402
 from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402

@@ -9,7 +9,8 @@ import pytest
 
 from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.evaluate import TrialFacts, load_contract, parse_contract
 from statediff.meta import reads
 from statediff.meta.metatest import tried

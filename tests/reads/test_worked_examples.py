@@ -11,7 +11,8 @@ import pytest
 from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
 from statediff.contract.formatting import formatted
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract, replay
 from statediff.evaluate.linting import lint
 from statediff.meta.recordings import recorded_contracts

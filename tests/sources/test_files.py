@@ -11,7 +11,8 @@ import pytest
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
-from statediff.contract.schemafile import parse_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import parse_schema_file
 from statediff.diff import diff
 from statediff.model.delta import Op
 from statediff.model.readings import SourceCapture

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from statediff.capture.source import SourceUnavailable
-from statediff.contract.schemafile import load_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import load_schema_file
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Unobserved

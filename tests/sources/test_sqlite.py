@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
 from statediff.capture.store import DiskChunks
-from statediff.contract.schemafile import parse_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import parse_schema_file
 from statediff.model.schema import Kind
 from statediff.model.state import Coverage, MemoryChunks, State
 from statediff.model.values import ABSENT, Digested, same

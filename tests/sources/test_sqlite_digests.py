@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from statediff.contract.schemafile import parse_schema_file, refine
+from statediff.contract.refinement import refine
+from statediff.contract.schemafile import parse_schema_file
 from statediff.diff import diff
 from statediff.errors import ContractError
 from statediff.model.schema import Schema
