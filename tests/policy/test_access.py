@@ -527,6 +527,29 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
                   .judgement)["the-report"] is UNKNOWN  # fmt: skip
 
 
+def test_evidence_that_every_answer_needs_has_no_condition() -> None:
+    always = CONTRACT.replace("      when: answer.exists == true\n", "")
+    for answer in (NO, YES):
+        found = judged(log(*COVERED), answer, *NOTES, REPORT, body=always).judgement
+        assert truths(found)["the-report"] is FAILS
+    none = judged(log(*COVERED), NoAnswer("none"), *NOTES, REPORT, body=always).judgement
+    assert truths(none)["the-report"] is FAILS
+
+
+def test_a_citation_of_which_nobody_knows_whether_it_was_there_waits_for_its_time() -> None:
+    dim = {**page("t", 0, "talk"), "sent": HIDDEN}
+    found = judged(log(*COVERED, fetch("wiki:t")), says(False, "wiki:t"), *NOTES, dim).judgement
+    (cited,) = [f for f in found.findings if f.clause == "citations"]
+    assert (cited.truth, cited.missing) == (UNKNOWN, ("page.sent before: hidden",))
+
+
+def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> None:
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    body = "forbid: [{delete: page}]\n" + access
+    found = run(body, world(*NOTES), world(*NOTES), trace=log(fetch("zoom:m"))).judgement
+    assert [f.code for f in found.findings if f.clause == "access"] == ["access-violation"]
+
+
 def test_a_space_that_takes_too_long_to_go_through_is_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

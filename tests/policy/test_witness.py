@@ -52,6 +52,8 @@ def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
     [
         (Fraction(3), "3"), (Fraction(-3), "-3"), (Fraction(1, 2), "0.5"),
         (Fraction(-1, 8), "-0.125"), (Fraction(1234, 100), "12.34"), (Fraction(1, 100), "0.01"),
+        (Fraction(1, 10**12), "0." + "0" * 11 + "1"),
+        (Fraction(1, 2 * 10**12), "1/2000000000000"),
         (Fraction(1, 5), "0.2"), (Fraction(1, 3), "1/3"), (Fraction(-2, 15), "-2/15"),
         (Fraction(1, 10**12), "0.000000000001"), (Fraction(1, 10**13), f"1/{10**13}"),
         (Fraction(0), "0"),
