@@ -459,6 +459,10 @@ SEARCHED += "nothing was found there"
          "zoom:m is cited, which patty may not read"),
         (COVERED, says(False, "tickets:7"), NOTES, CONTRACT,
          "tickets:7 is cited, and was never fetched"),
+        (COVERED, says(False, "wiki:none"), NOTES, CONTRACT,
+         "wiki:none is cited, but no such artifact exists"),
+        ([*COVERED, OFFERED], says(False, "wiki:a"), NOTES, CONTRACT,
+         "wiki:a is cited, but no such artifact was offered"),
         ([*COVERED, fetch("zoom:m")], NO, NOTES, CONTRACT, FETCHED),
         ([*COVERED, search("wiki:later")], NO, NOTES, CONTRACT, NAMED),
         ([*COVERED, search(subsystem="zoom")], NO, NOTES, CONTRACT, SEARCHED),
@@ -513,6 +517,7 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
         (ALL[:2], [REPORTS[0], blurred], UNKNOWN),
         (ALL[:1], [REPORTS[0], blurred], FAILS),
         ([ALL[0], ALL[2]], [REPORTS[0], blurred, REPORTS[2]], HOLDS),
+        (ALL, [REPORTS[0], blurred, REPORTS[2]], HOLDS),
         (ALL[:1], REPORTS, FAILS),
     ):
         found = judged(log(*reads), says(True), *pages, body=two).judgement
@@ -522,6 +527,9 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
     for reads, truth in ((ALL[:1], UNKNOWN), (ALL[:2], HOLDS), (ALL[1:2], FAILS)):
         found = judged(log(*reads), says(True), REPORTS[0], blurred, body=whole).judgement
         assert truths(found)["the-report"] is truth
+    # What may not be meant need not be cited either.
+    cited = judged(log(*ALL[:2]), says(True, "wiki:r0"), REPORTS[0], blurred).judgement
+    assert truths(cited)["the-report"] is HOLDS
     dim = {**REPORTS[0], "sent": HIDDEN}
     assert truths(judged(log(*ALL), says(True, "wiki:r0", "wiki:r1", "wiki:r2"), dim, *REPORTS[1:])
                   .judgement)["the-report"] is UNKNOWN  # fmt: skip

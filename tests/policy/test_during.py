@@ -237,39 +237,6 @@ def test_a_transaction_that_brought_the_net_change_is_explained_by_what_explains
     assert truths(course(body, NONE, [other], both).judgement)["frame"] is FAILS
 
 
-DERIVED = "derive: [{id: d, field: item.n, is: 'count(u for u in after.user)', because: kept}]\n"
-
-
-def framed(body: str, *states: Any) -> Any:
-    done = course(FRAME + body, states[0], states[1:-1], states[-1]).judgement
-    return [f for f in done.findings if f.clause == "frame"]
-
-
-def test_a_transaction_is_explained_by_what_the_system_keeps_and_by_the_net_change_alone() -> None:
-    low, high = {**NONE, "item": [item(1, 0)]}, {**NONE, "item": [item(1, 1)]}
-    held = framed(DERIVED, high, low, high)
-    assert [(f.truth, f.sentence) for f in held] == [
-        (HOLDS, "all 0 changes are explained"), (HOLDS, "all transactions are explained"),
-    ]  # fmt: skip
-    # What was made, undone and made again was undone by nobody's leave.
-    made = {**NONE, "item": [item(1), item(2)]}
-    allowed = "allow: [{create: item}]\n"
-    assert [f.truth for f in framed(allowed, NONE, made)] == [HOLDS, HOLDS]
-    assert [f.sentence for f in framed(allowed, NONE, made, NONE, made)] == [
-        "in transaction 2 of db (position 20): item 2 deleted"
-    ]
-
-
-def test_a_transaction_brings_a_net_change_of_a_field_by_its_very_value() -> None:
-    # `that` reads what the items had been: it is true of both together, and of neither alone.
-    body = "allow:\n  - {update: item, fields: [n], that: 'sum(i.n for i in them) == 3'}\n"
-    start, half, other, end = (
-        {**NONE, "item": [item(1, a), item(2, b)]} for a, b in ((2, 1), (1, 1), (True, 1), (1, 8))
-    )
-    assert {f.truth for f in framed(body, start, half, end)} == {HOLDS}
-    assert {f.truth for f in framed(body, start, other, end)} == {FAILS}
-
-
 def test_each_branch_has_a_frame_over_the_history() -> None:
     body = FRAME + (
         "any_of:\n"
