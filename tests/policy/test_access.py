@@ -388,6 +388,7 @@ def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
     assert found.judgement.verdict is INCONCLUSIVE
     assert truths(found.judgement)["citations"] is HOLDS
     assert truths(found.judgement)["the-report"] is UNKNOWN
+    assert truths(found.judgement)["access"] is HOLDS  # whatever was relied upon was offered
     outside = judged(window, says(True, "wiki:r", "wiki:c"), *NOTES, REPORT)
     assert codes(outside)[:2] == ["state-invalid-correct", "hallucinated-citation"]
     assert "evidence-not-cited" in codes(judged(window, says(True), *NOTES, REPORT))
@@ -430,6 +431,7 @@ ONE = CONTRACT.replace("      cite: true\n", "      cite: true\n      count: 1\n
 OFFERED = call("window", READ, result=Map.of({"artifacts": (Map.of({"id": "wiki:r0"}),)}))
 ALL = [fetch(f"wiki:r{n}") for n in range(3)]
 LEAK = "it was delivered, a leak"
+LONG = "wiki:" + "z" * 90
 FETCHED = f'call-4 ("fetch") asks for zoom:m, which patty may not read; {LEAK}'
 NAMED = f'call-4 ("search") names wiki:later, which was not there yet; {LEAK}'
 SEARCHED = 'call-4 ("search") searches zoom, which is not granted to patty; '
@@ -461,6 +463,8 @@ SEARCHED += "nothing was found there"
          "tickets:7 is cited, and was never fetched"),
         (COVERED, says(False, "wiki:none"), NOTES, CONTRACT,
          "wiki:none is cited, but no such artifact exists"),
+        (COVERED, says(False, LONG), NOTES, CONTRACT,
+         f"{LONG[:80]} is cited, but no such artifact exists"),
         ([*COVERED, OFFERED], says(False, "wiki:a"), NOTES, CONTRACT,
          "wiki:a is cited, but no such artifact was offered"),
         ([*COVERED, fetch("zoom:m")], NO, NOTES, CONTRACT, FETCHED),

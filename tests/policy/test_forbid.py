@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from statediff.model.values import Digested
 from tests.judging import (
     CUT,
     FAILS,
@@ -22,6 +23,7 @@ from tests.judging import (
 
 ONE: Any = {"item": [item(1)]}
 TWO: Any = {"item": [item(1), item(2)]}
+STORED = Digested.of("some text that stayed in the source")
 UNORDERED = "null, absent or values of different kinds have no order"
 FORBIDDEN, OPEN, UNDEFINED = "forbidden-change", "unobserved", "undefined"
 
@@ -47,10 +49,16 @@ FORBIDDEN, OPEN, UNDEFINED = "forbidden-change", "unobserved", "undefined"
          ("item[1].n: hidden",)),
         ("link: item.owner", ONE, {"item": [item(1, owner=HIDDEN)]}, OPEN,
          ("item[1].owner: hidden",)),
+        ("link: item.owner", ONE, {"item": [item(1, owner=STORED)]}, OPEN,
+         (f"item.owner after: {STORED.cause}",)),
         # What does not match by its fields waits for nobody's name.
         ("update: item, where: 'it.n > 5 and it.t == \"z\"', by: user", {"item": [item(1, HIDDEN)]},
          {"item": [item(1, HIDDEN, owner=1)]}, OPEN, ("item.n before: hidden",
                                                       "item[1].n: hidden")),
+        # ... nor for a field that it would have to be set to.
+        ("update: item, where: 'it.n > 5 and it.t == \"z\"', set: {t: c, owner: 1}",
+         {"item": [item(1, HIDDEN)]}, {"item": [item(1, HIDDEN, "c", HIDDEN)]}, OPEN,
+         ("item.n before: hidden", "item[1].owner: hidden")),
         # `that` about each entity picks those that are meant, `that` about all judges them all.
         ("update: item, that: 'new.n < 0'", TWO, {"item": [item(1, -1), item(2, 7)]}, FORBIDDEN,
          "item 1 n 1 → -1"),

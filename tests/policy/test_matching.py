@@ -175,3 +175,13 @@ def test_a_field_that_must_be_set_is_compared_only_where_the_condition_holds() -
     body = "require:\n  - {id: c, create: item, where: 'it.t == \"b\"', set: {n: 2}}\n"
     found = finding(judged(body, {}, {"item": [item(1)]}), "c")
     assert found.sentence == 'no item matches, 1 required; item 1 does not: "a" ≠ "b"'
+
+
+def test_an_entity_is_read_on_its_side_and_without_a_row_says_that_it_is_not_known() -> None:
+    before, after = (StateView(state({"item": [item(1, n)]})) for n in (1, 2))
+    room = Judge(before, after, (), (), SILENT)
+    for side, n in (("before", 1), ("after", 2)):
+        known = room.thing(side, "item", (1,))
+        assert (known.side, known.row and known.row["n"], known.cause) == (side, n, "")
+        unread = room.thing(side, "item", (9,))
+        assert (unread.side, unread.row, unread.cause) == (side, None, "its row is not known")

@@ -25,6 +25,8 @@ NOTHING: dict[str, Any] = {}
         ("require:\n  - {that: 'exists(after.item[1])'}\n", {"item": [item(1)]}, ("0", "1", "1")),
         ("forbid: [{create: item}]\nallow: [{create: item}]\n", {"item": [item(1)]},
          ("0", None, "1")),
+        ("weights: {conditional: 1}\nforbid: [{create: item}]\n", {"item": [item(1)]},
+         ("0", None, "1")),
         ("weights: {conditional: 0}\nforbid: [{create: item}]\n", {"item": [item(1)]},
          ("0", None, "0")),
         ("effects: [{on: create item, reversibility: reversible}]\nforbid: [{create: item}]\n",

@@ -81,6 +81,38 @@ def test_a_change_counts_for_one_of_the_clauses_that_want_one(
     assert (found.truth, found.code) == (truth, code)
 
 
+HALF = [item(1), item(2, HIDDEN)]
+TWICE = "2 item entities match, at most 1 may: item 1, item 2"
+
+
+@pytest.mark.parametrize(
+    ("count", "where", "items", "code", "sentence", "deltas"),
+    [
+        # What may match counts as neither: it is no change of the clause, and may be one too many.
+        ("{min: 1}", "it.n == 1", HALF, "holds", "item 1", ["item[1]"]),
+        ("1", "it.n == 1", HALF, "unobserved", "item.n after: hidden; needed by c", ["item[1]"]),
+        ("{min: 1, max: 2}", "it.n == 1", HALF, "holds", "item 1", ["item[1]"]),
+        ("1", "it.n == 1", [item(1), item(2)], "too-many-changes", TWICE, ["item[1]", "item[2]"]),
+        # Nor does what can only be false or undefined keep it from being known that one is missing.
+        ("1", "it.n > 5 and it.t == \"z\"", [item(1, HIDDEN)], "missing-change",
+         "no item matches, 1 required", []),
+        ("{max: 4}", "it.n == 1", [item(n) for n in range(5)], "too-many-changes",
+         "5 item entities match, at most 4 may: item 0, item 1, item 2, item 3 and 1 more",
+         [f"item[{n}]" for n in range(5)]),
+    ],
+)  # fmt: skip
+def test_as_many_entities_must_match_as_the_clause_says(
+    count: str, where: str, items: list[Any], code: str, sentence: str, deltas: list[str]
+) -> None:
+    body = (
+        f"require:\n  - {{id: c, create: item, where: '{where}', count: {count}}}\n"
+        "allow: [{create: item}]\n"
+    )
+    found = finding(judged(body, {}, {"item": items}), "c")
+    assert (found.code, found.sentence) == (code, sentence)
+    assert code == "unobserved" or list(found.deltas) == deltas
+
+
 def test_a_change_that_comes_near_without_a_comparison_is_named_alone() -> None:
     body = "require:\n  - {id: c, create: item, where: 'it.t == \"a\" and false'}\n"
     found = finding(judged(body, {}, {"item": [item(1)]}), "c")

@@ -65,6 +65,7 @@ def test_a_failed_step_shows_the_call() -> None:
     row = shown.witness.rows[0]
     assert (row.side, row.type, row.key) == ("trace", "call", ("call-2",))
     assert dict(row.fields)["arguments"] == Map.of({"order": 9})
+    assert len(shown.witness.rows) == 1
 
 
 def test_what_no_log_says_is_named() -> None:
@@ -78,6 +79,8 @@ def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
     assert truth(body, log(call("refund", cents=6))) is HOLDS
     shown = found(body, log(call("refund")))
     assert (shown.truth, shown.code) == (FAILS, "undefined")
+    reason = "null, absent or values of different kinds have no order"
+    assert shown.sentence == f'call-1 ("refund"): {reason}'
 
 
 CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
@@ -273,6 +276,14 @@ def test_how_often_a_call_occurs(
     assert truth(body, trace) is whole
     assert truth(body, cut(trace)) is partly
     assert truth(body, own(trace)) is by_itself
+
+
+def test_what_holds_by_the_agents_own_word_holds_not_though_it_reads_a_state_as_well() -> None:
+    there = "'call.tool == \"mail\" and exists(before.item[1])'"
+    body = f"steps:\n  - {{id: c, calls: {there}, count: {{min: 1}}}}\n"
+    rows = {"item": [item(1)]}
+    assert truth(body, cut(log(call("mail"))), rows) is HOLDS
+    assert truth(body, own(log(call("mail"))), rows) is UNKNOWN
 
 
 def test_calls_that_nobody_recorded_cannot_be_what_no_call_is() -> None:

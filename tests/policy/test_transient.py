@@ -7,7 +7,22 @@ from typing import Any
 import pytest
 
 from tests.histories import course
-from tests.judging import CUT, FAILS, HOLDS, UNKNOWN, item, state, user
+from tests.judging import (
+    CUT,
+    FAILS,
+    HOLDS,
+    ITEM,
+    TIMELINE,
+    UNKNOWN,
+    USER,
+    capture,
+    item,
+    part,
+    run,
+    state,
+    truths,
+    user,
+)
 
 FRAME = "forbid: [{id: x, delete: user}]\nevidence: {db: {history: required}}\n"
 NONE: Any = {"user": [user(1)], "item": [item(1)]}
@@ -65,3 +80,20 @@ def test_what_each_transaction_changed_is_found_by_its_place(
     body: str, states: list[Any], found: list[Any]
 ) -> None:
     assert [(f.truth, f.sentence) for f in framed(body, *states)] == found
+
+
+def test_an_open_frame_still_waits_for_one_history_among_sources_that_need_none() -> None:
+    body = (
+        "frame: {open: others work here}\nforbid: [{id: f, delete: user}]\n"
+        "evidence: {a: {history: required}, b: {max_age: 1h}}\n"
+    )
+    items = state({"item": [item(1)]}, types=[ITEM], source="a")
+    users = state({"user": [user(1)]}, types=[USER], source="b")
+    sides = [
+        capture(moment, part(moment, items, "a"), part(moment, users, "b"))
+        for moment in ("before", "after")
+    ]
+    judgement = run(body, *sides, timeline=TIMELINE).judgement
+    assert truths(judgement) == {"f": HOLDS, "frame": UNKNOWN}
+    (found,) = [f for f in judgement.findings if f.clause == "frame"]
+    assert found.missing == ("no history: a: no change feed was attached",)

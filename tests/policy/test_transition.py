@@ -156,17 +156,21 @@ transition:
 
 
 @pytest.mark.parametrize(
-    ("granted", "truth"),
+    ("granted", "truth", "said"),
     [
-        ([(1, 5), (2, 5)], HOLDS),
-        ([(1, 5), (2, 6)], FAILS),  # one name is one key
-        ([(1, 5), (3, 5)], FAILS),
-        ([(3, 5), (4, 5)], FAILS),
+        ([(1, 5), (2, 5)], HOLDS, "exactly the 3 recorded changes"),
+        ([(1, 5), (2, 6)], FAILS,  # one name is one key
+         "no naming of the new entities makes the changes the recorded ones"),
+        ([(1, 5), (3, 5)], FAILS,
+         "missing: link grant 2, new b; not recorded: grant (3, 5) linked"),
+        ([(3, 5), (4, 5)], FAILS,
+         "missing: link grant 1, new b; not recorded: grant (3, 5) linked; and 2 more"),
     ],
-)
-def test_a_key_may_be_named_in_part(granted: list[Any], truth: Any) -> None:
+)  # fmt: skip
+def test_a_key_may_be_named_in_part(granted: list[Any], truth: Any, said: str) -> None:
     after = {"grant": [{"user": u, "item": i} for u, i in granted], "item": [{"id": 9, "n": 1}]}
-    assert truths(trial(GRANTS, NOTHING, after))["transition"] is truth
+    found = finding(trial(GRANTS, NOTHING, after), "transition")
+    assert (found.truth, found.sentence) == (truth, said)
 
 
 def test_what_was_found_of_it_is_what_is_known_to_be_it() -> None:
