@@ -244,6 +244,13 @@ def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
     judgement = trial(OTHERS % "it.id + 1", before, after)
     assert truths(judgement) == {"some": HOLDS, "kept": HOLDS, "frame": FAILS}
     assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].n": ("kept",)}
+    # Nor where the field of the entity itself is right, and was so before.
+    before, after = (
+        state({"item": [item(1, 2, owner=n)], "box": [{"id": 1, "n": n}]}, types=kinds)
+        for n in (1, 2)
+    )
+    judgement = trial(OTHERS % "it.id + 1", before, after)
+    assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].owner": ()}
 
 
 @pytest.mark.parametrize(

@@ -226,3 +226,14 @@ def test_a_reading_that_is_too_old_is_not_one_that_is_missing() -> None:
     assert judgement.verdict is INCONCLUSIVE
     assert "frame" not in truths(judgement)
     assert {f.code for f in judgement.findings} == {"evidence-stale"}
+
+
+def test_what_the_numbers_read_is_no_clauses() -> None:
+    body = (
+        "require: [{id: made, create: item, where: 'it.n == 1'}]\n"
+        "answer: {schema: {x: int}, claims: [{id: told, that: 'exists(after.user[1])'}]}\n"
+    )
+    trial = run(body, START, MADE, answer={"x": 1})
+    (index,) = trial.bundle.document("index.json")
+    assert index["read_sets"]["told"] == ["after:user[1]"]
+    assert "after:item[1]" in index["read_sets"][""]

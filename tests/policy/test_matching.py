@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.contract.bound import Pattern
+from statediff.contract.syntax import Read
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, Unknown
 from statediff.model.delta import Doubt
 from statediff.model.values import ABSENT, Digested, Excluded, Observed
@@ -185,3 +186,17 @@ def test_an_entity_is_read_on_its_side_and_without_a_row_says_that_it_is_not_kno
         assert (known.side, known.row and known.row["n"], known.cause) == (side, n, "")
         unread = room.thing(side, "item", (9,))
         assert (unread.side, unread.row, unread.cause) == (side, None, "its row is not known")
+
+
+def test_of_rows_only_the_key_and_the_fields_that_a_clause_names_on_a_side_are_read() -> None:
+    view = StateView(state({}))
+    reads = {
+        Read("before", "item", "t"), Read("after", "item", "n"), Read("delta", "item", "owner"),
+        Read("before", "user", "role"), Read("after", "doc", ""),
+    }  # fmt: skip
+    fields_of = Judge(view, view, (), (), SILENT).world(frozenset(reads)).fields_of
+    known = {name: fields_of(name) for name in ("item", "user", "doc", "grant")}
+    assert known == {
+        "item": ("id", "n", "t"), "user": ("id", "role"), "doc": ("id",),
+        "grant": ("user", "item"),
+    }  # fmt: skip

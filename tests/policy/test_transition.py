@@ -215,6 +215,24 @@ def test_more_namings_than_can_be_tried_are_unknown_never_a_guess() -> None:
     assert finding(judgement, "transition").code == "cost-limit"
 
 
+def test_only_what_is_named_is_tried_and_only_under_the_names_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = "".join(f"    - {{create: grant, key: [2, {n}]}}\n" for n in range(9))
+    changes = (
+        "    - {create: item, key: {new: a}, set: {n: 1}}\n"
+        f"    - {{create: grant, key: [1, {{new: a}}]}}\n{others}"
+    )
+    after = {
+        "item": [{"id": 7, "n": 1}],
+        "grant": [*({"user": 2, "item": n} for n in range(9)), {"user": 1, "item": 7}],
+    }
+    monkeypatch.setattr("statediff.policy.transition.MAX_NAMINGS", 5)
+    assert truths(run("transition:\n  changes:\n" + changes, NOTHING, after).judgement) == {
+        "frame": HOLDS, "transition": HOLDS,
+    }  # fmt: skip
+
+
 def test_literals_go_through_the_rules_of_their_fields() -> None:
     body = (
         "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
