@@ -221,11 +221,11 @@ def test_only_what_is_named_is_tried_and_only_under_the_names_it_has(
     others = "".join(f"    - {{create: grant, key: [2, {n}]}}\n" for n in range(9))
     changes = (
         "    - {create: item, key: {new: a}, set: {n: 1}}\n"
-        f"    - {{create: grant, key: [1, {{new: a}}]}}\n{others}"
+        f"    - {{create: grant, key: [3, {{new: a}}]}}\n{others}"
     )
     after = {
         "item": [{"id": 7, "n": 1}],
-        "grant": [*({"user": 2, "item": n} for n in range(9)), {"user": 1, "item": 7}],
+        "grant": [*({"user": 2, "item": n} for n in range(9)), {"user": 3, "item": 7}],
     }
     monkeypatch.setattr("statediff.policy.transition.MAX_NAMINGS", 5)
     assert truths(run("transition:\n  changes:\n" + changes, NOTHING, after).judgement) == {
