@@ -52,7 +52,6 @@ def judge_access(
         begin(clause.id, clause.reads)
         judged = partial(room.clause, clause)
         found += ((f, clause.sentence) for f in _bounded(judged, clause.id))
-    begin(access.id, access.reads)
     wrong = [finding for finding, _ in found if finding.truth is Truth.FAILS]
     if wrong and _is_right(others):
         codes = ", ".join(dict.fromkeys(finding.code for finding in wrong))

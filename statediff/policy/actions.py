@@ -80,12 +80,11 @@ def _attempts(rule: Attempts, run: Run) -> tuple[Finding, ...]:
         certain = max(action.attempt, tries if run.gap is None else 1)
         if certain >= rule.most:
             return (_unrepaired(rule, call, certain),)
-    for tries, call in open_.values():
-        if run.gap is None:
-            return (_unrepaired(rule, call, tries),)
-        causes.add(run.gap)
     if run.gap is not None:
-        causes.add(run.gap)
+        causes = {run.gap}
+    elif open_:
+        tries, call = next(iter(open_.values()))
+        return (_unrepaired(rule, call, tries),)
     text = f"all {len(run.calls)} calls are right"
     return (decided(rule.id, _STAGE, causes, text),)
 

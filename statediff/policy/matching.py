@@ -41,7 +41,7 @@ from statediff.model.values import (
     key_order,
 )
 from statediff.model.view import View
-from statediff.policy.attribution import NOBODY, UNATTRIBUTED, Attribution
+from statediff.policy.attribution import NOBODY, Attribution
 
 TOO_COSTLY: Final = "too costly: the clause needs too many steps"
 
@@ -281,9 +281,11 @@ class Judge:
         return mask
 
     def _made_by(self, pattern: Pattern, by: str, change: Change | None, world: World) -> int:
-        """Whether the principal made some change that the pattern selects; never guessed."""
+        """Whether the principal made some change that the pattern selects; never guessed.
+
+        `change` None: one that nobody saw.
+        """
         if change is None:
-            world.causes.add(UNATTRIBUTED)
             return TRUE | FALSE
         found = [self.attribution.by(delta, by) for delta in selected(pattern, change)]
         if any(mask == TRUE for mask, _ in found):

@@ -173,9 +173,8 @@ def _may_be(one: _One, doubt: Doubt) -> bool:
 
 
 def _matches(one: _One, delta: Delta, naming: Naming) -> int:
+    """Whether the delta, of the same kind, is the expected one."""
     of = one.of
-    if (of.op, of.type, one.path) != (delta.op, delta.type, delta.path):
-        return FALSE
     if not _same_key(of.key, delta.key, naming):
         return FALSE
     if delta.op is Op.UPDATE:

@@ -388,6 +388,7 @@ def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
     assert found.judgement.verdict is INCONCLUSIVE
     assert truths(found.judgement)["citations"] is HOLDS
     assert truths(found.judgement)["the-report"] is UNKNOWN
+    assert truths(found.judgement)["access"] is HOLDS  # whatever was relied upon was offered
     outside = judged(window, says(True, "wiki:r", "wiki:c"), *NOTES, REPORT)
     assert codes(outside)[:2] == ["state-invalid-correct", "hallucinated-citation"]
     assert "evidence-not-cited" in codes(judged(window, says(True), *NOTES, REPORT))
@@ -430,6 +431,7 @@ ONE = CONTRACT.replace("      cite: true\n", "      cite: true\n      count: 1\n
 OFFERED = call("window", READ, result=Map.of({"artifacts": (Map.of({"id": "wiki:r0"}),)}))
 ALL = [fetch(f"wiki:r{n}") for n in range(3)]
 LEAK = "it was delivered, a leak"
+LONG = "wiki:" + "z" * 90
 FETCHED = f'call-4 ("fetch") asks for zoom:m, which patty may not read; {LEAK}'
 NAMED = f'call-4 ("search") names wiki:later, which was not there yet; {LEAK}'
 SEARCHED = 'call-4 ("search") searches zoom, which is not granted to patty; '
@@ -459,6 +461,12 @@ SEARCHED += "nothing was found there"
          "zoom:m is cited, which patty may not read"),
         (COVERED, says(False, "tickets:7"), NOTES, CONTRACT,
          "tickets:7 is cited, and was never fetched"),
+        (COVERED, says(False, "wiki:none"), NOTES, CONTRACT,
+         "wiki:none is cited, but no such artifact exists"),
+        (COVERED, says(False, LONG), NOTES, CONTRACT,
+         f"{LONG[:80]} is cited, but no such artifact exists"),
+        ([*COVERED, OFFERED], says(False, "wiki:a"), NOTES, CONTRACT,
+         "wiki:a is cited, but no such artifact was offered"),
         ([*COVERED, fetch("zoom:m")], NO, NOTES, CONTRACT, FETCHED),
         ([*COVERED, search("wiki:later")], NO, NOTES, CONTRACT, NAMED),
         ([*COVERED, search(subsystem="zoom")], NO, NOTES, CONTRACT, SEARCHED),
@@ -513,6 +521,7 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
         (ALL[:2], [REPORTS[0], blurred], UNKNOWN),
         (ALL[:1], [REPORTS[0], blurred], FAILS),
         ([ALL[0], ALL[2]], [REPORTS[0], blurred, REPORTS[2]], HOLDS),
+        (ALL, [REPORTS[0], blurred, REPORTS[2]], HOLDS),
         (ALL[:1], REPORTS, FAILS),
     ):
         found = judged(log(*reads), says(True), *pages, body=two).judgement
@@ -522,9 +531,35 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
     for reads, truth in ((ALL[:1], UNKNOWN), (ALL[:2], HOLDS), (ALL[1:2], FAILS)):
         found = judged(log(*reads), says(True), REPORTS[0], blurred, body=whole).judgement
         assert truths(found)["the-report"] is truth
+    # What may not be meant need not be cited either.
+    cited = judged(log(*ALL[:2]), says(True, "wiki:r0"), REPORTS[0], blurred).judgement
+    assert truths(cited)["the-report"] is HOLDS
     dim = {**REPORTS[0], "sent": HIDDEN}
     assert truths(judged(log(*ALL), says(True, "wiki:r0", "wiki:r1", "wiki:r2"), dim, *REPORTS[1:])
                   .judgement)["the-report"] is UNKNOWN  # fmt: skip
+
+
+def test_evidence_that_every_answer_needs_has_no_condition() -> None:
+    always = CONTRACT.replace("      when: answer.exists == true\n", "")
+    for answer in (NO, YES):
+        found = judged(log(*COVERED), answer, *NOTES, REPORT, body=always).judgement
+        assert truths(found)["the-report"] is FAILS
+    none = judged(log(*COVERED), NoAnswer("none"), *NOTES, REPORT, body=always).judgement
+    assert truths(none)["the-report"] is FAILS
+
+
+def test_a_citation_of_which_nobody_knows_whether_it_was_there_waits_for_its_time() -> None:
+    dim = {**page("t", 0, "talk"), "sent": HIDDEN}
+    found = judged(log(*COVERED, fetch("wiki:t")), says(False, "wiki:t"), *NOTES, dim).judgement
+    (cited,) = [f for f in found.findings if f.clause == "citations"]
+    assert (cited.truth, cited.missing) == (UNKNOWN, ("page.sent before: hidden",))
+
+
+def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> None:
+    access = CONTRACT[CONTRACT.index("access:") : CONTRACT.index("  absence:")]
+    body = "forbid: [{delete: page}]\n" + access
+    found = run(body, world(*NOTES), world(*NOTES), trace=log(fetch("zoom:m"))).judgement
+    assert [f.code for f in found.findings if f.clause == "access"] == ["access-violation"]
 
 
 def test_a_space_that_takes_too_long_to_go_through_is_unknown(

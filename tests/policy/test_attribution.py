@@ -75,6 +75,28 @@ def test_what_only_one_is_forbidden_the_other_may(by: str | None, truth: Truth) 
     assert truths(evaluated.judgement)["c"] is truth
 
 
+BOTH = {"item": [item(1, n=5, t="b"), item(2)]}
+UNSAID = "attribution: item[1].t was changed by somebody unknown"
+
+
+@pytest.mark.parametrize(
+    ("n", "t", "truth", "missing"),
+    [
+        ("user", "agent", FAILS, ()),  # one of its fields is enough
+        ("agent", "agent", HOLDS, ()),
+        ("agent", None, UNKNOWN, (UNSAID,)),
+        ("user", None, FAILS, ()),
+    ],
+)
+def test_an_entity_was_changed_by_whoever_changed_one_of_its_fields(
+    n: str, t: str | None, truth: Truth, missing: tuple[str, ...]
+) -> None:
+    body = "forbid: [{id: c, update: item, by: user}]\nallow: [{update: item}]\n"
+    trace = log(made(n, "item[1].n"), made(t, "item[1].t"))
+    found = finding(judged(body, trace, BEFORE, BOTH).judgement, "c")
+    assert (found.truth, found.missing) == (truth, missing)
+
+
 @pytest.mark.parametrize(("by", "truth"), [("user", HOLDS), ("agent", FAILS)])
 def test_what_is_required_of_one_is_not_done_by_the_other(by: str, truth: Truth) -> None:
     body = "require: [{id: c, update: item, where: 'it.id == 1', set: {n: 5}, by: user}]\n"

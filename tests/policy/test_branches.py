@@ -152,6 +152,59 @@ def test_an_ambiguity_names_the_readings_the_reason_and_a_witness() -> None:
     assert found.witness.rows
 
 
+THREE = """
+disputed:
+  because: nobody knows
+  readings:
+    care: {require: [{id: a, create: item, where: 'it.n == 1'}]}
+    shop: {require: [{id: b, create: item, where: 'it.n > 0'}]}
+    bank: {require: [{id: c, create: item, where: 'it.t == "x"'}]}
+"""
+
+
+def test_an_ambiguity_lists_the_readings_that_hold_and_why_the_first_other_does_not() -> None:
+    found = finding(trial(THREE, {**BEFORE, "item": [item(1)]}), "disputed")
+    assert found.sentence == (
+        "right by care, shop, but not bank/c: no item matches, 1 required; item 1 does not: "
+        '"a" ≠ "x"; nobody knows'
+    )
+    assert (found.component, found.missing) == (
+        "policy", ("which reading is meant: care, shop, bank",),
+    )  # fmt: skip
+
+
+EITHER = """
+any_of:
+  one: {require: [{id: a, create: item, where: 'it.n == 1'}]}
+  two: {require: [{id: b, create: item, where: 'it.t == "a"'}, {id: d, create: user}]}
+"""
+
+
+def test_of_branches_that_hold_the_first_is_told_and_of_those_that_fail_each_once() -> None:
+    both = EITHER.replace(", {id: d, create: user}", "")
+    held = trial(both, {**BEFORE, "item": [item(1)]})
+    assert finding(held, "any_of").sentence == "all of one holds"
+    assert {f.clause for f in held.findings if "/" in f.clause} == {"one/a", "one/frame"}
+    failed = trial(EITHER, {**BEFORE, "item": [item(1, 2)]})
+    assert finding(failed, "any_of").sentence == (
+        "not two/d: no user matches, 1 required; "
+        "not one/a: no item matches, 1 required; item 1 does not: 2 ≠ 1"
+    )
+    parts = [f.clause for f in failed.findings if "/" in f.clause]
+    assert len(parts) == len(set(parts))
+
+
+def test_a_branch_that_fails_leaves_open_what_another_waits_for_and_nothing_else() -> None:
+    after = {**BEFORE, "item": [item(1, HIDDEN, HIDDEN)]}
+    judgement = trial(EITHER, after)
+    whole = finding(judgement, "any_of")
+    # The second has failed, whatever the text was: nobody waits for it.
+    assert (whole.truth, whole.missing) == (
+        UNKNOWN, ("item 1 created: item.n after: hidden", "item.n after: hidden"),
+    )  # fmt: skip
+    assert {f.clause for f in judgement.findings if "/" in f.clause} == {"one/a", "one/frame"}
+
+
 def test_doing_nothing_must_not_satisfy_a_branch() -> None:
     body = "any_of:\n  a: {require: [{create: item}]}\n  b: {forbid: [{create: item}]}\n"
     with pytest.raises(ContractError) as caught:

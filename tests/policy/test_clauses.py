@@ -509,6 +509,14 @@ IN_PART = state({"item": [item(1)]}, {"item": CUT})
          {"item": [item(1, HIDDEN, "a")]}, ["item 1 created: item.n after: hidden"]),
         (["create: item, where: 'it.n == 1'", "create: item, where: 'it.t == \"b\"'"],
          {"item": [item(1, HIDDEN, "b")]}, []),
+        # `set` bounds what an update may change, and nothing that a creation fills in.
+        (["any: item, set: {n: 1}"], {"item": [item(1)]}, []),
+        (["create: item, where: 'it.n == 1', fields: [n]"], {"item": [item(1, HIDDEN, HIDDEN)]},
+         ["item 1 created: item.n after: hidden", "item 1 created: item[1].t: hidden"]),
+        (["create: item, fields: [n], count: 1"],
+         state({"item": [item(1, 1, HIDDEN)]}, {"item": CUT}),
+         ["item 1 created: item: cut short", "item 1 created: item[1].t: hidden",
+          "item: cut short"]),
         (["create: item, by: user"], {"item": [item(1)]},
          ["item 1 created: attribution: no history says who made the change"]),
     ],
@@ -704,53 +712,6 @@ def test_no_rule_hides_a_forbidden_delta(rule: Any, any_field: bool) -> None:
     found = judged(body, {"item": [item(1, t=old)]}, {"item": [item(1, t=new)]})
     assert truths(found)["f"] is FAILS
     assert found.deltas == ()
-
-
-# ---------------------------------------------------------------- metrics
-
-
-@pytest.mark.parametrize(
-    ("body", "after", "expected"),
-    [
-        ("forbid: [{delete: user}]\n", {}, (None, None, "0")),
-        ("require: [{create: item}]\n", {}, (None, "0", "0")),
-        ("require: [{create: item}]\n", {"item": [item(1)]}, ("1", "1", "0")),
-        ("require: [{create: item}]\nallow: [{create: log}]\n",
-         {"item": [item(1)], "log": [{"what": "a", "n": 1}]}, ("1", "1", "0")),
-        ("require: [{create: item, count: 2}]\n",
-         {"item": [item(1)], "log": [{"what": "a", "n": 1}]}, ("1/2", "1/2", "1/2")),
-        ("require: [{create: item, count: {min: 0}}]\n", {"item": [item(1)]}, ("1", None, "0")),
-        ("require:\n  - {that: 'exists(after.item[1])'}\n", {"item": [item(1)]}, ("0", "1", "1")),
-        ("forbid: [{create: item}]\nallow: [{create: item}]\n", {"item": [item(1)]},
-         ("0", None, "1")),
-        ("weights: {conditional: 0}\nforbid: [{create: item}]\n", {"item": [item(1)]},
-         ("0", None, "0")),
-        ("effects: [{on: create item, reversibility: reversible}]\nforbid: [{create: item}]\n",
-         {"item": [item(1)]}, ("0", None, "1")),
-    ],
-)  # fmt: skip
-def test_the_numbers_are_exact_and_none_where_undefined(
-    body: str, after: Any, expected: tuple[Any, Any, str]
-) -> None:
-    numbers = judged(body, NOTHING, after).metrics
-    shown = (numbers.precision, numbers.recall, numbers.forbidden_effect_rate)
-    assert tuple(None if n is None else str(n) for n in shown) == expected
-
-
-def test_risk_weighs_by_label() -> None:
-    body = "forbid: [{delete: user}]\nallow: [{create: item}]\n"
-    numbers = judged(body, {"user": [user(1)]}, {"item": [item(1)]}).metrics
-    assert str(numbers.forbidden_effect_rate) == "10/13"
-
-
-def test_what_is_hidden_weighs_only_where_it_is_forbidden() -> None:
-    body = (
-        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
-        "forbid:\n  - {update: item, where: 'it.id == 1'}\nallow: [{update: item}]\n"
-    )
-    before = {"item": [item(1), item(2), item(3)]}
-    after = {"item": [item(1, t="A"), item(2, 5), item(3, t="A")]}
-    assert str(judged(body, before, after).metrics.forbidden_effect_rate) == "1/2"
 
 
 # ---------------------------------------------------------------- what a contract may not say

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from statediff.model.trace import Turn
-from tests.judging import DIVERGE, FAILS, HOLDS, INCONCLUSIVE, MATCH, UNKNOWN, item, judged, truths
+from statediff.model.verdict import Judgement, Truth
+from statediff.policy.combine import combine
+from tests.judging import (
+    DIVERGE,
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    item,
+    judged,
+    run,
+    truths,
+)
 from tests.traces import call, log
 
 IDENTIFIED = (
@@ -102,3 +116,59 @@ def test_findings_of_several_clauses_keep_the_order_of_the_report() -> None:
         "require: [{id: failed, create: item}]"
     )
     assert [f.clause for f in combined(body).findings] == ["failed", "open", "held"]
+
+
+WHOLE = """frame: {open: it is not asked}
+forbid: [{id: gone, delete: item}, {id: lost, delete: log}]
+any_of:
+  one: {require: [{id: made, create: item}]}
+  two: {require: [{id: told, create: log}]}
+"""
+
+
+def by_matchings(
+    body: str, *others: dict[str, Truth], of: tuple[str, ...] = ("item", "log"), opaque: bool = True
+) -> Judgement:
+    """A trial in which nothing happened, by itself and by matchings with some other truths."""
+    evaluated = run(body, {}, {})
+    judgements = [
+        replace(
+            evaluated.judgement,
+            clauses=tuple(
+                replace(c, truth=other.get(c.clause, c.truth)) for c in evaluated.judgement.clauses
+            ),
+        )
+        for other in ({}, *others)
+    ]
+    ambiguous = [(name, f"two of {name}") for name in of]
+    return combine(evaluated.contract, judgements, ambiguous, opaque)
+
+
+def test_what_is_open_names_the_identity_that_its_clause_uses() -> None:
+    found = by_matchings(WHOLE, {"any_of": FAILS}, opaque=False)
+    missing = {f.clause: f.missing for f in found.findings if f.truth is UNKNOWN}
+    assert missing == {"gone": ("item: two of item",), "lost": ("log: two of log",)}
+    # Where the clause uses none of them and still has two truths, it is the first of them.
+    found = by_matchings(WHOLE, {"gone": FAILS}, of=("user", "doc"))
+    assert {f.clause: f.missing for f in found.findings if f.truth is UNKNOWN} == {
+        "gone": ("user: two of user",)
+    }
+
+
+def test_findings_of_branches_stay_as_long_as_the_whole_of_them_is_decided() -> None:
+    told = ["any_of", "gone", "lost", "one/made", "two/told"]
+    assert sorted(f.clause for f in by_matchings(WHOLE, {}).findings) == told
+    one = by_matchings(WHOLE, {"gone": FAILS})
+    assert sorted(f.clause for f in one.findings) == told
+    whole = by_matchings(WHOLE, {"any_of": HOLDS})
+    assert sorted(f.clause for f in whole.findings) == told[:3]
+    assert truths(whole)["any_of"] is UNKNOWN
+
+
+def test_a_recorded_transition_and_the_whole_of_branches_use_every_identity() -> None:
+    body = "transition: {changes: [], because: nothing was recorded}\nforbid: [{delete: doc}]\n"
+    used = by_matchings(body, {}, of=("log",), opaque=False)
+    assert truths(used) == {"transition": UNKNOWN, "forbid-1": HOLDS, "frame": UNKNOWN}
+    assert truths(by_matchings(body, {}, of=("log",))) == {
+        "transition": HOLDS, "forbid-1": HOLDS, "frame": HOLDS,
+    }  # fmt: skip

@@ -10,6 +10,7 @@ from statediff.model.trace import Turn
 from tests.judging import (
     CUT,
     DIVERGE,
+    HIDDEN,
     HOLDS,
     INCONCLUSIVE,
     MATCH,
@@ -94,6 +95,19 @@ def test_each_clause_has_steps_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert judged(REST + step, BEFORE, AFTER, trace=TRACE).verdict is MATCH
     twice = log(*[call("a")] * 20)
     assert judged(REST + step, BEFORE, AFTER, trace=twice).verdict is INCONCLUSIVE
+
+
+def test_what_may_match_and_takes_too_long_may_be_forbidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = (
+        "forbid:\n  - {id: c, create: doc, where: 'it.title == \"a\"',"
+        f" that: 'it.id == 1 and {slow('after')}'}}\n"
+    )
+    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    found = finding(judged(body, BEFORE, {**BEFORE, "doc": [doc(1, HIDDEN)]}), "c")
+    assert found.truth is UNKNOWN
+    assert "too costly: the clause needs too many steps" in found.missing
 
 
 def test_nor_does_an_authorization_of_what_nobody_saw(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from tests.judging import (
     MATCH,
     TYPES,
     UNKNOWN,
+    USER,
     doc,
     document,
     finding,
@@ -133,8 +134,13 @@ def test_what_is_undefined_before_and_after_may_only_stay() -> None:
     assert truths(trial(UNDEFINED, lost, lost))["kept"] is HOLDS
     moved = {"item": [item(1, 4, owner=9)], "user": [user(1)]}
     assert truths(trial(UNDEFINED, lost, moved))["kept"] is HOLDS
-    broken = trial(UNDEFINED, {"item": [item(1, 2, owner=1)], "user": [user(1)]}, lost)
-    assert finding(broken, "kept").code == "undefined"
+    known = {"item": [item(1, 2, owner=1)], "user": [user(1)]}
+    assert finding(trial(UNDEFINED, known, lost), "kept").code == "undefined"
+    # To stay is not enough where the expression has a value now, nor is that it has none still.
+    stayed = trial(UNDEFINED, lost, {"item": [item(1, 4, owner=1)], "user": [user(1)]})
+    assert finding(stayed, "kept").sentence == "item 1: 4 ≠ 2"
+    other = trial(UNDEFINED, lost, {"item": [item(1, 5, owner=9)]})
+    assert finding(other, "kept").code == "undefined"
 
 
 OTHERS = """
@@ -144,6 +150,8 @@ derive: [{id: kept, field: item.n, is: '%s', because: the system keeps it}]
 """
 PEOPLE = "count(u for u in after.user)"
 GRANTED = "count(g for g in after.grant if g.item == it.id)"
+OWNED_BY = "count(i for i in after.item if i.owner == it.id)"
+VAGUE = ("item.owner after: hidden", "whether an element counts is not known")
 TWO = {"item": [item(1, 0), item(2, 0)]}
 GRANT = {"grant": [{"user": 1, "item": 2}]}
 
@@ -160,6 +168,14 @@ GRANT = {"grant": [{"user": 1, "item": 2}]}
         (GRANTED, TWO, {**TWO, **GRANT}, FAILS, "item 2: 0 ≠ 1"),
         (GRANTED, TWO, {"item": [item(1, 0), item(2, 1)], **GRANT}, HOLDS, None),
         (GRANTED, {**TWO, **GRANT}, TWO, HOLDS, None),  # wrong before, and right now
+        # A row of which nobody saw what it is tied to may be any entity's.
+        (OWNED_BY, {"user": [user(1)], "item": []}, {"user": [user(1)], "item": [
+            item(1, 0, owner=1), item(2, 1, owner=HIDDEN)]}, UNKNOWN,
+         VAGUE),
+        (OWNED_BY, {"item": [item(7, 0)]}, {"item": [item(7, 0), item(8, 0, owner=HIDDEN)]},
+         UNKNOWN, VAGUE),
+        (OWNED_BY, {"item": [item(7, 0)]}, {"item": [item(7, 0), item(8, 0, owner=7)]}, FAILS,
+         "item 7: 0 ≠ 1"),
         # What was not seen may have been counted, and an entity not seen may be wrong.
         (GRANTED, TWO, state(TWO, {"grant": CUT}), UNKNOWN, ("grant after: cut short",)),
         ("it.owner", {"item": [item(1, 0, owner=0)]},
@@ -184,6 +200,40 @@ def test_every_entity_whose_expression_may_have_moved_is_asked(
         assert found.missing == told
 
 
+def _owned_type(name: str) -> EntityType:
+    fields = [Field(f, Kind.INT, reference="user") for f in ("owner", "author")]
+    kind = Field("kind", Kind.TEXT, is_immutable=True)
+    return EntityType(name, ("id",), (Field("id", Kind.INT, is_nullable=False), *fields, kind))
+
+
+OWNED = (_owned_type("note"), _owned_type("talk"), USER)
+
+
+def noted(key: int, owner: Any = 1, author: Any = None, kind: Any = "x") -> dict[str, Any]:
+    return {"id": key, "owner": owner, "author": author, "kind": kind}
+
+
+TALKS = """
+require: [{id: some, that: '1 == 1'}]
+allow: [{any: talk}]
+derive:
+  - id: kept
+    field: note.author
+    is: count(t for t in after.talk if t.owner == it.id)
+    because: the system counts them
+"""
+
+
+@pytest.mark.parametrize(("owner", "truth"), [(1, FAILS), (2, HOLDS), (HIDDEN, UNKNOWN)])
+def test_a_row_of_which_nobody_saw_what_it_is_tied_to_may_be_any_entitys(
+    owner: Any, truth: Any
+) -> None:
+    before = {"note": [noted(1, author=0)]}
+    after = {**before, "talk": [noted(5, owner=owner)]}
+    sides = (state(side, types=OWNED) for side in (before, after))
+    assert truths(trial(TALKS, *sides))["kept"] is truth
+
+
 def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
     box = EntityType("box", ("id",), (Field("id", Kind.INT, is_nullable=False),
                                       Field("n", Kind.INT)))  # fmt: skip
@@ -194,6 +244,13 @@ def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
     judgement = trial(OTHERS % "it.id + 1", before, after)
     assert truths(judgement) == {"some": HOLDS, "kept": HOLDS, "frame": FAILS}
     assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].n": ("kept",)}
+    # Nor where the field of the entity itself is right, and was so before.
+    before, after = (
+        state({"item": [item(1, 2, owner=n)], "box": [{"id": 1, "n": n}]}, types=kinds)
+        for n in (1, 2)
+    )
+    judgement = trial(OTHERS % "it.id + 1", before, after)
+    assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].owner": ()}
 
 
 @pytest.mark.parametrize(
@@ -273,6 +330,7 @@ def test_rows_come_with_a_created_entity() -> None:
         ([item(1, owner=HIDDEN)], {}, UNKNOWN),
         ([item(1, owner=1)], {"item": CUT}, UNKNOWN),
         ([item(1, owner=2)], {"user": CUT}, UNKNOWN),
+        ([item(1, owner=2)], {"user": CUT, "item": CUT}, UNKNOWN),
         ([item(key, owner=1) for key in (1, 2, 3)], {}, FAILS),
         ([item(1, owner=1), item(2, owner=1), item(3, owner=HIDDEN)], {}, UNKNOWN),
     ],
@@ -292,6 +350,7 @@ def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
         # Of the items there may have been more than may go; of the grants nobody counts these.
         (1, "item", (), ("item 1 deleted: item: cut short",)),
         (1, "grant", ("gone/cascade",), ()),
+        (2, "user", (), ("item 1 deleted: user: cut short",)),
         (HIDDEN, None, (), ("item 1 deleted: item.owner before: hidden",)),
         (
             HIDDEN,
@@ -320,6 +379,30 @@ def test_an_entity_that_may_have_gone_may_have_taken_its_rows_with_it() -> None:
     assert trial(body, before, {}).verdict is MATCH
     assert trial(body, before, {"user": [user(1)]}).verdict is DIVERGE
     assert trial(body, before, state({}, {"user": CUT})).verdict is INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("notes", "talks", "left", "by", "truth"),
+    [
+        ([noted(1)], [], [], ("c/cascade",), HOLDS),
+        ([noted(1, owner=2)], [], [], (), FAILS),
+        ([noted(1, owner=2, author=1)], [], [], ("c/cascade",), HOLDS),
+        # Only rows of the type that is named go with it, though others refer to it alike.
+        ([noted(1)], [noted(1)], [], ("c/cascade",), FAILS),
+        # One reference is enough, and one that nobody saw may be it.
+        ([noted(1, owner=HIDDEN, author=2)], [], [], (), UNKNOWN),
+        # A second note may have gone and come again: then there were more than may go.
+        ([noted(1), noted(2)], [], [noted(2, kind=HIDDEN)], (), UNKNOWN),
+    ],
+)
+def test_rows_go_by_any_of_their_references_and_each_type_by_itself(
+    notes: Any, talks: Any, left: Any, by: tuple[str, ...], truth: Any
+) -> None:
+    body = "require: [{id: c, delete: user, cascade: {note: {max: 1}}}]\n"
+    before = state({"user": USERS, "note": notes, "talk": talks}, types=OWNED)
+    judgement = trial(body, before, state({"user": [user(2)], "note": left}, types=OWNED))
+    assert dict(judgement.explained_by)["note[1]"] == by
+    assert truths(judgement) == {"c": HOLDS, "frame": truth}
 
 
 @pytest.mark.parametrize(

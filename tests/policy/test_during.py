@@ -15,6 +15,7 @@ from tests.judging import (
     CUT,
     DIVERGE,
     FAILS,
+    HIDDEN,
     HOLDS,
     INCONCLUSIVE,
     ITEM,
@@ -92,6 +93,39 @@ def test_what_is_forbidden_during_the_run(clause: str, between: list[Any], truth
     assert replay(done.bundle) == done.judgement
 
 
+LATER = "update: item, where: 'it.n == 1 and new.n == 7'"
+PAIR = "update: [item, user], count: {min: 2}"
+DIM: Any = {**NONE, "item": [item(1, HIDDEN)]}
+RAISED: Any = {**NONE, "user": [user(1, "root")]}
+
+
+@pytest.mark.parametrize(
+    ("clause", "between", "after", "truth"),
+    [
+        # By what had changed since the run began, against what there was then and not at its end.
+        (LATER, [{**NONE, "item": [item(1, n)]} for n in (5, 7)], {**NONE, "item": [item(1, 9)]},
+         FAILS),
+        (LATER, [{**NONE, "item": [item(1, n)]} for n in (5, 8)], {**NONE, "item": [item(1, 9)]},
+         HOLDS),
+        # What one transaction left unseen stays so through others, until another one shows it.
+        (PAIR, [DIM, {**DIM, **RAISED, "item": DIM["item"]}], NONE, UNKNOWN),
+        (PAIR, [DIM, {**NONE, "item": [item(1, 5)]}, NONE, RAISED], NONE, HOLDS),
+        # Canonicalization hides nothing that is forbidden; what lies outside is not judged.
+        ("update: item, fields: [t]", [{**NONE, "item": [item(1, t="A")]}], NONE, FAILS),
+        ("update: item", [{**NONE, "item": [item(1, owner=1)]}], NONE, HOLDS),
+    ],
+)  # fmt: skip
+def test_between_the_ends_changes_count_from_the_start_of_the_run(
+    clause: str, between: list[Any], after: Any, truth: Any
+) -> None:
+    body = (
+        "canonicalize: [{use: casefold@1, on: [item.t], because: case is noise}]\n"
+        "exclude: [{what: item.owner, because: outside}]\n"
+        f"forbid:\n  - {{id: c, {clause}, during: run}}\nallow: [{{any: item}}]\n"
+    )
+    assert truths(course(body, NONE, between, after).judgement)["c"] is truth
+
+
 def test_a_violation_at_the_ends_needs_no_history() -> None:
     done = run(NO_GRANT, NONE, GRANTED)
     assert (truths(done.judgement)["c"], done.judgement.verdict) == (FAILS, DIVERGE)
@@ -138,6 +172,30 @@ def test_a_required_change_during_the_run_is_never_made_too_often() -> None:
     assert truths(course(body, {}, [{"item": [item(2)]}, {}], one).judgement)["c"] is HOLDS
     assert truths(course(body, {}, [one], {}).judgement)["c"] is FAILS
     assert truths(course(body, {}, [one], one, gap="cut").judgement)["c"] is UNKNOWN
+    partly = finding(course(body, {}, [state({}, {"item": CUT})], one).judgement, "c")
+    assert partly.truth is UNKNOWN
+    assert partly.sentence.startswith("after transaction 1 of db")
+
+
+@pytest.mark.parametrize(
+    ("clause", "before", "between", "after"),
+    [
+        ("create: item, count: {min: 1}", {}, [{"item": [item(1), item(2)]}], {"item": [item(1)]}),
+        (
+            "update: item, set: {n: 9}, count: every",
+            {"item": [item(1)]},
+            [{"item": [item(1, 8)]}],
+            {"item": [item(1, 9)]},
+        ),
+    ],
+)
+def test_what_has_no_upper_bound_needs_only_that_nothing_is_missing_from_the_history(
+    clause: str, before: Any, between: list[Any], after: Any
+) -> None:
+    body = f"require: [{{id: c, {clause}, during: run}}]\n"
+    assert truths(course(body, before, between, after).judgement)["c"] is HOLDS
+    cut_off = course(body, before, between, after, gap="cut").judgement
+    assert finding(cut_off, "c").missing == ("no history: db: cut",)
 
 
 FRAME = "forbid: [{id: x, delete: user}]\nevidence: {db: {history: required}}\n"
@@ -259,6 +317,7 @@ MOVED = ([A, B, A], [U, V, U])
         ("forbid: [{id: c, create: [item, user], count: {min: 3}, during: run}]", MADE, UNKNOWN),
         ("require: [{id: c, create: [item, user], count: {max: 1}, during: run}]", MADE, UNKNOWN),
         ("require: [{id: c, create: [item, user], count: {max: 1}, during: run}]", ONE, HOLDS),
+        ("require: [{id: c, create: [item, user], count: {min: 0}, during: run}]", MADE, HOLDS),
         ("forbid: [{id: c, that: EACH, during: run}]", MADE, UNKNOWN),
         ("forbid: [{id: c, that: EACH, during: run}]", ONE, HOLDS),
         # What is forbidden of each change by itself needs no order.
@@ -279,6 +338,17 @@ def test_what_is_counted_over_two_sources_waits_for_the_order_of_their_commits(
         assert found.code == "history-unobserved"
 
 
+def test_what_a_gap_leaves_open_and_what_the_order_does_are_both_told() -> None:
+    either = 'all(u.role == "user" for u in now.user) or exists(now.item[1])'
+    body = ALWAYS.replace("EXPR", either)
+    found = of_two(body, [A, B, A], [U, V, U], gap="it broke off")
+    assert found.truth is UNKNOWN
+    assert found.missing == (
+        "item moment 1 of b: no history: a: it broke off",
+        "no history: a: it broke off", "no history: b: it broke off",
+    )  # fmt: skip
+
+
 def test_a_source_without_a_feed_leaves_open_what_reads_it_and_nothing_else() -> None:
     body = ALWAYS.replace("EXPR", "all(i.n > 0 for i in now.item)")
     assert two(body, [A, A], [U, V], feeds="a") is HOLDS
@@ -293,7 +363,8 @@ def test_the_order_of_effects_in_two_sources_is_open_unless_one_never_happened()
     body = "steps:\n  - {id: c, effect: create item, before: create user}\n"
     body += "frame: {open: the test is about steps}\n"
     assert two(body, [[], A], [[], U]) is UNKNOWN
-    assert two(body, [[], []], [[], U]) is FAILS
+    never = of_two(body, [[], []], [[], U])
+    assert (never.truth, never.code) == (FAILS, "effects-out-of-order")
     assert two(body, [[], A], [[], []]) is HOLDS
 
 

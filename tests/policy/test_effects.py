@@ -242,6 +242,8 @@ def test_what_a_call_undid_is_told_of_authorization_too_and_only_where_it_is_nam
         found = finding(judged(body, log(other), {}, {"item": [item(1, 5)]}).judgement, CLAUSE)
         assert found.truth is FAILS
         assert found.sentence.endswith(end)
+        kept = finding(judged(body, log(other), {}, {"item": [item(1, 1)]}).judgement, CLAUSE)
+        assert (kept.truth, kept.sentence) == (HOLDS, "every such effect is authorized")
 
 
 @pytest.mark.parametrize(

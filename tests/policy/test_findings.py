@@ -171,6 +171,12 @@ def test_doubts_can_add_so_many_entities_at_most(
 @pytest.mark.parametrize(
     ("clause", "truth", "told"),
     [
+        # What may not match is not one of those: that it would do decides nothing.
+        (
+            "where: 'it.n == 3 or it.id == 1', that: 'any(i.t == \"c\" for i in them)'",
+            UNKNOWN,
+            ("item.n after: hidden",),
+        ),
         # An open value is told of; what is open and cannot be `them` is not.
         ("that: 'sum(i.n for i in them) == 3'", UNKNOWN, ("item.n after: hidden",)),
         ("where: 'it.id < 3', that: 'sum(i.n for i in them) == 3'", HOLDS, ()),
@@ -183,6 +189,6 @@ def test_that_speaks_of_all_that_match_and_of_nothing_else(
     clause: str, truth: Truth, told: tuple[str, ...]
 ) -> None:
     body = f"require:\n  - {{id: c, create: item, count: {{min: 1}}, {clause}}}\n"
-    rows = {"item": [item(1, 1), item(2, 2), item(3, HIDDEN)]}
+    rows = {"item": [item(1, 1), item(2, 2), item(3, HIDDEN, "c")]}
     found = finding(judged(body, {}, rows), "c")
     assert (found.truth, found.missing) == (truth, told)

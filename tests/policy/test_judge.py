@@ -204,3 +204,36 @@ def test_each_result_is_none_where_the_contract_asks_nothing_of_it() -> None:
     only = judged("actions: {attempts: 2}\nframe: {open: others work here}\n", {}, {}, trace=log())
     assert (only.tool, only.task, only.outcome) == (MATCH, None, None)
     assert truths(only) == {"actions-attempts": HOLDS}
+
+
+def test_steps_are_about_calls_where_they_say_nothing_of_the_state_between_them() -> None:
+    body = """steps:
+  - {id: at, on: refund, that: 'call.arguments.order == 7'}
+  - {id: often, calls: 'call.tool == "refund"', count: {max: 1}}
+  - {id: after, after_every_call: 'call.error == null'}
+  - {id: always, always: 'all(i.n > 0 for i in now.item)'}
+  - {id: order, effect: create item, before: create user}
+"""
+    clauses = judged(body, {}, {}, trace=log(REFUND)).clauses
+    assert [c.clause for c in clauses if c.is_about_calls] == ["at", "often"]
+
+
+def test_a_reading_that_is_too_old_is_not_one_that_is_missing() -> None:
+    body = (
+        "frame: {open: others work here}\nevidence: {db: {max_age: 5s}}\nforbid: [{delete: doc}]\n"
+    )
+    judgement = judged(body, {}, {"item": [item(1)]})
+    assert judgement.verdict is INCONCLUSIVE
+    assert "frame" not in truths(judgement)
+    assert {f.code for f in judgement.findings} == {"evidence-stale"}
+
+
+def test_what_the_numbers_read_is_no_clauses() -> None:
+    body = (
+        "require: [{id: made, create: item, where: 'it.n == 1'}]\n"
+        "answer: {schema: {x: int}, claims: [{id: told, that: 'exists(after.user[1])'}]}\n"
+    )
+    trial = run(body, START, MADE, answer={"x": 1})
+    (index,) = trial.bundle.document("index.json")
+    assert index["read_sets"]["told"] == ["after:user[1]"]
+    assert "after:item[1]" in index["read_sets"][""]

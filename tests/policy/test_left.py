@@ -9,10 +9,16 @@ import pytest
 
 from statediff.evaluate import Evaluated, replay
 from statediff.evidence.documents import judgement_document
+from statediff.model.course import Course, Line, Step
+from statediff.model.state import COMPLETE
 from statediff.model.trace import Action, Mark, Trace, Turn
 from statediff.model.verdict import Verdict
+from statediff.model.view import StateView
+from statediff.policy.claims import Claim
+from statediff.policy.left import Left
+from statediff.policy.moments import Moments
 from tests.histories import course
-from tests.judging import FAILS, HOLDS, UNKNOWN, at, finding, item, truths
+from tests.judging import FAILS, HOLDS, UNKNOWN, at, finding, item, state, truths
 from tests.traces import call, cut, log, own
 
 BODY = """\
@@ -54,6 +60,11 @@ def test_each_call_is_held_to_the_state_it_left() -> None:
     assert "after call-2" in finding(found, "small").sentence
 
 
+def test_a_call_before_all_transactions_left_what_it_found() -> None:
+    assert small(log(made(11), made(13, "t1")), 1) is HOLDS
+    assert small(log(made(11), made(12, "t1")), 1) is HOLDS  # one began as the other ended
+
+
 def test_what_came_and_went_within_one_call_no_call_left() -> None:
     assert small(log(made(11, "t1", "t2"), made(13, "t3")), 20, 2, 3) is HOLDS
 
@@ -88,6 +99,8 @@ def test_a_call_ends_with_what_was_called_within_it() -> None:
     found = judged(trace, 20, 3).judgement
     assert "after call-2" in finding(found, "small").sentence
     assert small(trace, 2, 3) is HOLDS
+    late = judged(trace, 2, 20).judgement
+    assert "after call-1" in finding(late, "small").sentence
 
 
 def test_a_turn_is_held_to_the_state_it_left_and_the_run_goes_on() -> None:
@@ -105,3 +118,35 @@ turns:
     assert right.verdict is Verdict.MATCH
     wrong = judged(log(*calls, turns=turns), 1, 7, 3, body=body).judgement
     assert [c.truth for c in wrong.clauses if "turn" in c.clause] == [HOLDS, FAILS, HOLDS]
+
+
+VIEW = StateView(state({}))
+CLAIMS = {("db", 1): Claim("call-1"), ("other", 1): Claim("call-2")}
+STEP = Step("t1", "", None, frozenset({"item"}))
+KINDS = frozenset({"item"})
+
+
+def lefts(trace: Trace, *lines: Line, claims: dict[tuple[str, int], Claim] = CLAIMS) -> Left:
+    views = {"before": VIEW, "after": VIEW, "moment 1 of db": VIEW}
+    return Left(trace, Moments(Course(lines), views), claims)
+
+
+def test_what_calls_and_turns_left_is_there_by_name_where_anything_is_known() -> None:
+    turns = (Turn("one", 0, "ok"), Turn("two", 1, "ok"))
+    trace = log(made(11), made(13), turns=turns)
+    line = Line("db", KINDS, (STEP,))
+    known = lefts(trace, line)
+    assert (list(known), len(known)) == (["call-1", "call-2", "turn-1"], 3)
+    overlapping = log(made(11), made(11.5))
+    for nothing in (lefts(trace, line, claims={}), lefts(own(trace), line),
+                    lefts(overlapping, line)):  # fmt: skip
+        assert (list(nothing), len(nothing)) == ([], 0)
+        assert nothing.get("call-1") is None
+
+
+def test_a_history_with_a_gap_tells_of_no_call_what_it_left() -> None:
+    trace = log(made(11), made(13))
+    whole = lefts(trace, Line("db", KINDS, (STEP,)))["call-1"]
+    assert whole.enumeration("item") == COMPLETE
+    gapped = lefts(trace, Line("db", KINDS, (STEP,), "it broke off"))["call-1"]
+    assert gapped.enumeration("item").cause == "no history: db: it broke off"

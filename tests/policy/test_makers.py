@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from statediff.capture.history import history_of, with_history
+from statediff.contract.world import FALSE, TRUE
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evidence.documents import judgement_document
 from statediff.model.course import Course, Line, Step
 from statediff.model.delta import Delta, Op
 from statediff.model.trace import Action, ActionClass, Mark, Trace
-from statediff.policy.attribution import NOBODY, Attribution, Touch
+from statediff.policy.attribution import NOBODY, Attribution, Touch, is_marked
 from statediff.policy.claims import Claim, claims
 from tests.histories import clock, course, seen
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, finding, item, part, state, truths
@@ -228,6 +229,40 @@ def test_a_change_names_the_transactions_that_touched_its_place_and_the_call_tha
     assert NOBODY.named((delta,)) == (delta,)
 
 
+def test_who_made_a_change_is_known_of_its_whole_entity_too_and_told_with_what_is_missing() -> None:
+    delta = Delta(Op.UPDATE, "item", (1,), "n", 0, 1, 0, 1, ())
+    assert KNOWN.by(delta, "agent") == (
+        TRUE | FALSE, "attribution: item[1].n was changed by agent, user",
+    )  # fmt: skip
+    # Of those that are known, no cause is told: only of what nobody claims.
+    less = replace(KNOWN, claims={("db", n): Claim(f"call-{n}") for n in (1, 2)})
+    unknown = "agent, somebody unknown, user (no recorded call made transaction 4 of db)"
+    assert less.by(delta, "agent") == (
+        TRUE | FALSE, f"attribution: item[1].n was changed by {unknown}",
+    )  # fmt: skip
+    assert less.maker(delta).actions == ("call-1", "call-2")
+    whole = replace(KNOWN, touched={"item[1]": frozenset({"user"})})
+    assert [whole.by(delta, who) for who in ("user", "agent")] == [(TRUE, ""), (FALSE, "")]
+
+
+def test_a_log_is_marked_where_some_call_says_which_transactions_it_made() -> None:
+    assert is_marked(log(call("look"), made("t1"))) is True
+    assert is_marked(log(call("look"))) is False
+
+
+@pytest.mark.parametrize(("by", "truth"), [("user", UNKNOWN), ("agent", HOLDS)])
+def test_whoever_changed_a_new_entity_since_touched_it_too(by: str, truth: Any) -> None:
+    trace = log(made("t1"), made("t2", by=by))
+    body = "forbid: [{id: c, create: item, by: user}]\n"
+    found = judged(trace, one(0, item(3)), one(0, item(3, n=4)), body=body)
+    assert truths(found.judgement)["c"] is truth
+
+
+def test_spans_that_name_each_other_around_a_call_end_the_search_for_the_innermost() -> None:
+    trace = log(made(parent="call-2"), made(parent="call-1"), made("t1", parent="call-1"))
+    assert makers(judged(trace, one(5))) == {"item[1].n": "call-3"}
+
+
 # By time
 
 
@@ -353,3 +388,38 @@ def test_a_repetition_that_is_told_by_its_transactions_names_the_calls_and_their
     found = finding(judged(trace, *TWICE, body=RETRIES).judgement, "retried-create-item")
     assert found.sentence == 'item 7 and 8 are one effect 2 times: call-3 repeats call-2 ("refund")'
     assert (found.deltas, found.evidence[-2:]) == (("item[8]",), ("call-2", "call-3"))
+    assert found.code == "duplicate-effect"
+
+
+def test_of_many_repetitions_the_first_calls_and_three_effects_are_named() -> None:
+    states = [{"item": [item(1), item(2), *(item(k) for k in range(7, 8 + n))]} for n in range(4)]
+    found = finding(
+        judged(refunds("t1", "t2", "t3", "t4"), *states, body=RETRIES).judgement,
+        "retried-create-item",
+    )
+    assert found.sentence == (
+        'item 7 and 8 and 9 are one effect 4 times: call-2 repeats call-1 ("refund")'
+    )
+    assert found.deltas == ("item[8]", "item[9]", "item[10]")
+
+
+ONE_ORDER = replace(call("refund", order=1), transactions=(Mark("db", "t1"),))
+OTHER_ORDER = replace(call("refund", order=2), transactions=(Mark("db", "t2"),))
+LOST = replace(call("refund", order=1, error="timeout"), transactions=())
+
+
+@pytest.mark.parametrize(
+    ("calls", "truth"),
+    [
+        # An effect that is like no other needs no call; like ones need one that may have made them.
+        ((LOST, ONE_ORDER, OTHER_ORDER), HOLDS),
+        ((LOST, replace(call("mail"), transactions=ONE_ORDER.transactions), OTHER_ORDER), HOLDS),
+        ((LOST, replace(LOST, error=None), ONE_ORDER, OTHER_ORDER), HOLDS),
+    ],
+)
+def test_only_effects_that_are_alike_must_be_known_by_their_calls(
+    calls: tuple[Action, ...], truth: Any
+) -> None:
+    single = {"item": [*TWICE[1]["item"], item(9, n=5)]}
+    found = judged(log(*calls), *TWICE, single, body=RETRIES)
+    assert truths(found.judgement)["retried-create-item"] is truth

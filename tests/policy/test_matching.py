@@ -6,7 +6,27 @@ from typing import Any
 
 import pytest
 
-from tests.judging import CUT, FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, state, user
+from statediff.contract.bound import Pattern
+from statediff.contract.syntax import Read
+from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, Unknown
+from statediff.model.delta import Doubt
+from statediff.model.values import ABSENT, Digested, Excluded, Observed
+from statediff.model.view import StateView
+from statediff.policy.matching import Judge, both, field_of
+from tests.judging import (
+    CUT,
+    FAILS,
+    HIDDEN,
+    HOLDS,
+    SILENT,
+    UNKNOWN,
+    finding,
+    item,
+    judged,
+    run,
+    state,
+    user,
+)
 
 OLD: Any = {"item": [item(1, 1), item(2, 2)]}
 NEW: Any = {"item": [item(1, 5), item(2, 2)]}
@@ -86,3 +106,97 @@ def test_what_came_went_or_moved_in_the_run(
         assert found.missing == told
     elif truth is FAILS:
         assert {row.side for row in found.witness.rows} == set(told)
+
+
+OPEN = TRUE | FALSE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "mask"),
+    [
+        (TRUE, TRUE, TRUE), (TRUE, FALSE, FALSE), (TRUE, OPEN, OPEN), (TRUE, UNDEFINED, UNDEFINED),
+        (FALSE, TRUE, FALSE), (FALSE, UNDEFINED, FALSE), (UNDEFINED, FALSE, UNDEFINED),
+        (OPEN, TRUE, OPEN), (OPEN, FALSE, FALSE), (OPEN, UNDEFINED, FALSE | UNDEFINED),
+    ],
+)  # fmt: skip
+def test_of_two_conditions_the_second_is_asked_only_where_the_first_may_hold(
+    one: int, other: int, mask: int
+) -> None:
+    assert both(one, other) == mask
+
+
+LONG = Digested("text", 7, "0" * 64)
+
+
+def row(value: Observed) -> Thing:
+    return Thing("after", "item", (1,), {"n": value})
+
+
+@pytest.mark.parametrize(
+    ("thing", "result"),
+    [
+        (row(5), 5),
+        (row(None), None),
+        (Thing("after", "item", (1,), {}), ABSENT),
+        (row(HIDDEN), Unknown(frozenset({"item.n after: hidden"}), True)),
+        (row(Excluded("the rule")), Unknown(frozenset({"item.n after: the rule"}), True)),
+        (row(LONG), Unknown(frozenset({f"item.n after: {LONG.cause}"}), False, digest=LONG)),
+        (Thing("after", "item", (1,), None, "why"), Unknown(frozenset({"why"}))),
+        (Unknown(frozenset({"what"}), maybe_null=False), Unknown(frozenset({"what"}))),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_a_field_is_its_value_or_why_there_is_none(
+    thing: Thing | Unknown, result: Result
+) -> None:
+    assert field_of(thing, "n") == result
+
+
+@pytest.mark.parametrize(
+    ("clause", "doubt", "mask"),
+    [
+        ("update: item, where: 'it.n == 1'", Doubt("item", (9,), "n", "why", "capture"), OPEN),
+        ("update: item, where: 'it.n == 1'", Doubt("item", (1,), "t", "why", "capture"), TRUE),
+        ("update: item, where: 'it.n == 2'", Doubt("item", (1,), "t", "why", "capture"), FALSE),
+        ("update: item", Doubt("item", None, None, "why", "capture"), OPEN),
+        ("any: item", Doubt("item", None, None, "why", "capture"), TRUE),
+        ("any: item, where: 'exists(it)'", Doubt("item", None, None, "why", "capture"), OPEN),
+        ("any: item", Doubt("user", None, None, "why", "capture"), FALSE),
+    ],
+)
+def test_a_doubted_change_is_asked_as_every_change_that_it_can_be(
+    clause: str, doubt: Doubt, mask: int
+) -> None:
+    (pattern,) = run(f"forbid:\n  - {{{clause}}}\n", {}, {}).contract.forbid
+    assert isinstance(pattern, Pattern)
+    view = StateView(state({"item": [item(1)]}))
+    assert Judge(view, view, (), (doubt,), SILENT).possible(pattern, doubt) == mask
+
+
+def test_a_field_that_must_be_set_is_compared_only_where_the_condition_holds() -> None:
+    body = "require:\n  - {id: c, create: item, where: 'it.t == \"b\"', set: {n: 2}}\n"
+    found = finding(judged(body, {}, {"item": [item(1)]}), "c")
+    assert found.sentence == 'no item matches, 1 required; item 1 does not: "a" ≠ "b"'
+
+
+def test_an_entity_is_read_on_its_side_and_without_a_row_says_that_it_is_not_known() -> None:
+    before, after = (StateView(state({"item": [item(1, n)]})) for n in (1, 2))
+    room = Judge(before, after, (), (), SILENT)
+    for side, n in (("before", 1), ("after", 2)):
+        known = room.thing(side, "item", (1,))
+        assert (known.side, known.row and known.row["n"], known.cause) == (side, n, "")
+        unread = room.thing(side, "item", (9,))
+        assert (unread.side, unread.row, unread.cause) == (side, None, "its row is not known")
+
+
+def test_of_rows_only_the_key_and_the_fields_that_a_clause_names_on_a_side_are_read() -> None:
+    view = StateView(state({}))
+    reads = {
+        Read("before", "item", "t"), Read("after", "item", "n"), Read("delta", "item", "owner"),
+        Read("before", "user", "role"), Read("after", "doc", ""),
+    }  # fmt: skip
+    fields_of = Judge(view, view, (), (), SILENT).world(frozenset(reads)).fields_of
+    known = {name: fields_of(name) for name in ("item", "user", "doc", "grant")}
+    assert known == {
+        "item": ("id", "n", "t"), "user": ("id", "role"), "doc": ("id",),
+        "grant": ("user", "item"),
+    }  # fmt: skip

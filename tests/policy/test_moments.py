@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from statediff.model.course import Course, Line, Step
+from statediff.model.delta import Diff
 from statediff.model.trace import Trace, Turn
 from statediff.model.view import StateView
 from statediff.policy.matching import Judge
-from statediff.policy.moments import Moments
-from statediff.policy.run import Run
+from statediff.policy.moments import Commit, Moments
+from statediff.policy.run import Run, Unseen
 from statediff.policy.steps import step
 from statediff.policy.turns import turn
 from tests.histories import course
@@ -63,6 +66,86 @@ def left(body: str, before: Any, states: Mapping[str, Rows], after: Any, trace: 
     return step(contract.steps[0], room)
 
 
+def transactions(source: str, *touched: str, gap: str | None = None) -> Line:
+    """A line of the types that its steps touch, each step one of them; `-` touches none."""
+    steps = tuple(Step(f"t{n}", "", None, frozenset({t} - {"-"})) for n, t in enumerate(touched, 1))
+    return Line(source, frozenset(touched) - {"-"}, steps, gap)
+
+
+def moments(*lines: Line) -> Moments:
+    sides = {line.side(n) for line in lines for n in range(len(line.steps) + 1)}
+    views = {side: view({"item": [item(n)]}) for n, side in enumerate(sorted(sides))}
+    return Moments(Course(lines), {"before": view({}), "after": view({}), **views})
+
+
+def test_a_type_moved_where_a_transaction_touched_it_and_where_nobody_can_say() -> None:
+    known = moments(Line("db", frozenset({"item", "user"}), transactions("", "item", "-").steps))
+    assert known.is_still({"user"}) is known.is_still(()) is True
+    assert known.is_still({"item"}) is known.is_still({"item", "user"}) is False
+    assert known.is_still({"doc"}) is False  # nobody tells of it
+    assert moments(transactions("db", "item", gap="cut")).is_still({"item"}) is False
+    assert known.moving({"user"}) == ()
+    assert known.moving({"user", "item"}) == known.course.lines
+    three = moments(transactions("db", "item", "user", "item"))
+    assert (three.sides({"item"}), three.sides({"doc"})) == (("moment 1 of db",), ())
+
+
+def test_each_moment_is_there_by_its_side_and_the_ends_are_none() -> None:
+    alone = moments(transactions("db", "item", "item", "item")).alone()
+    assert list(alone) == ["moment 1 of db", "moment 2 of db"]
+    assert [side in alone for side in ("moment 1 of db", "after", "before")] == [True, False, False]
+    cut_off = moments(transactions("db", "item", gap="cut")).alone()
+    assert (list(cut_off), len(cut_off)) == (["moment 1 of db"], 1)
+
+
+def test_states_of_two_sources_are_tried_with_each_other_up_to_a_number() -> None:
+    known = moments(transactions("a", "item", "doc", "item"), transactions("b", "user"))
+    tried = known.together({"item", "user"})
+    assert tried is not None
+    assert [side for side, _ in tried] == [
+        "before, before", "before, after", "moment 1 of a, before", "moment 1 of a, after",
+        "after, before", "after, after",
+    ]  # fmt: skip
+    many = transactions("a", *["item"] * 31)
+    most = moments(many, transactions("b", *["user"] * 15)).together({"item", "user"})
+    assert most is not None
+    assert next(most)[0] == "before, before"
+    over_it = moments(many, transactions("b", *["user"] * 16))
+    assert over_it.together({"item", "user"}) is None
+
+
+def test_what_no_state_shows_says_why() -> None:
+    known = moments(transactions("b", "item"), transactions("a", "user", gap="cut"),
+                    transactions("c", "grant"))  # fmt: skip
+    there = known.where({"b": 1})
+    assert there.enumeration("item").cause == ""
+    causes = {name: there.enumeration(name).cause for name in ("user", "grant", "doc")}
+    assert causes == {
+        "user": "no history: a: cut",
+        "grant": "no history: the order of the commits of b and c is not known",
+        "doc": "no history: nobody tells of it",
+    }
+
+
+def test_transactions_are_told_where_they_touched_a_type_and_what_they_changed_is_known() -> None:
+    line = Line("db", frozenset({"item", "user"}), transactions("", "user", "item").steps)
+    nothing = Diff(())
+    room = Judge(view({}), view({}), (), (), SILENT)
+    known = replace(moments(line), commits={"db": (Commit(nothing, nothing),) * 2})
+    assert [(s.where, s.is_own) for s in known.stretches({"item"}, room)] == [
+        ("in transaction 2 of db", True), ("after transaction 2 of db", False),
+    ]  # fmt: skip
+    assert list(moments(line).stretches({"item"}, room)) == []
+
+
+def test_a_state_that_nobody_read_has_the_types_of_the_others_and_no_rows() -> None:
+    unseen = Unseen(state(GOOD).schema, "why")
+    assert unseen.schema is unseen.schema
+    assert "item" in unseen.schema.by_name
+    assert (unseen.enumeration("item").cause, unseen.row("item", (1,))) == ("why", None)
+    assert list(unseen.rows("item", ("id",))) == []
+
+
 def test_where_nothing_was_followed_there_are_no_moments() -> None:
     alone = Moments().alone()
     assert (list(alone), len(alone), "moment 1 of db" in alone) == ([], 0, False)
@@ -76,6 +159,7 @@ ALWAYS = "steps:\n  - {id: c, always: 'all(i.n >= 0 for i in now.item)'}\n"
     [
         ([], None, HOLDS),
         ([GOOD, GOOD], None, HOLDS),
+        ([{"item": [item(1, 2)]}], None, HOLDS),
         ([GOOD, BAD, GOOD], None, FAILS),
         ([GOOD, DARK], None, UNKNOWN),
         ([DARK, BAD], None, FAILS),
@@ -88,6 +172,10 @@ def test_an_invariant_holds_over_a_complete_history_only(
 ) -> None:
     found = over(ALWAYS, GOOD, between, GOOD, gap=gap)
     assert found.truth is truth
+    if truth is HOLDS:
+        assert (
+            found.sentence == f"in all {2 + sum(s is not GOOD for s in between)} states of the run"
+        )
     if truth is FAILS:
         assert found.sentence.startswith("moment 2" if gap is None else "moment 1")
         assert found.witness.rows[0].side.startswith("moment")
@@ -110,7 +198,9 @@ def test_the_state_that_a_call_left_comes_from_the_history() -> None:
     assert left(AFTER, GOOD, known, GOOD, two).truth is HOLDS
     assert left(AFTER, GOOD, {"call-1": BAD}, GOOD, two).truth is FAILS
     assert left(AFTER, GOOD, known, GOOD, cut(two)).truth is UNKNOWN
-    assert over(AFTER, GOOD, [BAD], GOOD, trace=two).truth is UNKNOWN
+    untold = over(AFTER, GOOD, [BAD], GOOD, trace=two)
+    cause = "item after call-1: no history: it does not tell what each call left"
+    assert untold.missing == (cause,)
     assert over(AFTER, GOOD, [], GOOD, trace=two).truth is HOLDS  # nothing ever changed
 
 
@@ -149,7 +239,11 @@ USER: Any = {"user": [user(1)]}
     ],
 )
 def test_one_effect_comes_before_the_other(between: list[Any], after: Any, truth: Any) -> None:
-    assert over(ORDER, {}, between, after).truth is truth
+    found = over(ORDER, {}, between, after)
+    assert found.truth is truth
+    if truth is FAILS:
+        assert found.code == "effects-out-of-order"
+        assert found.sentence == "in transaction 1 of db: user came first"
     assert over(ORDER, {}, between, after, gap="the feed broke off").truth is UNKNOWN
 
 

@@ -65,6 +65,7 @@ def test_a_failed_step_shows_the_call() -> None:
     row = shown.witness.rows[0]
     assert (row.side, row.type, row.key) == ("trace", "call", ("call-2",))
     assert dict(row.fields)["arguments"] == Map.of({"order": 9})
+    assert len(shown.witness.rows) == 1
 
 
 def test_what_no_log_says_is_named() -> None:
@@ -78,6 +79,8 @@ def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
     assert truth(body, log(call("refund", cents=6))) is HOLDS
     shown = found(body, log(call("refund")))
     assert (shown.truth, shown.code) == (FAILS, "undefined")
+    reason = "null, absent or values of different kinds have no order"
+    assert shown.sentence == f'call-1 ("refund"): {reason}'
 
 
 CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
@@ -86,7 +89,12 @@ CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.argume
 def test_a_condition_at_every_call_of_a_class() -> None:
     assert truth(CLASS, log(call("a", n=1), call("b", READ, n=2))) is HOLDS
     assert truth(CLASS, log(call("a", n=2))) is FAILS
-    assert truth(CLASS, log(call("a", NOBODY_KNOWS, n=2))) is UNKNOWN
+    unsaid = found(CLASS, log(call("a", NOBODY_KNOWS, n=2)))
+    assert (unsaid.truth, unsaid.missing) == (
+        UNKNOWN, ("in call-1, the log does not say its class",),
+    )  # fmt: skip
+    both = log(call("a", n=1), call("b", READ, n=2), call("a", n=1))
+    assert found(CLASS, both).sentence == "at each of 2 such calls"
     assert truth(CLASS, log(call("a", NOBODY_KNOWS, n=1))) is HOLDS
 
 
@@ -151,6 +159,8 @@ def test_an_invariant_fails_at_either_end_and_without_a_history_never_holds() ->
     assert truth(ALWAYS, log(), bad, good) is FAILS
     assert "already before the run" in found(ALWAYS, log(), bad, good).sentence
     assert found(ALWAYS, log(), good, bad).code == "invariant-broken"
+    assert found(ALWAYS, log(), good, bad).sentence == "after the run: -1 < 0"
+    assert found(ALWAYS, log(), good, bad).witness.rows[0].side == "after"
     unread = {"item": [item(1, None)]}
     assert found(ALWAYS, log(), good, unread).code == "undefined"
 
@@ -203,6 +213,32 @@ def test_the_last_call_may_be_the_one_recorded_and_does_not_come_before_itself()
     assert truth(body, cut(log(call("a"), call("b")))) is FAILS
 
 
+STILL_BAD = "all(i.n >= 0 for i in now.item) or "
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        # The state after the run is the one that the last recorded call left, or a later one: it
+        # is held against that call and those before it.
+        ('(call.tool == "b" and not any(x.tool == "b" for x in calls))', UNKNOWN),
+        ('(call.tool == "a" and not any(x.tool == "b" for x in calls))', FAILS),
+        ('not any(x.tool == "a" for x in calls)', FAILS),
+        ('not any(x.tool == "b" for x in calls)', UNKNOWN),
+    ],
+)
+def test_a_state_that_may_be_a_later_calls_is_held_against_the_last_that_is_known(
+    condition: str, expected: Any
+) -> None:
+    body = f"steps:\n  - {{id: c, after_every_call: '{STILL_BAD}{condition}'}}\n"
+    good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
+    shown = found(body, cut(log(call("a"), call("b"))), good, bad)
+    assert shown.truth is expected
+    if expected is FAILS:
+        assert shown.sentence.startswith("after the last call: ")
+        assert ("after", (1,)) in [(r.side, r.key) for r in shown.witness.rows]
+
+
 # ---------------------------------------------------------------- effects in order
 
 ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
@@ -240,6 +276,20 @@ def test_how_often_a_call_occurs(
     assert truth(body, trace) is whole
     assert truth(body, cut(trace)) is partly
     assert truth(body, own(trace)) is by_itself
+
+
+def test_what_holds_by_the_agents_own_word_holds_not_though_it_reads_a_state_as_well() -> None:
+    there = "'call.tool == \"mail\" and exists(before.item[1])'"
+    body = f"steps:\n  - {{id: c, calls: {there}, count: {{min: 1}}}}\n"
+    rows = {"item": [item(1)]}
+    assert truth(body, cut(log(call("mail"))), rows) is HOLDS
+    assert truth(body, own(log(call("mail"))), rows) is UNKNOWN
+
+
+def test_calls_that_nobody_recorded_cannot_be_what_no_call_is() -> None:
+    never = "'call.tool == \"mail\" and exists(before.item[1])'"
+    body = f"steps:\n  - {{id: c, calls: {never}, count: {{min: 1}}}}\n"
+    assert found(body, cut(log(call("mail")))).code == "too-few-calls"
 
 
 def test_a_call_that_nobody_recorded_may_have_come_before_all_others() -> None:
@@ -290,6 +340,8 @@ def test_a_call_that_nobody_recorded_may_have_arguments_without_the_parts_asked_
          + ", ".join(f'call-{n} ("mail")' for n in range(2, 6)) + " and 2 more"),
         (4, "{max: 1}", "too-many-calls", "4 calls match, at most 1 may: "
          + ", ".join(f'call-{n} ("mail")' for n in range(2, 6))),
+        (5, "{max: 1}", "too-many-calls", "5 calls match, at most 1 may: "
+         + ", ".join(f'call-{n} ("mail")' for n in range(2, 6)) + " and 1 more"),
         (1, "1", "holds", "1 call matches"),
         (0, "0", "holds", "no call matches"),
     ],
@@ -399,6 +451,18 @@ def test_each_rule_about_calls_says_what_it_found(trace: Trace, said: tuple[str,
         assert each.evidence == called == ((each.sentence[:6],) if each.truth is FAILS else ())
 
 
+@pytest.mark.parametrize("number", [49, 50, 51, 60])
+def test_of_many_calls_outside_fifty_are_shown_and_the_last_says_how_many_more(number: int) -> None:
+    known = judged(ACTIONS, log(*[call("note")] * number)).judgement.findings
+    outside = [f for f in known if f.clause == "actions-allow"]
+    said = "of class conditional-update, is not among what is allowed"
+    more = f", and {number - 50} more" if number > 50 else ""
+    shown = min(number, 50)
+    assert [f.sentence for f in outside] == [
+        f'call-{n} ("note"), {said}{more if n == shown else ""}' for n in range(1, shown + 1)
+    ]
+
+
 def test_between_recorded_calls_there_may_be_one_that_repaired() -> None:
     twice = log(call("refund", error="no"), call("refund", error="no"))
     assert rules(cut(twice))["attempts"] is UNKNOWN
@@ -465,6 +529,9 @@ def test_the_first_turn_that_fails_says_so() -> None:
 def test_a_turn_that_nobody_recorded_is_unknown(trace: Trace) -> None:
     judgement = judged(TURNS + ALLOW, trace, {"item": [item(1)]}, CLOSED).judgement
     assert truths(judgement)["d"] is UNKNOWN
+    if trace.turns is None:
+        untold = "turn 2: unrecorded: the log does not tell turns apart"
+        assert finding(judgement, "d").missing == (untold,)
 
 
 def test_the_state_after_an_earlier_turn_takes_a_history() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from statediff.errors import BundleError, ContractError
 from statediff.evaluate import ContractFile, evaluate, load_contract, parse_contract, replay
 from statediff.evidence.package import Bundle, load, save
+from statediff.model.values import Digested
 from tests.judging import (
     CUT,
     DIVERGE,
@@ -104,6 +106,10 @@ def test_what_an_allow_clause_explains_still_is_not_recorded() -> None:
         (with_items(item(1, 2, "b")), {"item": CUT}, UNKNOWN),
         (with_items(item(1, 2, "c")), {"item": CUT}, FAILS),
         ({**AFTER, "user": [user(1), user(3)]}, {"item": CUT}, FAILS),
+        # Only what may be the missing one keeps it open: of its type, its key and its field.
+        (with_items(item(1, 2, "b")), {"doc": CUT}, FAILS),
+        (with_items(item(1, 1, HIDDEN), AFTER["item"][1]), {}, FAILS),
+        (with_items(item(1, 2, HIDDEN), AFTER["item"][1]), {}, UNKNOWN),
     ],
 )  # fmt: skip
 def test_what_was_not_seen_decides_nothing(after: Any, coverage: Any, truth: Any) -> None:
@@ -140,6 +146,50 @@ def test_new_keys_may_be_named_and_are_renamed_consistently(
     assert truths(trial(NAMED, NOTHING, after))["transition"] is truth
 
 
+GRANTS = """
+transition:
+  changes:
+    - {create: grant, key: [1, {new: b}]}
+    - {create: grant, key: [2, {new: b}]}
+    - {create: item, key: {new: c}, set: {n: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("granted", "truth", "said"),
+    [
+        ([(1, 5), (2, 5)], HOLDS, "exactly the 3 recorded changes"),
+        ([(1, 5), (2, 6)], FAILS,  # one name is one key
+         "no naming of the new entities makes the changes the recorded ones"),
+        ([(1, 5), (3, 5)], FAILS,
+         "missing: link grant 2, new b; not recorded: grant (3, 5) linked"),
+        ([(3, 5), (4, 5)], FAILS,
+         "missing: link grant 1, new b; not recorded: grant (3, 5) linked; and 2 more"),
+    ],
+)  # fmt: skip
+def test_a_key_may_be_named_in_part(granted: list[Any], truth: Any, said: str) -> None:
+    after = {"grant": [{"user": u, "item": i} for u, i in granted], "item": [{"id": 9, "n": 1}]}
+    found = finding(trial(GRANTS, NOTHING, after), "transition")
+    assert (found.truth, found.sentence) == (truth, said)
+
+
+def test_what_was_found_of_it_is_what_is_known_to_be_it() -> None:
+    after = with_items(item(1, 2, "b"), {"id": 7, "n": HIDDEN, "owner": 1})
+    judgement = trial(BODY, BEFORE, after)
+    assert truths(judgement)["transition"] is UNKNOWN
+    assert judgement.metrics.recall == Fraction(3, 4)
+
+
+@pytest.mark.parametrize(("text", "truth", "recall"), [("long", UNKNOWN, 1), ("other", FAILS, 0)])
+def test_a_text_of_which_only_the_digest_was_kept_is_told_apart(
+    text: str, truth: Any, recall: int
+) -> None:
+    body = "transition: {changes: [{create: item, key: 1, set: {n: 1, t: long}}]}\n"
+    after = {"item": [{"id": 1, "n": 1, "t": Digested.of(text)}]}
+    judgement = trial(body, NOTHING, after)
+    assert (truths(judgement)["transition"], judgement.metrics.recall) == (truth, recall)
+
+
 def test_one_entity_is_never_two_names() -> None:
     body = (
         "transition:\n  changes:\n    - {create: item, key: {new: a}, set: {n: 1}}\n"
@@ -163,6 +213,24 @@ def test_more_namings_than_can_be_tried_are_unknown_never_a_guess() -> None:
     judgement = trial("transition:\n  changes:\n" + changes, NOTHING, after)
     assert judgement.verdict is INCONCLUSIVE
     assert finding(judgement, "transition").code == "cost-limit"
+
+
+def test_only_what_is_named_is_tried_and_only_under_the_names_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others = "".join(f"    - {{create: grant, key: [2, {n}]}}\n" for n in range(9))
+    changes = (
+        "    - {create: item, key: {new: a}, set: {n: 1}}\n"
+        f"    - {{create: grant, key: [3, {{new: a}}]}}\n{others}"
+    )
+    after = {
+        "item": [{"id": 7, "n": 1}],
+        "grant": [*({"user": 2, "item": n} for n in range(9)), {"user": 3, "item": 7}],
+    }
+    monkeypatch.setattr("statediff.policy.transition.MAX_NAMINGS", 5)
+    assert truths(run("transition:\n  changes:\n" + changes, NOTHING, after).judgement) == {
+        "frame": HOLDS, "transition": HOLDS,
+    }  # fmt: skip
 
 
 def test_literals_go_through_the_rules_of_their_fields() -> None:

@@ -11,7 +11,7 @@ from statediff.contract.calls import TRACE
 from statediff.contract.syntax import BOOL, Call, Compare, Const
 from statediff.contract.world import FALSE, TRUE, UNDEFINED, Seen, Thing, Undefined, Unknown
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.values import Map
+from statediff.model.values import Map, encode
 from statediff.policy.witness import (
     MAX_COMPARISONS,
     MAX_ROWS,
@@ -52,6 +52,8 @@ def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
     [
         (Fraction(3), "3"), (Fraction(-3), "-3"), (Fraction(1, 2), "0.5"),
         (Fraction(-1, 8), "-0.125"), (Fraction(1234, 100), "12.34"), (Fraction(1, 100), "0.01"),
+        (Fraction(1, 10**12), "0." + "0" * 11 + "1"),
+        (Fraction(1, 2 * 10**12), "1/2000000000000"),
         (Fraction(1, 5), "0.2"), (Fraction(1, 3), "1/3"), (Fraction(-2, 15), "-2/15"),
         (Fraction(1, 10**12), "0.000000000001"), (Fraction(1, 10**13), f"1/{10**13}"),
         (Fraction(0), "0"),
@@ -150,8 +152,11 @@ def test_a_change_is_told_in_words(change: Delta, text: str) -> None:
     assert deltas_text((change, change, change)) == f"{text} and 2 more"
 
 
-def test_a_long_value_of_a_change_is_cut_in_its_sentence() -> None:
-    assert len(delta_text(delta(Op.UPDATE, "t", "a" * 500, "b"))) < 80
+@pytest.mark.parametrize(
+    ("length", "shown"), [(38, '"' + "a" * 38 + '"'), (39, '"' + "a" * 38 + "…")]
+)
+def test_a_long_value_of_a_change_is_cut_in_its_sentence(length: int, shown: str) -> None:
+    assert delta_text(delta(Op.UPDATE, "t", "a" * length, "b")) == f'item 1 t {shown} → "b"'
 
 
 def test_a_witness_has_each_entity_and_each_comparison_once() -> None:
@@ -203,6 +208,10 @@ def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:
     assert set(fields) == {"tool", "arguments", "result", "note"}
     assert (fields["tool"], fields["arguments"], fields["note"]) == ("set", row["arguments"], brief)
     assert MAX_TEXT // 2 < len(fields["result"]) < MAX_TEXT + 10
+    whole = "x" * (MAX_TEXT - len(str(encode(""))))
+    for text, is_cut in ((whole, False), (whole + "x", True)):
+        (cell,) = call_row(Thing(TRACE, "call", ("call-1",), {"note": text})).fields
+        assert (cell[1] != text) is is_cut
     assert call_row(Thing(TRACE, "call", ("call-1",), None)).fields == ()
     told = witness_of([seen("==", 1, 2, FALSE, Thing(TRACE, "call", ("call-1",), row))])
     assert told.rows == (shown,)
