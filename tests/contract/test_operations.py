@@ -30,7 +30,7 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.trace import NoAnswer
-from statediff.model.values import ABSENT, Excluded, Map, Observed, Unobserved, Value
+from statediff.model.values import ABSENT, Digested, Excluded, Map, Observed, Unobserved, Value
 from statediff.model.view import StateView
 
 EITHER, ANYTHING = TRUE | FALSE, TRUE | FALSE | UNDEFINED
@@ -354,6 +354,26 @@ def test_what_is_open_or_undefined_says_why() -> None:
     }.items():  # fmt: skip
         assert why(text) == ([], [reason]), text
     assert why("answer.n == 1", NoAnswer("it ran out"))[1] == ["there is no answer: it ran out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('it.t == "long"', TRUE), ('it.t == "other"', FALSE), ("it.t == null", FALSE),
+        ('it.t < "a"', ANYTHING), ('it.map.a == 1', ANYTHING),
+        ('it.map.a == "long"', ANYTHING),
+    ],
+)  # fmt: skip
+def test_a_field_that_was_left_in_the_source_is_told_apart_by_its_digest(
+    text: str, expected: int
+) -> None:
+    row = {**KNOWN, "t": Digested.of("long"), "map": Digested.of("long")}
+    it = {"it": Thing("before", "thing", (1,), row)}
+    world = afresh()
+    assert outcomes(parse(text, SCOPE), world, it) == expected
+    assert any("of which the capture holds the digest only" in c for c in world.causes) == (
+        expected not in (TRUE, FALSE)
+    )
 
 
 def test_a_field_outside_the_boundary_is_open_and_names_the_rule() -> None:

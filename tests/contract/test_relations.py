@@ -32,7 +32,7 @@ from statediff.contract.world import (
     Unknown,
     World,
 )
-from statediff.model.values import ABSENT, Map
+from statediff.model.values import ABSENT, Digested, Map
 from tests.contract.test_evaluation import world_of
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -146,6 +146,31 @@ def test_what_nobody_saw_leaves_every_outcome_that_it_could_have(
     op: str, left: Result, right: Result, expected: int
 ) -> None:
     assert relate(op, left, right, world_of([])) == expected
+
+
+def wide(content: str | bytes) -> Unknown:
+    """A value of which only the digest was captured."""
+    return Unknown(frozenset({"wide"}), False, True, Digested.of(content))
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right", "expected"),
+    [
+        ("==", wide("long"), wide("long"), TRUE), ("==", wide("long"), wide("other"), FALSE),
+        ("==", wide("long"), "long", TRUE), ("==", "other", wide("long"), FALSE),
+        ("==", wide("long"), b"long", FALSE), ("==", wide(b"long"), b"long", TRUE),
+        ("==", wide("long"), None, FALSE), ("==", 4, wide("long"), FALSE),
+        ("==", wide("4"), thing("4"), TRUE), ("==", wide("4"), thing(4), FALSE),
+        ("==", wide("long"), OPEN, ANYTHING), ("==", FIRM, wide("long"), ANYTHING),
+        ("<", wide("long"), "zz", ANYTHING), (">=", wide("long"), wide("long"), ANYTHING),
+    ],
+)  # fmt: skip
+def test_of_a_wide_value_only_whether_it_is_another_one_is_known(
+    op: str, left: Result, right: Result, expected: int
+) -> None:
+    world = world_of([])
+    assert relate(op, left, right, world) == expected
+    assert ("wide" in world.causes) == (expected == ANYTHING)
 
 
 def test_an_outcome_says_why_it_is_open_or_undefined() -> None:
