@@ -6,9 +6,9 @@ import functools
 import gc
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -58,12 +58,6 @@ _HELP = """Decide, with evidence, whether an agent's run changed the world the w
 Exit codes: 0 all MATCH; 1 any DIVERGE; 2 usage or invalid contract; 3 INCONCLUSIVE and no
 DIVERGE; 4 harness or evaluator fault; 130 interrupted."""
 
-app = typer.Typer(
-    name="statediff", help=_HELP, invoke_without_command=True, add_completion=False,
-    rich_markup_mode=None, pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)  # fmt: skip
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -71,7 +65,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001 - its callback acts on it
@@ -142,42 +135,49 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("bench", benching.bench),
     ("doctor", doctor.doctor),
 )
-for _name, _command in _COMMANDS:
-    app.command(_name)(_interruptible(_command))
-_sandbox = typer.Typer(rich_markup_mode=None, help="Start, reset, prove and stop a sandbox.")
-for _name, _command in sandboxes.COMMANDS:
-    _sandbox.command(_name)(_interruptible(_command))
-app.add_typer(_sandbox, name="sandbox")
-_contract = typer.Typer(rich_markup_mode=None, help="Release, sign off and compare versions.")
-for _name, _command in versions.COMMANDS:
-    _contract.command(_name)(_interruptible(_command))
-app.add_typer(_contract, name="contract")
+_GROUPS: tuple[tuple[str, str, Sequence[tuple[str, Callable[..., object]]]], ...] = (
+    ("sandbox", "Start, reset, prove and stop a sandbox.", sandboxes.COMMANDS),
+    ("contract", "Release, sign off and compare versions.", versions.COMMANDS),
+    ("store", "Check and tidy the chunks of a run.", storing.COMMANDS),
+    ("log", "Keep verdicts where every change is noticed.", logs.COMMANDS),
+    ("reads", "Judge reads: was the answer validly reachable?", reading.COMMANDS),
+    ("conformance", "Test other programs by what ours must do.", conforming.COMMANDS),
+)
+_NAMES: Final = frozenset((*(name for name, _ in _COMMANDS), *(name for name, *_ in _GROUPS)))
 
-_store = typer.Typer(rich_markup_mode=None, help="Check and tidy the chunks of a run.")
-for _name, _command in storing.COMMANDS:
-    _store.command(_name)(_interruptible(_command))
-app.add_typer(_store, name="store")
 
-_log = typer.Typer(rich_markup_mode=None, help="Keep verdicts where every change is noticed.")
-for _name, _command in logs.COMMANDS:
-    _log.command(_name)(_interruptible(_command))
-app.add_typer(_log, name="log")
-_reads = typer.Typer(rich_markup_mode=None, help="Judge reads: was the answer validly reachable?")
-for _name, _command in reading.COMMANDS:
-    _reads.command(_name)(_interruptible(_command))
-app.add_typer(_reads, name="reads")
-_conformance = typer.Typer(rich_markup_mode=None, help="Test other programs by what ours must do.")
-for _name, _command in conforming.COMMANDS:
-    _conformance.command(_name)(_interruptible(_command))
-app.add_typer(_conformance, name="conformance")
+def _made_of(names: Collection[str]) -> typer.Typer:
+    """The program with these commands and groups of commands."""
+    made = typer.Typer(
+        name="statediff", help=_HELP, invoke_without_command=True, add_completion=False,
+        rich_markup_mode=None, pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
+    made.callback()(_root)
+    for name, command in _COMMANDS:
+        if name in names:
+            made.command(name)(_interruptible(command))
+    for name, about, commands in _GROUPS:
+        if name in names:
+            group = typer.Typer(rich_markup_mode=None, help=about)
+            for inner, command in commands:
+                group.command(inner)(_interruptible(command))
+            made.add_typer(group, name=name)
+    return made
+
+
+app = _made_of(_NAMES)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line; nothing escapes as an exception."""
     options = list(arguments)
+    # The library reads the options of all commands before it runs one, a tenth of a second long.
+    chosen = _made_of(options[:1]) if _NAMES.intersection(options[:1]) else app
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)
     return guarded(
-        lambda: app(args=options, prog_name="statediff", standalone_mode=False), as_json=as_json
+        lambda: chosen(args=options, prog_name="statediff", standalone_mode=False),
+        as_json=as_json,
     )
 
 

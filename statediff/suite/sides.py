@@ -6,6 +6,7 @@ not hold: all there is to say of them is how many there are. The store's databas
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,24 +63,29 @@ def apart(store: Store, a: Part, b: Part, kept: int) -> Sides:
     left out where a part has a case twice: it is the comparison that refuses that.
     """
     one, other = TRIALS.alias("one"), TRIALS.alias("other")
-    both = sa.and_(a.of(one), b.of(other), _is_passed(one), _is_passed(other), _is_like(one, other))
-    first = sa.select(*_columns(one), *_columns(other)).where(both)
-    number, pairs, mine, its, my_loose, its_loose, *twice = store.at_once(
-        sa.select(one.c.contract, sa.func.count()).where(both).group_by(one.c.contract),
-        first.order_by(store.in_order(one.c.contract), one.c.number).limit(kept),
-        _unlike(a, one, b, other), _unlike(b, other, a, one),
+    partners = sa.and_(
+        b.of(other), one.c.contract == other.c.contract, one.c.number == other.c.number
+    )  # fmt: skip
+    alike = sa.and_(_is_passed(one), _is_passed(other), _is_like(one, other))
+    pair = sa.select(*_columns(one), *_columns(other))
+    number, unlike, lone, first, my_loose, its_loose, *twice = store.at_once(
+        sa.select(one.c.contract, sa.func.count()).where(a.of(one)).group_by(one.c.contract),
+        pair.select_from(one.outerjoin(other, partners))
+        .where(a.of(one), sa.or_(other.c.name.is_(None), ~alike)),
+        sa.select(*_columns(other)).where(b.of(other), ~sa.exists().where(a.of(one), partners)),
+        pair.where(a.of(one), partners, alike)
+        .order_by(store.in_order(one.c.contract), one.c.number).limit(kept),
         _loose(a), _loose(b), _twice(a), _twice(b),
     )  # fmt: skip
     if any(twice):
         return Sides(whole(store, a), whole(store, b), {})
-    alike: dict[str, int] = dict(number)
-    for pair in pairs:
-        alike[pair[_CONTRACT]] -= 1
-    middle = len(_COLUMNS)
+    pairs, middle = [*unlike, *first], len(_COLUMNS)
+    left = Counter(dict(number))
+    left.subtract(row[_CONTRACT] for row in pairs)
     return Sides(
-        _sides([*mine, *(pair[:middle] for pair in pairs)], my_loose),
-        _sides([*its, *(pair[middle:] for pair in pairs)], its_loose),
-        {contract: left for contract, left in alike.items() if left},
+        _sides((row[:middle] for row in pairs), my_loose),
+        _sides([*lone, *(row[middle:] for row in pairs if row[middle] is not None)], its_loose),
+        {contract: count for contract, count in left.items() if count},
     )
 
 
@@ -87,18 +93,9 @@ def _columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
     return [table.c[name] for name in _COLUMNS]
 
 
-def _unlike(part: Part, mine: sa.FromClause, others: Part, other: sa.FromClause) -> sa.Select[Any]:
-    """The trials of one part but for those whose case is alike."""
-    alike = sa.and_(others.of(other), _is_passed(other), _is_passed(mine), _is_like(mine, other))
-    return sa.select(*_columns(mine)).where(part.of(mine), ~sa.exists().where(alike))
-
-
 def _is_like(one: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
-    is_another = sa.or_(*(one.c[name] != other.c[name] for name in ("version", "digest", "kernel")))
-    # Not as three equations more: by these SQLite would look through all trials of a contract.
-    return sa.and_(
-        one.c.contract == other.c.contract, one.c.number == other.c.number, ~is_another
-    )  # fmt: skip
+    # Not as three equations: by these SQLite would look through all trials of a contract.
+    return ~sa.or_(*(one.c[name] != other.c[name] for name in ("version", "digest", "kernel")))
 
 
 def _is_passed(trial: sa.FromClause) -> sa.ColumnElement[bool]:
