@@ -53,8 +53,8 @@ _UNOBSERVED_PREFIX: Final = b'["unobserved",'
 _FORM: Final = b"statediff.form"
 _DECIMAL, _TIMESTAMP = Kind.DECIMAL.value, Kind.TIMESTAMP.value
 _KEYLESS: Final = "keyless"
-_DECODED: Final = {TAGGED, _DECIMAL, _KEYLESS}
-"""The forms whose cells are not what Arrow gives of them, but for instants."""
+_DECODED: Final = {TAGGED, _KEYLESS}
+"""The forms whose cells stand for more than one value."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _JOINED_BYTES: Final = 4 * 1024 * 1024
@@ -129,10 +129,12 @@ def decode_cell(array: pa.Array, index: int, form: str) -> Any:
     """The observation in one cell of a column that is stored in a form."""
     if form in _DECODED:
         return decode_column(array.slice(index, 1), form)[0]
+    cell = array[index]
     if form == _TIMESTAMP:
-        passed = array[index].value  # the library looks a zone up for every one
+        passed = cell.value  # the library looks a zone up for every one
         return None if passed is None else _EPOCH + passed * _MICROSECOND
-    return array[index].as_py()
+    known = cell.as_py()
+    return Decimal(known) if form == _DECIMAL and known is not None else known
 
 
 def form_of(batch: pa.RecordBatch, index: int) -> str:

@@ -25,7 +25,11 @@ from statediff.model.schema import EntityType
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Indexes: TypeAlias = npt.NDArray[np.int64]
+Runs: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Runs of neighbours that pair up: where one begins on each side, and its length."""
 
+MAX_RUNS: Final = 16
+"""Runs of rows of one chunk up to which slices beat a copy."""
 _FLOAT: Final = pa.float64()
 _BITS: Final = pa.int64()
 
@@ -73,6 +77,8 @@ class Matched:
     after: Indexes
     only_before: Indexes
     only_after: Indexes
+    runs: Runs | None
+    """The pairs once more, as runs; None if there are too many of them."""
 
 
 def match_keys(
@@ -110,22 +116,41 @@ def match_keys(
     only_before[partner[has_partner]] = False
     start = np.arange(same_start)
     end = np.arange(-same_end, 0)
-    return Matched(
+    paired = (
         np.concatenate([start, partner[has_partner] + same_start, end + before.num_rows]),
         np.concatenate([start, np.flatnonzero(has_partner) + same_start, end + after.num_rows]),
+    )
+    return Matched(
+        *paired,
         np.flatnonzero(only_before) + same_start,
         np.flatnonzero(~has_partner) + same_start,
+        _runs(*paired),
+    )
+
+
+def _runs(before: Indexes, after: Indexes) -> Runs | None:
+    is_break = (np.diff(before) != 1) | (np.diff(after) != 1)
+    starts = [0, *(np.flatnonzero(is_break) + 1).tolist()]
+    if len(starts) > MAX_RUNS:
+        return None
+    ends = [*starts[1:], len(before)]
+    return tuple(
+        (int(before[start]), int(after[start]), end - start)
+        for start, end in zip(starts, ends, strict=True)
+        if start < end
     )
 
 
 def _around(before: int, after: int, same_start: int, same_end: int) -> Matched:
     """All rows of the shorter side pair up at the two ends: one run came, or one went."""
     start, end = np.arange(same_start), np.arange(-same_end, 0)
+    runs = (0, 0, same_start), (before - same_end, after - same_end, same_end)
     return Matched(
         np.concatenate([start, end + before]),
         np.concatenate([start, end + after]),
         np.arange(same_start, before - same_end),
         np.arange(same_start, after - same_end),
+        tuple(run for run in runs if run[2]),
     )
 
 

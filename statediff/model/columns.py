@@ -12,9 +12,8 @@ equal state. Memory is bounded by a few chunks of each side plus the rows that a
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +41,10 @@ from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, MemoryChunks, Table
 from statediff.model.values import ABSENT, Key, key_order
 
-MAX_RUNS: Final = 16
-"""Rows or runs of rows of one chunk up to which slices beat a copy."""
+MAX_ROWS: Final = 16
+"""Rows of one chunk up to which reading single cells beats a copy."""
+
+_Rows: TypeAlias = list[tuple[Key, Row]]
 
 
 class RowChange(NamedTuple):
@@ -82,18 +83,27 @@ def batch_changes(
     """The rows of two batches over one key range that may differ, in key order."""
     layouts = layouts or Layouts()
     matched = match_keys(before_type, before, after, layouts)
+    gone: _Rows = []
+    new: _Rows = []
     if matched is None:
         from_before = from_after = np.flatnonzero(_candidates(before, after, layouts))
     else:
         candidates = _candidates_of_pairs(before, after, matched, layouts)
-        from_before = np.concatenate([matched.before[candidates], matched.only_before])
-        from_after = np.concatenate([matched.after[candidates], matched.only_after])
-    found: dict[tuple[Any, ...], RowChange] = {}
-    for key, row in _rows_at(before_type, before, from_before, layouts):
-        found[key_order(key)] = RowChange(key, row, None)
-    for key, row in _rows_at(after_type, after, from_after, layouts):
-        known = found.get(key_order(key))
-        found[key_order(key)] = RowChange(key, None if known is None else known.before, row)
+        from_before, from_after = matched.before[candidates], matched.after[candidates]
+        gone = _rows_at(before_type, before, matched.only_before, layouts)
+        new = _rows_at(after_type, after, matched.only_after, layouts)
+    were = _rows_at(before_type, before, from_before, layouts)
+    are = _rows_at(after_type, after, from_after, layouts)
+    found = {
+        key_order(key): RowChange(key, was, row)
+        for (key, was), (_, row) in zip(were, are, strict=True)
+    }
+    for key, was in gone:
+        found[key_order(key)] = RowChange(key, was, None)
+    for key, row in new:
+        order = key_order(key)
+        known = found.get(order)
+        found[order] = RowChange(key, None if known is None else known.before, row)
     return [found[order] for order in sorted(found)]
 
 
@@ -143,11 +153,12 @@ def _chunk_pairs(
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     pieces = _Pieces(before.store, after.store)
     for left, right in zip(before.chunks, after.chunks, strict=True):
-        if _is_known_equal(left, right, trust_digests):
-            continue
-        if not (trust_digests and left.digest != right.digest) and pieces.are_equal(left, right):
-            continue
-        yield before.store.get(left), after.store.get(right)
+        if trust_digests and left.digest != right.digest:
+            is_equal = left.rows == right.rows == 0
+        else:
+            is_equal = _is_known_equal(left, right, trust_digests) or pieces.are_equal(left, right)
+        if not is_equal:
+            yield before.store.get(left), after.store.get(right)
 
 
 class _Pieces:
@@ -268,37 +279,38 @@ def _candidates_of_pairs(
     before: pa.RecordBatch, after: pa.RecordBatch, matched: Matched, layouts: Layouts
 ) -> Mask:
     """The pairs that may differ. Runs of neighbours are compared in place, others copied."""
-    is_break = (np.diff(matched.before) != 1) | (np.diff(matched.after) != 1)
-    starts = [0, *(np.flatnonzero(is_break) + 1).tolist()]
-    if len(starts) > MAX_RUNS:
+    runs = matched.runs
+    if runs is None:
         left, right = before.take(pa.array(matched.before)), after.take(pa.array(matched.after))
         return _candidates(left, right, layouts)
-    masks: list[Mask] = []
-    for start, end in itertools.pairwise([*starts, len(matched.before)]):
-        if start < end:
-            left = before.slice(int(matched.before[start]), end - start)
-            right = after.slice(int(matched.after[start]), end - start)
-            masks.append(_candidates(left, right, layouts))
+    masks = [
+        _candidates(before.slice(one, length), after.slice(two, length), layouts)
+        for one, two, length in runs
+    ]
     return np.concatenate(masks) if masks else np.zeros(0, dtype=np.bool_)
 
 
 def _rows_at(
     entity_type: EntityType, batch: pa.RecordBatch, indexes: Indexes, layouts: Layouts
-) -> Iterator[tuple[Key, Row]]:
+) -> _Rows:
     """The rows at `indexes`: copied out at once, or cell by cell if they are few."""
-    if len(indexes) > MAX_RUNS:
-        yield from batch_rows(entity_type, batch.take(pa.array(indexes)), None)
-    elif len(indexes):
-        columns = {
-            name: (column, form)
-            for (name, form), column in zip(layouts.of(batch).forms, batch.columns, strict=True)
+    if len(indexes) > MAX_ROWS:
+        return list(batch_rows(entity_type, batch.take(pa.array(indexes)), None))
+    if not len(indexes):
+        return []
+    forms, columns = layouts.of(batch).forms, batch.columns
+    names, key = [field.name for field in entity_type.fields], entity_type.key
+    rows: _Rows = []
+    for index in indexes.tolist():
+        cells = {
+            name: decode_cell(column, index, form)
+            for (name, form), column in zip(forms, columns, strict=True)
         }
-        for index in indexes.tolist():
-            cells = {
-                name: decode_cell(column, index, form) for name, (column, form) in columns.items()
-            }
-            key = tuple(cells[name] for name in entity_type.key) or cells[KEYLESS_KEY]
-            yield key, {f.name: cells.get(f.name, ABSENT) for f in entity_type.fields}
+        rows.append((
+            tuple(cells[name] for name in key) or cells[KEYLESS_KEY],
+            {name: cells.get(name, ABSENT) for name in names},
+        ))  # fmt: skip
+    return rows
 
 
 def _candidates(before: pa.RecordBatch, after: pa.RecordBatch, layouts: Layouts) -> Mask:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from statediff.model.batches import (
@@ -61,7 +62,7 @@ def patched(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> Table:
     for (at, (out, into)), fresh in zip(places.items(), new, strict=True):
         batch = _cut_and_joined(table, table.store.get(chunks[at]), out, into, fresh)
         chunks[at] = table.store.put(batch)
-    return replace(table, chunks=tuple(chunks))
+    return table.with_chunks(tuple(chunks))
 
 
 _Entry = tuple[Key, Row]
@@ -134,7 +135,7 @@ def _cut_and_joined(
     keys = _keys(entity_type, batch)
     dropped: set[int] = set()
     for key, row in out:
-        at = bisect.bisect_left(keys, key_order(key), key=key_order)
+        at = _place(keys, key)
         if at == len(keys) or keys[at] != key:
             raise ValueError(f"no row {key!r} in {entity_type.name}")
         (_, stored), *_ = batch_rows(entity_type, batch.slice(at, 1), None)
@@ -143,7 +144,7 @@ def _cut_and_joined(
         dropped.add(at)
     places: dict[int, list[int]] = {}
     for number, (key, _) in enumerate(into):
-        at = bisect.bisect_left(keys, key_order(key), key=key_order)
+        at = _place(keys, key)
         if at < len(keys) and key_order(keys[at]) == key_order(key) and at not in dropped:
             raise ValueError(f"duplicate key {key!r} in {entity_type.name}")
         places.setdefault(at, []).append(number)
@@ -190,15 +191,22 @@ def _keys(entity_type: EntityType, batch: pa.RecordBatch) -> Sequence[Key]:
     return batch_keys(entity_type, batch)
 
 
+def _place(keys: Sequence[Key], key: Key) -> int:
+    """The number of keys that come before it."""
+    if isinstance(keys, _Numbers) and type(key[0]) is int and abs(key[0]) < 2**63:
+        return int(keys.column.searchsorted(key[0]))
+    return bisect.bisect_left(keys, key_order(key), key=key_order)
+
+
 class _Numbers(Sequence[Key]):
-    def __init__(self, column: Any) -> None:
-        self._column = column
+    def __init__(self, column: npt.NDArray[np.int64]) -> None:
+        self.column = column
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self.column)
 
     def __getitem__(self, index: Any) -> Any:
-        return (int(self._column[index]),)
+        return (int(self.column[index]),)
 
 
 def _bits_of_its_own(joined: pa.Array) -> pa.Array:

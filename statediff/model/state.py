@@ -183,6 +183,12 @@ class Table:
             return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
         return None
 
+    def with_chunks(self, chunks: tuple[ChunkRef, ...]) -> Table:
+        """Other chunks, cut at the same points."""
+        table = replace(self, chunks=chunks)
+        vars(table)["cuts"] = self.cuts
+        return table
+
     @cached_property
     def cuts(self) -> list[tuple[Any, ...]]:
         """The order of each cut point."""

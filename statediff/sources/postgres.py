@@ -17,7 +17,7 @@ stand; only a server that does not answer, or has no readable catalogue, is unav
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Generator, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -48,6 +48,8 @@ from statediff.sources.postgres_session import READ_SECONDS, cause_of, connected
 from statediff.sources.relational import Refine, Shelf, continued, with_types
 
 _ATTEMPTS: Final = 3
+_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
 T = TypeVar("T")
 
 
@@ -131,15 +133,28 @@ class PostgresSource:
         except UnicodeDecodeError as error:
             raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
 
-    def snapshot(self, connection: Connection) -> tuple[dict[int, str | None], Catalogue]:
-        """A transaction has begun: the tables held, each with why it is not, and the catalogue."""
+    def snapshot(
+        self,
+        connection: Connection,
+        expected: tuple[Relation, ...] | None = None,
+        seen: Callable[[str], None] | None = None,
+    ) -> tuple[dict[int, str | None], Catalogue]:
+        """A transaction has begun: the tables held, each with why it is not, and the catalogue.
+
+        `expected` are tables that were there: where there are no others now, none are listed first.
+        `seen` is told what it sees, in the server's form, once the snapshot is taken; again where
+        another one had to be.
+        """
         held: dict[int, str | None] = {}
-        for _ in range(_ATTEMPTS):
-            listed = relations(connection)
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            held = _lock(connection, listed)
+        guesses = () if expected is None else (expected,)
+        for guess in (*guesses, *[None] * _ATTEMPTS):
+            held, shown = _lock(connection, relations(connection) if guess is None else guess)
+            if seen is not None:
+                seen(shown)
             catalogue = read_catalogue(connection)
-            if {e.relation.oid for e in catalogue.tables.values()} <= set(held):
+            found = tuple(entry.relation for entry in catalogue.tables.values())
+            # What is held cannot be renamed: where all is as guessed, its names meant these tables.
+            if _named(found) == _named(guess) if guess else {r.oid for r in found} <= set(held):
                 break
             connection.execute("ROLLBACK")  # a table was made in between
         else:
@@ -151,31 +166,55 @@ class PostgresSource:
         return held, catalogue
 
 
-def _lock(connection: Connection, tables: tuple[Relation, ...]) -> dict[int, str | None]:
-    """Every table that can be held is; the others have the cause. Takes no snapshot."""
-    wanted = [t for t in tables if t.kind in ("r", "p")]  # others cannot be locked so
+def _named(tables: tuple[Relation, ...]) -> list[Relation]:
+    return [replace(table, outside_bytes=0) for table in tables]
+
+
+def _lock(
+    connection: Connection, tables: tuple[Relation, ...]
+) -> tuple[dict[int, str | None], str]:
+    """A transaction begins: every table that can be held is, the others have the cause.
+
+    Only then the snapshot is taken; the second is what it sees.
+    """
     held: dict[int, str | None] = {t.oid: t.unreadable for t in tables}
-    wanted = [t for t in wanted if t.unreadable is None]
-    if not wanted or _try_lock(connection, wanted) is None:
-        return held
-    connection.execute("SET LOCAL lock_timeout = '200ms'")
-    for table in wanted:
-        held[table.oid] = _try_lock(connection, [table])
-    return held
+    # Others cannot be locked so.
+    wanted = [t for t in tables if t.kind in ("r", "p") and t.unreadable is None]
+    if not wanted:
+        connection.execute(_BEGIN)
+    else:
+        try:
+            with connection.pipeline():
+                connection.execute(_BEGIN)
+                _hold(connection, wanted)
+                seen = connection.execute(_SNAPSHOT)
+        except psycopg.Error as error:
+            _ = _given_up(connection, error)
+        else:
+            return held, str((seen.fetchone() or ("",))[0])
+        connection.execute("SET LOCAL lock_timeout = '200ms'")
+        for table in wanted:
+            try:
+                with connection.pipeline():
+                    _hold(connection, [table])
+            except psycopg.Error as error:
+                held[table.oid] = _given_up(connection, error)
+    return held, str((connection.execute(_SNAPSHOT).fetchone() or ("",))[0])
 
 
-def _try_lock(connection: Connection, tables: list[Relation]) -> str | None:
+def _hold(connection: Connection, tables: list[Relation]) -> None:
     names = ", ".join(t.only for t in tables)
     connection.execute("SAVEPOINT held")
-    try:
-        connection.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
-    except psycopg.Error as error:
-        if connection.broken:
-            raise
-        connection.execute("ROLLBACK TO held")
-        return cause_of(error)
+    connection.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
     connection.execute("RELEASE held")
-    return None
+
+
+def _given_up(connection: Connection, error: psycopg.Error) -> str:
+    """The transaction goes on without what was to be held; why it is not."""
+    if connection.broken:
+        raise error
+    connection.execute("ROLLBACK TO held")
+    return cause_of(error)
 
 
 @dataclass

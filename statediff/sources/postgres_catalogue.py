@@ -19,6 +19,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 RUNS_FUNCTIONS: Final = "to plan a statement on it would run a function of the database"
 OBJECT_TYPES: Final = tuple(listing.type for listing in objects.LISTINGS)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
+_RELATIONS: Final = (queries.PLANNED, queries.TABLES)
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,15 @@ class Catalogue:
 
 def relations(connection: Connection) -> tuple[Relation, ...]:
     """Every table there is, but for partitions: their rows are those of the whole."""
+    return _relations(*_asked(connection, _RELATIONS))
+
+
+def _relations(
+    planned_on: list[tuple[Any, ...]], listed: list[tuple[Any, ...]]
+) -> tuple[Relation, ...]:
     found = []
-    planned = {oid for (oid,) in connection.execute(queries.PLANNED).fetchall()}
-    for (
-        oid,
-        schema,
-        name,
-        type_name,
-        kind,
-        is_partition,
-        outside,
-        has_foreign,
-    ) in connection.execute(queries.TABLES).fetchall():
+    planned = {oid for (oid,) in planned_on}
+    for oid, schema, name, type_name, kind, is_partition, outside, has_foreign in listed:
         if is_partition:
             continue
         cause = None
@@ -107,9 +105,11 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
-    types, stored, keyed, referring = _asked(
-        connection, (queries.TYPES, queries.COLUMNS, queries.KEYS, queries.REFERENCES)
-    )
+    types, stored, keyed, referring, sequences, *related = _asked(
+        connection,
+        (queries.TYPES, queries.COLUMNS, queries.KEYS, queries.REFERENCES, queries.SEQUENCES,
+         *_RELATIONS),
+    )  # fmt: skip
     bases = {oid: (is_domain, base, element) for oid, is_domain, base, element in types}
     columns: dict[int, list[Column]] = {}
     for table, name, oid, declared, required, is_builtin in stored:
@@ -123,10 +123,10 @@ def read_catalogue(connection: Connection) -> Catalogue:
         r.type_name: TableEntry(
             r, tuple(columns.get(r.oid, ())), keys.get(r.oid, ()), references.get(r.oid, {})
         )
-        for r in relations(connection)
+        for r in _relations(*related)
     }
     listed, refused = _listings(connection)
-    _add_starts(connection, listed["db.sequence"])
+    _add_starts(connection, sequences, listed["db.sequence"])
     return Catalogue(tables, listed, refused)
 
 
@@ -134,16 +134,17 @@ def _asked(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any,
     """The answers to several queries, all of them sent before the first answer is waited for."""
     with connection.pipeline():
         cursors = [connection.execute(query.encode()) for query in asked]
-    return [cursor.fetchall() for cursor in cursors]
+    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, str]]:
     """The rows of each `db.` type, and why some may not be listed."""
     answers: dict[str, list[tuple[Any, ...]]] = {}
     refused: dict[str, str] = {}
-    connection.execute("SAVEPOINT listing")
     try:
-        found = _asked(connection, [listing.query for listing in objects.LISTINGS])
+        _, *found = _asked(
+            connection, ["SAVEPOINT listing", *(listing.query for listing in objects.LISTINGS)]
+        )
         answers = dict(zip((each.type.name for each in objects.LISTINGS), found, strict=True))
     except psycopg.errors.InsufficientPrivilege:
         connection.execute("ROLLBACK TO listing")
@@ -164,14 +165,16 @@ def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, s
     return listed, refused
 
 
-def _add_starts(connection: Connection, sequences: list[Row]) -> None:
+def _add_starts(
+    connection: Connection, sequences: list[tuple[Any, ...]], listed: list[Row]
+) -> None:
     """What a sequence that gave no number yet will give first, where that is not its start.
 
     The server tells that only to who reads the sequence under its name. Nobody can give that name
     to something else now: that the last values were asked for holds every sequence.
     """
-    untouched = {str(row["name"]): row for row in sequences if row["value"] is None}
-    for name, schema, plain, start in connection.execute(queries.SEQUENCES).fetchall():
+    untouched = {str(row["name"]): row for row in listed if row["value"] is None}
+    for name, schema, plain, start in sequences:
         row = untouched.get(name)
         if row is not None:
             first = connection.execute(

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
@@ -108,11 +109,10 @@ class PostgresFeed:
     def establish(self, store: ChunkStore, clock: Clock, before: State) -> Established:
         if self._hold is None:
             raise SourceUnavailable(f"no feed of {self.source} is attached")
-        with self._hold.in_use() as hold, hold.looking() as now:
+        with self._hold.in_use() as hold, hold.looking() as now, hold.log() as log:
             as_of = clock()  # before the snapshot is taken
-            held, catalogue = self._source.snapshot(now)
-            end = Snapshot.parse(_text(now, "SELECT pg_current_snapshot()::text"))
-            position, commits = hold.commits(end)
+            held, catalogue = self._source.snapshot(now, hold.tables, log.ask)
+            position, commits = log.told()
             delta = Delta(catalogue, hold.first, Look(now), commits, hold.catalogues)
             scan = Scan(now, catalogue, held, Shelf(store))
             schema = self._source.schema_after(before, catalogue)
@@ -177,13 +177,14 @@ class _Hold:
             }
             database = int(_text(self._now, _DATABASE))
             with self.looking() as now:  # the server knows its catalogue by heart when asked again
-                source.snapshot(now)
+                _, catalogue = source.snapshot(now)
+                self.tables = tuple(entry.relation for entry in catalogue.tables.values())
                 _ = Look(now).definitions
             self.past = self._stack.enter_context(source.session(HOLD_SECONDS))
             self.past.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self.start = Snapshot.parse(_text(self.past, "SELECT pg_current_snapshot()::text"))
             self.first = Look(self.past)
-            _ = self.first.definitions
+            _ = self.first.definitions, self.first.sequence_files
             process = self.past.info.backend_pid
             row = self.admin.execute(_TRANSACTION, (process,)).fetchone()
             if row is None:
@@ -219,9 +220,16 @@ class _Hold:
             if not self._now.closed:
                 self._now.execute("COMMIT")  # a rollback would unlearn what is prepared
 
+    @contextlib.contextmanager
+    def log(self) -> Iterator[_Log]:
+        """What reads the log, beside whoever reads the present meanwhile."""
+        with ThreadPoolExecutor(1, "reads the log") as thread:
+            yield _Log(self, thread)
+
     def commits(self, end: Snapshot) -> tuple[str, tuple[Commit, ...]]:
         """Where the log is now, and all that committed since `attach` and before `end`."""
         position = flushed(self.admin)
+        self.past.execute("SELECT 1")  # raises where it was ended: the past is not kept any more
         found = commits_between(self.admin, self.since, position, self.held.database)
         if any(c.xid in self.start.pending and _is_local(c) for c in found):
             raise SourceUnavailable("a transaction was under way when the feed was attached")
@@ -257,6 +265,27 @@ class _Hold:
         if not self._is_closing.is_set():
             with self._in_use:
                 self._let_go(cause)
+
+
+class _Log:
+    """What committed before a snapshot, which is read while the present is listed."""
+
+    def __init__(self, hold: _Hold, thread: Executor) -> None:
+        self._hold = hold
+        self._thread = thread
+        self._asked: Future[tuple[str, tuple[Commit, ...]]] | None = None
+
+    def ask(self, seen: str) -> None:
+        """Of a snapshot, as the server writes it; it has been taken."""
+        if self._asked is not None:
+            self._asked.exception()  # of one that was given up: one asks after the other
+        self._asked = self._thread.submit(self._hold.commits, Snapshot.parse(seen))
+
+    def told(self) -> tuple[str, tuple[Commit, ...]]:
+        """Where the log was then, and the commits in their order."""
+        if self._asked is None:
+            raise SourceUnavailable("the server does not say what its transactions are")
+        return self._asked.result()
 
 
 def _is_local(commit: Commit) -> bool:

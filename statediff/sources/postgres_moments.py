@@ -59,7 +59,6 @@ _OF_NO_LISTING: Final = frozenset({
 })  # fmt: skip
 """What the listings that are not asked anew do not rest on."""
 _QUERIES: Final = {listing.type.name: listing.query for listing in LISTINGS}
-_SEQUENCE_FILES: Final = "SELECT relfilenode::int8 FROM pg_class WHERE relkind = 'S'"
 _SIZE: Final = "SELECT coalesce(sum(pg_table_size(oid::oid)), 0)::int8 FROM unnest(%s::int8[]) oid"
 
 Open = Callable[[], AbstractContextManager[Connection]]
@@ -301,9 +300,6 @@ class _Run:
             (False, file) in commit.touched for commit in self._delta.commits for file in files
         )
 
-    def _files(self) -> set[int]:
+    def _files(self) -> frozenset[int]:
         """Where the sequences of both ends lie."""
-        files: set[int] = set()
-        for end in (self._delta.first, self._delta.last):
-            files.update(row[0] for row in end.connection.execute(_SEQUENCE_FILES).fetchall())
-        return files
+        return self._delta.first.sequence_files | self._delta.last.sequence_files

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.batches import Row
@@ -47,6 +47,7 @@ FROM {CLASS} WHERE c.relkind IN ('r', 'p', 'm', 'f') AND {OWN_REL} ORDER BY c.oi
 """  # noqa: S608 - built of text in this package
 
 
+_SEQUENCE_FILES: Final = "SELECT relfilenode::int8 FROM pg_class WHERE relkind = 'S'"
 _HIDDEN_SCHEMAS: Final = "(SELECT n.oid FROM pg_namespace n WHERE n.nspname ~ '^pg_(toast|temp)')"
 _HIDDEN: Final = f"(SELECT r.oid FROM pg_class r WHERE r.relnamespace IN {_HIDDEN_SCHEMAS})"  # noqa: S608 - as above
 _SHOWN_SCHEMA: Final = "WHERE c.nspname !~ '^pg_(toast|temp)'"
@@ -113,7 +114,7 @@ class Look:
     @cached_property
     def definitions(self) -> dict[str, Definition]:
         """Every table by its name as a type, but for partitions."""
-        listed = self.connection.execute(_DEFINITIONS.encode()).fetchall()
+        listed = self._listed[0]
         parts: dict[int, list[int]] = {}
         for oid, _, _, _, _, _, _, parents, is_partition in listed:
             if is_partition:
@@ -139,6 +140,19 @@ class Look:
                 )
         return found
 
+    @cached_property
+    def sequence_files(self) -> frozenset[int]:
+        """Where the sequences lie."""
+        return frozenset(row[0] for row in self._listed[1])
+
+    @cached_property
+    def _listed(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """What there is of tables and of sequences; asked at once."""
+        with self.connection.pipeline():
+            tables = self.connection.execute(_DEFINITIONS.encode())
+            sequences = self.connection.execute(_SEQUENCE_FILES.encode())
+        return tables.fetchall(), sequences.fetchall()
+
     def fingerprint(self, catalogue: str, *, names_only: bool = False) -> str:
         """A digest of the rows that one table of the catalogue held at that moment.
 
@@ -161,7 +175,8 @@ class Look:
     def enter(self, admin: Connection, held: Held, seen: Snapshot) -> None:
         """Its connection sees another moment now."""
         self.connection.execute("ROLLBACK")
-        self.__dict__.pop("definitions", None)
+        for known in ("_listed", "definitions", "sequence_files"):
+            self.__dict__.pop(known, None)
         self._fingerprints.clear()
         if len(seen.pending) > MAX_PENDING:
             raise SourceUnavailable(

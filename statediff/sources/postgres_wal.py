@@ -72,9 +72,11 @@ class Commit:
 
 def flushed(admin: Connection) -> str:
     """Where the log ended, with everything before that on disk."""
-    admin.execute("SET synchronous_commit = on")
-    admin.execute("SELECT pg_logical_emit_message(true, 'statediff', 'barrier')")
-    return str(_one(admin, "SELECT pg_current_wal_flush_lsn()::text"))
+    with admin.pipeline():
+        admin.execute("SET synchronous_commit = on")
+        admin.execute("SELECT pg_logical_emit_message(true, 'statediff', 'barrier')")
+    (position,) = admin.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone() or ("",)
+    return str(position)
 
 
 def commits_between(admin: Connection, start: str, end: str, database: int) -> tuple[Commit, ...]:
@@ -82,14 +84,16 @@ def commits_between(admin: Connection, start: str, end: str, database: int) -> t
 
     Raises `SourceUnavailable` where the log says of a commit less than that.
     """
-    size = _one(admin, "SELECT (%s::pg_lsn - %s::pg_lsn)::int8", end, start)
-    if not isinstance(size, int) or size > MAX_LOG_BYTES:
+    if _place(end) - _place(start) > MAX_LOG_BYTES:
         raise SourceUnavailable(f"its log grew by more than {MAX_LOG_BYTES >> 20} MiB")
+    with admin.pipeline():
+        pages_touched = admin.execute(_TOUCHED, (start, end, str(database)))
+        committed = admin.execute(_COMMITS, (start, end))
     touched: dict[int, dict[File, set[int]]] = {}
-    for xid, is_shared, file, pages in admin.execute(_TOUCHED, (start, end, str(database))):
+    for xid, is_shared, file, pages in pages_touched.fetchall():
         touched.setdefault(xid, {})[is_shared, file] = set(pages)
     found = []
-    for xid, kind, description, lsn in admin.execute(_COMMITS, (start, end)).fetchall():
+    for xid, kind, description, lsn in committed.fetchall():
         if kind != "COMMIT":
             raise SourceUnavailable("a transaction was prepared beforehand and committed later")
         subxacts = _SUBXACTS.search(description)
@@ -109,6 +113,10 @@ def _instant(text: str) -> datetime | None:
     return read if isinstance(read, datetime) and read.tzinfo is not None else None
 
 
-def _one(connection: Connection, query: str, *given: str) -> object:
-    row = connection.execute(query.encode(), given or None).fetchone()
-    return None if row is None else row[0]
+def _place(lsn: str) -> int:
+    """A place in the log in bytes, of how the server writes it. Raises `SourceUnavailable`."""
+    high, _, low = lsn.partition("/")
+    try:
+        return (int(high, 16) << 32) + int(low, 16)
+    except ValueError:
+        raise SourceUnavailable("the server does not say where its log ends") from None

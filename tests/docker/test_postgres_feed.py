@@ -115,6 +115,10 @@ GATES = {
         "UPDATE item SET title = 'b' WHERE id = 2",
     ],
     "renamed table": ["ALTER TABLE base RENAME TO moved", "INSERT INTO moved VALUES (5, 'v')"],
+    "tables that exchanged their names": [
+        "ALTER TABLE base RENAME TO aside", "ALTER TABLE note RENAME TO base",
+        "ALTER TABLE aside RENAME TO note", "DELETE FROM base",
+    ],
     "enum value renamed": ["ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'"],
     "name in a value": ["ALTER TABLE item RENAME TO article"],
     "vacuum": ["DELETE FROM item WHERE id > 20", "VACUUM FULL item", "VACUUM FREEZE note"],
