@@ -78,12 +78,14 @@ class Delta:
             return "it is unlogged: no log tells of its rows"
         if now.kind == "f":
             return "it is a foreign table"
-        if self.query(entity_type).relation.runs_functions:
-            return RUNS_FUNCTIONS
+        if now.oid != then.oid:
+            return "another table has its name now"
         if now.files != then.files:
             return "it was rewritten, truncated or cut into other partitions"
         if now != then or like.type.fields != entity_type.fields:
             return "its columns or its key are others now"
+        if self.query(entity_type).relation.runs_functions:
+            return RUNS_FUNCTIONS
         changed = frozenset().union(*map(self.touched, self.commits)) - SILENT
         types = self.query(entity_type).types
         if changed and any(t.is_own or t.oid in NAMED_OIDS for t in types):
