@@ -92,10 +92,6 @@ TOLD = {
         "CREATE TRIGGER t BEFORE UPDATE ON item FOR EACH ROW SET NEW.price = 4",
         "UPDATE item SET name = 'by trigger'",
     ],
-    "tables that exchanged their names": [
-        "ALTER TABLE item RENAME TO spare", "ALTER TABLE note RENAME TO item",
-        "ALTER TABLE spare RENAME TO note", "INSERT INTO item VALUES (1, 'n')",
-    ],
     "rows that follow others": ["UPDATE note SET body = 'w'", "DELETE FROM item WHERE id = 1"],
 }  # fmt: skip
 

@@ -78,6 +78,7 @@ DEFINITIONS = (
     "ALTER TABLE c ENGINE = Aria",
     "ALTER TABLE p DROP PRIMARY KEY",
     "RENAME TABLE c TO e{at}",
+    "RENAME TABLE a TO spare, b TO a, spare TO b",
     "CREATE INDEX i{at} ON a (x)",
     "CREATE TRIGGER t{at} AFTER DELETE ON a FOR EACH ROW INSERT INTO c VALUES (OLD.id, 'gone')",
     "CREATE VIEW v{at} AS SELECT 1",
