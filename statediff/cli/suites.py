@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from statediff.suite.opinions import Opinions
     from statediff.suite.records import Run
     from statediff.suite.sides import Part
+    from statediff.suite.stamps import Ahead
     from statediff.suite.store import Store
 
 _WIDEST: Final = 500
@@ -60,14 +61,16 @@ def runs(
     from statediff.cli.output import emit
     from statediff.cli.runfolders import is_run
     from statediff.errors import UsageError
-    from statediff.reports.suites import runs_document, runs_table
+    from statediff.suite.stamps import looking
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
-    with opened_store(store) as index:
-        there = sorted(folder.iterdir()) if folder.is_dir() else []
-        known = {indexed(index, place).id for place in there if is_run(place)}
+    there = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
+    with looking(there) as ahead, opened_store(store) as index:
+        known = {indexed(index, place, ahead).id for place in there}
         listed = [each for each in index.listed() if every or each.id in known]
+    from statediff.reports.suites import runs_document, runs_table
+
     if as_json:
         emit(runs_document(listed))
     else:
@@ -90,14 +93,16 @@ def stats(
 
     Ends with 0 whatever the verdicts are: the exit code of `run` is the verdicts'.
     """
-    from statediff.cli.output import emit
-    from statediff.reports.suites import stats_document, stats_tables
-    from statediff.suite.overview import groups, passes
-    from statediff.suite.summary import figures
+    from statediff.suite.stamps import looking
 
-    with opened_store(store) as index:
+    with looking(folders) as ahead, opened_store(store) as index:
+        from statediff.cli.output import emit
+        from statediff.reports.suites import stats_document, stats_tables
+        from statediff.suite.overview import groups, passes
+        from statediff.suite.summary import figures
+
         # A run that is named twice is counted once.
-        every = {run.id: run for run in (named(index, folder) for folder in folders)}
+        every = {run.id: run for run in (named(index, folder, ahead) for folder in folders)}
         wanted = list(every)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
         reviewed = signed_of(index, list(every.values()), trust)
@@ -140,13 +145,15 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
     case could be compared; else with 0.
     """
-    from statediff.cli.output import emit
-    from statediff.reports.suites import comparison_document, comparison_tables
-    from statediff.suite.comparison import Change, compare
-    from statediff.suite.sides import apart, whole
+    from statediff.suite.stamps import looking
 
-    with opened_store(store) as index:
-        runs = named(index, a), named(index, b)
+    with looking((a, b)) as ahead, opened_store(store) as index:
+        from statediff.cli.output import emit
+        from statediff.reports.suites import comparison_document, comparison_tables
+        from statediff.suite.comparison import Change, compare
+        from statediff.suite.sides import apart, whole
+
+        runs = named(index, a, ahead), named(index, b, ahead)
         one, other = (
             _part(index, run.id, agent, folder)
             for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
@@ -241,7 +248,7 @@ def opened_store(url: str | None) -> Iterator[Store]:
         yield store
 
 
-def indexed(store: Store, folder: Path) -> Run:
+def indexed(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
     """The run in the folder, as it is now, is in the store."""
     from statediff.cli.runfolders import is_run, run_facts
     from statediff.errors import UsageError
@@ -251,7 +258,7 @@ def indexed(store: Store, folder: Path) -> Run:
         raise UsageError(
             f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
         )
-    return index(store, folder, run_facts(folder), _look)
+    return index(store, folder, run_facts(folder), _look, ahead)
 
 
 @dataclass(frozen=True)
@@ -275,7 +282,7 @@ class Named:
         return copied_bundle(self.copies, self.location, trial), "no copy of its run has it"
 
 
-def named(store: Store, path: Path) -> Named:
+def named(store: Store, path: Path, ahead: Ahead | None = None) -> Named:
     """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
     from urllib.parse import unquote
 
@@ -284,7 +291,7 @@ def named(store: Store, path: Path) -> Named:
 
     url = parted(str(path))
     if url is None:
-        run = indexed(store, path)
+        run = indexed(store, path, ahead)
         return Named(run.id, run.location, path, ())
     place, _, name = checked(url).rpartition("/")
     for found, location in store.copied_at(place):

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from statediff.evidence.package import Bundle
 from statediff.suite.attempts import read
 from statediff.suite.records import Ended, Run, Trial, judged, run_record, scheduled, without_bundle
+from statediff.suite.stamps import Ahead, digest_of, stamp
 from statediff.suite.store import Store
 
 BATCH: Final = 200
@@ -33,21 +34,28 @@ class Found:
 
 
 def index(
-    store: Store, folder: Path, facts: Mapping[str, Any], look: Callable[[Path], Found]
-) -> Run:
+    store: Store, folder: Path, facts: Mapping[str, Any], look: Callable[[Path], Found],
+    ahead: Ahead | None = None,
+) -> Run:  # fmt: skip
     """The run in `folder`, whose `run.json` says `facts`, as the store knows it from now on.
 
-    `look` reads what is in the folder of one trial.
+    `look` reads what is in the folder of one trial. `ahead` may have looked at the folder already.
     """
     run = run_record(facts, location(folder))
     store.put_run(run)
     # Before the folder is listed: nothing new can seem to be gone.
     known, unrun = store.stamps(run.id)
+    is_whole = len(known) >= max(run.scheduled, 1)
+    # What was there a moment ago can only confirm: of anything else it is looked again.
+    if is_whole and ahead is not None and (there := ahead.digest(str(folder))):
+        ran = sorted((name, seen) for name, seen in known.items() if name not in unrun)
+        if digest_of(ran) == there:
+            return run
     kept = folder / "trials"
     names = os.listdir(kept) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
     changed = sorted(_changed(kept, names, known))
     gone = known.keys() - unrun - set(names)
-    if not changed and not gone and len(known) >= max(run.scheduled, 1):
+    if not changed and not gone and is_whole:
         return run
     planned = scheduled(run)
     store.put_new([trial for name, trial in planned.items() if name not in known])
@@ -70,9 +78,7 @@ def _changed(kept: Path, names: list[str], known: Mapping[str, str]) -> list[str
     folder = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return [
-            name
-            for name in names
-            if not (stamp := known.get(name)) or _stamp(name, folder) != stamp
+            name for name in names if not (seen := known.get(name)) or stamp(name, folder) != seen
         ]
     finally:
         os.close(folder)
@@ -84,11 +90,11 @@ def _read(
 ) -> Iterator[Trial]:  # fmt: skip
     """The trials that are not in the store as they are on the disk."""
     for name in names:
-        stamp = stamp_of(kept / name)
+        seen = stamp_of(kept / name)
         plan = planned.get(name) or Trial(run.id, name, Ended.UNFINISHED, kernel=run.kernel)
         found = look(kept / name)
         if found.bundle is not None:
-            trial = judged(plan, found.bundle, stamp)
+            trial = judged(plan, found.bundle, seen)
         else:
             trial = without_bundle(plan, found.ended, found.why)
         known = read(kept / name)
@@ -101,15 +107,7 @@ def _read(
 
 def stamp_of(trial: Path) -> str:
     """Of the manifest of the trial's bundle; empty where there is none."""
-    return _stamp(str(trial))
-
-
-def _stamp(trial: str, folder: int | None = None) -> str:
-    try:
-        found = os.lstat(f"{trial}/bundle/manifest.json", dir_fd=folder)
-    except OSError:
-        return ""
-    return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
+    return stamp(str(trial))
 
 
 def location(folder: Path) -> str:
