@@ -1,10 +1,11 @@
-"""CPU time of `runs`, `stats`, `compare` and what a dashboard asks, over many stored trials.
+"""What `runs`, `stats`, `compare` and a dashboard take over many stored trials.
 
     python -m benchmarks.suites [TRIALS]
 
 Two runs of TRIALS/2 trials each under 50 contracts, one in ten without a match and with a finding.
 The folders are sparse: a manifest's stamp is all that is read of a trial that is known. Modules are
-compiled before anything is measured, as they are where the package was installed.
+compiled before anything is measured, as they are where the package was installed. Of each command
+the medians of five runs are told, and how far the times by the clock went apart.
 """
 
 import os
@@ -24,6 +25,7 @@ from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, opened
 
 CONTRACTS = 50
+RUNS = 5
 
 
 def build(base: Path, name: str, times: int) -> None:
@@ -50,25 +52,27 @@ def build(base: Path, name: str, times: int) -> None:
             store.put_trials(found[start : start + 1000])
 
 
-def measured(base: Path, *command: str) -> float:
-    """CPU seconds of the command, its start included; the least of three, after one to compile."""
+def measured(base: Path, *command: str) -> tuple[list[float], list[float]]:
+    """Seconds of the command, its start included: by the clock, and of CPU, its processes' too."""
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(base / "compiled")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    found = []
-    for _ in range(4):
+    clock, cpu = [], []
+    for _ in range(RUNS + 1):  # the first one compiles
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.perf_counter()
         done = subprocess.run(
             [sys.executable, "-m", "statediff", *command, "--store", "sqlite:///store.sqlite"],
             cwd=base, check=False, stdout=subprocess.DEVNULL, env=env,
         )  # fmt: skip
         assert done.returncode in (0, 1, 3), done
+        clock.append(time.perf_counter() - began)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(found[1:])
+        cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return sorted(clock[1:]), sorted(cpu[1:])
 
 
 def main() -> None:
-    """Prints the CPU seconds that each command took."""
+    """Prints the seconds that each command took."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -76,7 +80,11 @@ def main() -> None:
             build(base, name, trials // 2 // CONTRACTS)
         for command in (["runs"], ["stats", "runs/a", "runs/bb", "-k", "5"],
                         ["compare", "runs/a", "runs/bb"]):  # fmt: skip
-            print(f"{command[0]:8} {trials} trials  {measured(base, *command):.2f} s CPU")
+            clock, cpu = measured(base, *command)
+            print(
+                f"{command[0]:8} {trials} trials  {clock[RUNS // 2]:.2f} s "
+                f"({clock[0]:.2f} – {clock[-1]:.2f}), {cpu[RUNS // 2]:.2f} s CPU"
+            )
         with opened(file_url(base / "store.sqlite")) as store:
             for ask in (matrix, trend, violations, failures, flaky, drilled):
                 began = time.process_time()

@@ -65,14 +65,13 @@ def beside_reladiff(plan: Plan) -> Iterator[Row]:
         taken = timed(metered, plan.repeats, checked(wanted(plan.rows, plan.changes)))
     note = f"{plan.rows:,} x 10, {plan.changes} changes; {note}"
     for way, title in _WAYS.items():
-        target = Limit(5, is_most=False) if way == "digests" else None
         for what, spent in (
             ("", taken),
             (", processor time of server and reader", {n: u[1:] for n, u in used.items()}),
         ):
             yield times(
-                title + what, "delta", spent[way], peer=spent.get("reladiff"), target=target,
-                note=note,
+                title + what, "delta", spent[way], peer=spent.get("reladiff"),
+                target=Limit(5, is_most=False), note=note,
             )  # fmt: skip
 
 
