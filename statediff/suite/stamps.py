@@ -76,7 +76,7 @@ class Ahead:
 @contextmanager
 def looking(runs: Iterable[os.PathLike[str] | str]) -> Iterator[Ahead]:
     """Those of the runs' folders that hold thousands of trials are looked at meanwhile."""
-    is_worth_it = len(os.sched_getaffinity(0)) > 1
+    is_worth_it = (os.cpu_count() or 1) > 1
     ahead = Ahead([os.fspath(run) for run in runs if is_worth_it and _holds_many(run)])
     try:
         yield ahead

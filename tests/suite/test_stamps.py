@@ -22,7 +22,7 @@ ENDS = ["MATCH", "DIVERGE", "MATCH"]
 @pytest.fixture(autouse=True)
 def any_number_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stamps, "MANY_LINKS", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
 def indexed(store: Store, folder: Path, ahead: stamps.Ahead | None = None) -> dict[str, Trial]:
@@ -152,7 +152,7 @@ def test_few_trials_and_one_core_are_looked_at_without_a_process(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folders.run("r", {"notes/close": ENDS})
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     with stamps.looking((folder,)) as ahead:
         assert ahead._process is None
     monkeypatch.undo()
