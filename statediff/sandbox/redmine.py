@@ -53,6 +53,7 @@ FIRST_READING: Final = "/issues.json?status_id=*&include=attachments,relations&l
 PRISTINE: Final = "/usr/share/pristine/redmine.db"
 _POLL_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 0.5
+_BEGUN_SECONDS: Final = 5.0
 _LOCK_SECONDS: Final = 0.5
 
 
@@ -208,11 +209,8 @@ class RedmineTracker:
         """Whether the server can go on: it runs, is idle, and remembers nothing of this trial."""
         if not self._server.sees(self.home) or self._beside():
             return False
-        deadline = time.monotonic() + _IDLE_SECONDS
-        while self._busy() is not None:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
+        if not self._is_idle_within(_IDLE_SECONDS):
+            return False
         try:
             with self._opened() as live:
                 strange = differing(tables_of(self._open_base()), tables_of(live))
@@ -274,6 +272,16 @@ class RedmineTracker:
             (Shared(self.home, "/srv/tracker", is_read_only=False),),
             {"SECRET_KEY_BASE": secrets.token_hex(64)},
         )
+        # The request that showed that it serves may not be over; `verify` tells of any other.
+        self._is_idle_within(_BEGUN_SECONDS)
+
+    def _is_idle_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self._busy() is not None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

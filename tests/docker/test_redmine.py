@@ -26,6 +26,8 @@ from statediff.packs import sandbox_pack
 from statediff.resolve import resolve
 from statediff.sandbox.containers import LABEL, connect
 from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.sandbox.redmine import RedmineTracker
+from statediff.sandbox.served import FolderServer
 
 pytestmark = pytest.mark.docker("redmine")
 
@@ -126,6 +128,21 @@ def test_each_change_of_the_database_is_named_until_the_reset(sandbox, home):
         behind(home, statement)
     found = {name.removeprefix("tracker: ") for name in drift_of(sandbox)}
     assert found == set(CHANGES.values())
+    sandbox.reset()
+    assert drift_of(sandbox) == set()
+
+
+def test_a_server_that_has_just_begun_may_be_at_its_first_request(sandbox, home, monkeypatch):
+    begun: list[str] = []
+    start, busy = FolderServer.start, RedmineTracker._busy
+
+    def started(self, *given):
+        start(self, *given)
+        begun.extend(["1 requests are in progress", "it does not answer"])
+
+    monkeypatch.setattr(FolderServer, "start", started)
+    monkeypatch.setattr(RedmineTracker, "_busy", lambda self: begun.pop() if begun else busy(self))
+    behind(home, "INSERT INTO roles (name) VALUES ('Owner')")
     sandbox.reset()
     assert drift_of(sandbox) == set()
 
