@@ -28,6 +28,11 @@ setup: $(VENV)/dev.stamp ## Make the development environment in .venv, from the 
 test: check ## Run check, then all tests (WORKERS=2)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+.PHONY: external
+external: setup ## Run what needs Docker, a browser, Node.js or database clients; each must be there
+	STATEDIFF_REQUIRE="docker browser node clients" $(BIN)/python -m pytest -n $(WORKERS) \
+	  --dist worksteal -m "docker or browser or node or clients"
+
 .PHONY: check
 check: setup ## Run ruff, mypy strict and import-linter
 	$(BIN)/ruff check .

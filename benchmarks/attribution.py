@@ -31,9 +31,9 @@ from statediff.capture.take import take
 from statediff.evaluate import Evaluated, evaluate, parse_contract
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.trace import Mark
-from statediff.sources.sqlite import SqliteSource
-from statediff.sources.sqlite_feed import SqliteFeed
-from statediff.sources.sqlite_marks import LogMarks
+from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.marks import LogMarks
+from statediff.systems.sqlite.source import SqliteSource
 
 ROWS = 400
 CONTRACT = b"""\
@@ -50,7 +50,7 @@ allow:
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Attributed:
     """How many deltas of a run have a maker, and how many of these are right."""
 
@@ -169,11 +169,16 @@ def measure(
     deltas = evaluated.judgement.deltas
     known = [d for d in deltas if d.action is not None]
     return Attributed(
-        len(trace.actions), len(after.history.transactions), len(deltas), len(known),
-        sum(d.action != truth(d, work.deleted) for d in known),
-        evaluated.judgement.verdict.value, traced - start, done - traced,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    ), evaluated  # fmt: skip
+        actions=len(trace.actions),
+        transactions=len(after.history.transactions),
+        deltas=len(deltas),
+        attributed=len(known),
+        wrong=sum(d.action != truth(d, work.deleted) for d in known),
+        verdict=evaluated.judgement.verdict.value,
+        seconds_traced=traced - start,
+        seconds_judged=done - traced,
+        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    ), evaluated
 
 
 def truth(delta: Delta, deleted: dict[int, str]) -> str:

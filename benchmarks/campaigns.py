@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statediff.suite.keeper import inhabitants
+from statediff.systems.base.folders import inhabitants
 
 CHECKOUT = Path(__file__).parents[1]
 TASK = "shop/notify-once"
@@ -253,8 +253,8 @@ from benchmarks.campaigns import TASK, idle
 from statediff.agents.function import FunctionAgent
 from statediff.capture.guard import Scans
 from statediff.capture.store import DiskChunks
-from statediff.cli.contracts import contract_file
-from statediff.cli.trials import clock, embedded
+from statediff.workspace.contracts import contract_file
+from statediff.workspace.trials import clock, embedded
 from statediff.harness import TrialPlan, run_trial
 trials, base = int(sys.argv[1]), Path(sys.argv[2])
 file, agent = contract_file(TASK), FunctionAgent(idle, "idle")

@@ -23,10 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statediff.contract.evaluation import outcomes
-from statediff.contract.parser import Scope, parse
-from statediff.contract.syntax import Node, footprint
-from statediff.contract.world import FALSE, TRUE, World
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import FALSE, TRUE, EvalContext
+from statediff.contract.language.parser import Scope, parse
+from statediff.contract.language.syntax import Node, footprint
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import MemoryChunks, State, Table, build_table
 from statediff.model.trace import NoAnswer
@@ -91,18 +91,18 @@ def table(rows: int, bad: int = 0) -> Table:
     return build_table(PRODUCT, made, MemoryChunks(), is_sorted=True)
 
 
-def world(known: Table, clause: str) -> tuple[Node, World]:
+def world(known: Table, clause: str) -> tuple[Node, EvalContext]:
     """The clause typed, and a world in which to evaluate it."""
     node = parse(clause, Scope(SCHEMA))
     return node, world_of(known, node)
 
 
-def world_of(known: Table, node: Node) -> World:
+def world_of(known: Table, node: Node) -> EvalContext:
     """What a judgement makes for each clause: fresh, with a ledger of what is read."""
     view = RecordingView(StateView(State(SCHEMA, {"product": known})), "after", Ledger())
     wanted = {read.field for read in footprint(node)} | {"id"}
     fields = tuple(f.name for f in PRODUCT.fields if f.name in wanted)
-    return World(view, view, NoAnswer("none"), fields_of=lambda _type: fields)
+    return EvalContext(view, view, NoAnswer("none"), fields_of=lambda _type: fields)
 
 
 def judged(known: Table, clause: str) -> Callable[[], int]:
@@ -135,7 +135,9 @@ def measure(rows: int, repeats: int) -> list[dict[str, Any]]:
             raise SystemExit(f"{case.clause} does not hold")
         if case.clause.startswith("all"):
             node, scene = world(bad, case.clause)
-            if outcomes(node, scene, {}) != FALSE or scene.seen[-1].things[0].key != (bad_key,):
+            if outcomes(node, scene, {}) != FALSE or scene.seen[-1].entity_refs[0].key != (
+                bad_key,
+            ):
                 raise SystemExit(f"{case.clause} is not refuted by product {bad_key}")
         gc.collect()
         ours: list[float] = []

@@ -32,7 +32,7 @@ from docker.errors import DockerException
 from statediff.evaluate import replay
 from statediff.evidence.package import load
 from statediff.packs import sandbox_pack
-from statediff.sandbox.containers import LABEL, Engine, connect
+from statediff.systems.containers.engine import LABEL, Engine, connect
 
 TASKS = {
     "postgres": ("shop/refund-returned-order", {"careful": "MATCH", "hasty": "DIVERGE"}),

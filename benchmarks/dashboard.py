@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from statediff.reports.dashboard import board_page
-from statediff.reports.dashboard_trials import Choice, trials_page
+from statediff.reports.dashboard.page import board_page
+from statediff.reports.dashboard.trials import Choice, trials_page
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, opened
 
@@ -29,7 +29,19 @@ def fill(store: Store, trials: int) -> None:
     each = trials // (RUNS * CONTRACTS * AGENTS)
     for run in range(RUNS):
         name = f"{run:032d}"
-        store.put_run(Run(name, f"file://x/{run}", f"run-{run}", "0", "4", "{}", (), 0, ()))
+        store.put_run(
+            Run(
+                name,
+                f"file://x/{run}",
+                name=f"run-{run}",
+                statediff="0",
+                kernel="4",
+                facts="{}",
+                contracts=(),
+                times=0,
+                agents=(),
+            )
+        )
         made = []
         for at in range(CONTRACTS * AGENTS * each):
             contract, agent = at % CONTRACTS, at // CONTRACTS % AGENTS

@@ -54,17 +54,20 @@ class Part(NamedTuple):
 PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
-            "assertions", "bind", "bindrun", "calls", "calltypes", "changes", "columnar", "conduct",
-            "derived", "evaluation", "functions", "gathering", "kernels", "kinds", "operations",
-            "parser", "patterns", "ranges", "relations", "scalars", "shape", "syntax", "transition",
-            "world",
+            "authoring/changes", "binding/assertions", "binding/bind", "binding/derived",
+            "binding/patterns", "binding/run", "binding/transition", "document/conduct",
+            "evaluation/columnar", "evaluation/evaluate", "evaluation/gathering",
+            "evaluation/kernels", "evaluation/operations", "evaluation/ranges",
+            "evaluation/relations", "language/calls", "language/calltypes", "language/functions",
+            "language/kinds", "language/parser", "language/syntax", "language/context",
+            "yaml/scalars", "yaml/shape",
         )),
         ("tests/contract", "tests/policy"),
     ),
     "diff": Part(("statediff/diff.py",), ("tests/test_diff.py",)),
     "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/resolve")),
     "canonicalize": Part(("statediff/canonicalize.py",), ("tests/test_canonicalize.py",)),
-    "policy": Part(("statediff/policy/*.py",), ("tests/policy", "tests/test_evaluate.py")),
+    "policy": Part(("statediff/policy/**/*.py",), ("tests/policy", "tests/test_evaluate.py")),
     "admission": Part(("statediff/policy/admission.py",), ("tests/policy/test_admission.py",)),
     "verifier": Part(
         ("statediff/evidence/verify.py", "statediff/evidence/merkle.py"),
@@ -347,9 +350,10 @@ def _paths(part: Part) -> list[Path]:
     return sorted({path for pattern in part.modules for path in CHECKOUT.glob(pattern)})
 
 
-def scored(  # noqa: PLR0913, PLR0917 - what the command's options say
+def scored(  # noqa: PLR0913 - what the command's options say
     name: str,
     sample: int,
+    *,
     seed: int,
     jobs: int,
     modules: frozenset[str] = frozenset(),
@@ -411,13 +415,13 @@ def main() -> int:
         score = scored(
             name,
             wanted.sample,
-            wanted.seed,
-            wanted.jobs,
-            modules,
-            again,
-            wanted.within,
-            wanted.lines,
-            tuple(wanted.test),
+            seed=wanted.seed,
+            jobs=wanted.jobs,
+            modules=modules,
+            again=again,
+            limit=wanted.within,
+            kept=wanted.lines,
+            tests=tuple(wanted.test),
         )
         share = 100 * score.killed / max(1, score.tried)
         print(

@@ -23,12 +23,9 @@ from functools import partial
 from pathlib import Path
 
 from statediff.capture.take import unobserved_state
-from statediff.cli.contracts import contract_paths
-from statediff.cli.mutating import live_references
-from statediff.cli.pieces import worked
 from statediff.errors import BundleError, StatediffError
 from statediff.evaluate import compile_contract, load_contract, replay, schema_of
-from statediff.evidence.cuts import pieces
+from statediff.evidence.leaf_partition import pieces
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference, with_state
 from statediff.meta.stagecases import bundle_of, without
@@ -37,6 +34,9 @@ from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import MemoryChunks, State
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
+from statediff.parallel import work_through
+from statediff.workspace.contracts import contract_paths
+from statediff.workspace.references import live_references
 
 
 def removed(run: Reference) -> Iterator[tuple[str, str, Reference]]:
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     paths = contract_paths(asked.contracts or [f.name for f in contract_folders()])
     work = partial(swept_contract, asked.cases, asked.items, asked.seed)
-    done = worked(work, paths, asked.jobs, _told)
+    done = work_through(work, paths, asked.jobs, _told)
     counts = sum((found for found, _ in done), Counter[str]())
     wrong = [line for _, lines in done for line in lines]
     sys.stdout.write(f"contracts: {len(paths)}\n")

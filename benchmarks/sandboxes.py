@@ -29,11 +29,12 @@ from statediff.packs import (
     sandbox_names,
     sandbox_pack,
 )
-from statediff.sandbox.containers import SOCKETS, Container, Spec, connect
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.images import image_tag
-from statediff.sandbox.system import System, system_of
-from statediff.suite.standing import Standing
+from statediff.suite.sandbox_pool import Standing
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.registry import system_of
+from statediff.systems.base.system import System
+from statediff.systems.containers.engine import SOCKETS, Container, Spec, connect
+from statediff.systems.containers.images import image_tag
 
 TASKS = {
     "accounts": "accounts/rotate-role",

@@ -67,12 +67,24 @@ def bundle(fragments: int) -> Bundle:
     ]
     state = State(schema, {"line": build_table(LINE, rows, MemoryChunks(), enumeration=COMPLETE)})
     sides = [
-        Capture((SourceCapture(
-            Reading(f"{side}/db", "db", ReadingKind.SCAN, NOON, "trial", True, state.digest()),
-            state,
-        ),))
+        Capture(
+            (
+                SourceCapture(
+                    Reading(
+                        f"{side}/db",
+                        "db",
+                        ReadingKind.SCAN,
+                        as_of=NOON,
+                        clock="trial",
+                        is_complete=True,
+                        digest=state.digest(),
+                    ),
+                    state,
+                ),
+            )
+        )
         for side in ("before", "after")
-    ]  # fmt: skip
+    ]
     file = parse_contract(CONTRACT, "contract.yaml")
     found = evaluate(
         file, sides[0], sides[1], answer=NoAnswer("none was asked"), timeline=None,

@@ -22,9 +22,9 @@ from typing import Any
 
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
-from statediff.sandbox.database import EmbeddedDatabase
-from statediff.sources.sqlite import SqliteSource
-from statediff.sources.sqlite_feed import SqliteFeed
+from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.sandbox import EmbeddedDatabase
+from statediff.systems.sqlite.source import SqliteSource
 
 
 def now() -> datetime:

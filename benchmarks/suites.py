@@ -17,12 +17,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from statediff.cli.runfolders import run_facts
 from statediff.harness import write_run
 from statediff.suite.indexing import Found, index, stamp_of
 from statediff.suite.overview import drilled, failures, flaky, matrix, trend, violations
 from statediff.suite.records import Ended, Loose
 from statediff.suite.store import file_url, opened
+from statediff.workspace.runfolders import run_facts
 
 CONTRACTS = 50
 RUNS = 5

@@ -1,7 +1,6 @@
-"""Writes reference.md, lint.md, packs.md and examples.md: `python docs/build_reference.py`.
+"""Writes reference, findings, lint, packs and examples.md: `python docs/build_reference.py`.
 
-A test fails when they lag. Finding codes are listed in docs/findings.md, which has a test of its
-own against the code; the reference takes them from there.
+A test fails when they lag.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from statediff.contract.functions import FUNCTIONS
-from statediff.contract.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.language.functions import FUNCTIONS
 from statediff.contract.lint import CATALOGUE
 from statediff.contract.rules import RULES
 from statediff.evaluate import load_contract
 from statediff.meta.cases import read_cases
+from statediff.model.codes import FindingCode, Truth
 from statediff.packs import SandboxPack, contract_folders, sandbox_names, sandbox_pack
 
 DOCS: Final = Path(__file__).parent
@@ -112,13 +112,61 @@ def reference() -> str:
         parameters = ", ".join(f"`{p.name}`" for p in rule.parameters) or "none"
         lines.append(row(f"`{rule.id}`", parameters, rule.docs))
     lines += ["", "## Findings", "", *table("code", "meaning")]
-    findings = (DOCS / "findings.md").read_text(encoding="utf-8")
-    for code, rest in re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", findings, re.MULTILINE):
-        lines.append(row(f"`{code}`", rest.rpartition(" | ")[2]))
+    lines += [row(f"`{code}`", meaning(code)) for code in FindingCode if any(code.stages.values())]
     lines += ["", "## Lint codes", "", "Told in full in [lint.md](lint.md).", ""]
     lines += table("code", "severity")
     lines += [row(f"[`{c.code}`](lint.md)", c.severity) for c in CATALOGUE.values()]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def meaning(code: FindingCode) -> str:
+    """What a code means, with what only the author of a contract needs."""
+    return f"{code.meaning}; {code.note}" if code.note else code.meaning
+
+
+def findings() -> str:
+    """docs/findings.md."""
+    lines = [HEAD, "# Findings: every code, and what it means", ""]
+    lines += wrap(
+        "A clause yields findings. Each names the clause, a stable code, the stage of judgement, a "
+        "truth (HOLDS, FAILS, UNKNOWN), a sentence, the deltas and readings it rests on, a "
+        "witness, and, where the truth is UNKNOWN, what is missing. `component` says which "
+        "pipeline stage owns the cause: an agent is not to blame for what `capture` could not "
+        "read.", 100,
+    )  # fmt: skip
+    lines += ["", "## Nothing wrong", "", *table("code", "meaning")]
+    lines += [row(f"`{c}`", meaning(c)) for c in FindingCode if Truth.HOLDS in c.stages]
+    lines += ["", "## Violations (FAILS, the verdict is DIVERGE)", ""]
+    lines += wrap(
+        "An omission says nothing but that something required was not done. Where a system ended "
+        "while the agent ran, a run has no verdict if all its violations are omissions or of the "
+        "stages require and answer.", 100,
+    )  # fmt: skip
+    lines += ["", *table("code", "stage", "omission", "meaning")]
+    for code in FindingCode:
+        if stages := code.stages.get(Truth.FAILS):
+            named = ", ".join(stage.value for stage in stages)
+            lines.append(row(f"`{code}`", named, "yes" * code.is_omission, meaning(code)))
+    lines += [
+        "", "## Open questions (UNKNOWN, the verdict is INCONCLUSIVE unless something else FAILS)",
+        "", *table("code", "component", "meaning"),
+    ]  # fmt: skip
+    lines += [
+        row(f"`{c}`", c.component, meaning(c)) for c in FindingCode if c.stages.get(Truth.UNKNOWN)
+    ]
+    lines += ["", "## Rulings of `statediff reads`", ""]
+    lines += wrap(
+        "`statediff reads judge` judges runs without a contract. Its rulings have codes of the "
+        "access stage, and these, which no clause yields.", 100,
+    )  # fmt: skip
+    lines += ["", *table("code", "truth", "meaning")]
+    lines += [
+        row(f"`{code}`", truth.value, meaning(code))
+        for code in FindingCode
+        for truth, stages in code.stages.items()
+        if not stages
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def lint() -> str:
@@ -241,7 +289,8 @@ def examples() -> str:
 
 
 PAGES: Final = {
-    "reference.md": reference, "lint.md": lint, "packs.md": packs, "examples.md": examples,
+    "reference.md": reference, "findings.md": findings, "lint.md": lint, "packs.md": packs,
+    "examples.md": examples,
 }  # fmt: skip
 
 

@@ -38,12 +38,6 @@ from typing import Any, Final, TypeAlias
 from statediff.agents.function import FunctionAgent, as_answer
 from statediff.agents.trial import Agent, Trial
 from statediff.capture.take import take
-from statediff.cli import inputs
-from statediff.cli.bundles import load_bundle
-from statediff.cli.contracts import contract_path
-from statediff.cli.folders import keep_bundle
-from statediff.cli.linting import States, check
-from statediff.cli.trials import agent_of, clock, embedded
 from statediff.errors import InputError, StatediffError, UsageError
 from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contract
 from statediff.evaluate import load_contract as read_contract
@@ -57,8 +51,14 @@ from statediff.model.values import Value
 from statediff.model.verdict import Verdict
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sources.tables import TablesSource
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.tables.source import TablesSource
+from statediff.workspace import inputs
+from statediff.workspace.bundles import load_bundle
+from statediff.workspace.contracts import contract_path
+from statediff.workspace.folders import keep_bundle
+from statediff.workspace.linting import States, check
+from statediff.workspace.trials import agent_of, clock, embedded
 
 __all__ = [
     "Judged",
@@ -214,7 +214,7 @@ def changes(
     resolution = resolve(*_captures(before, after, schema, None))
     matching = resolution.matchings[0]
     found = diff(
-        matching.before, matching.after, doubts=resolution.doubts,
+        matching.before, matching.after,
         evidence={name: (b, a) for name, b, a in resolution.readings_of},
     )  # fmt: skip
     if found.doubts:

@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from statediff.contract.document import Canonicalize
+from statediff.contract.document.contract import Canonicalize
 from statediff.contract.rules import RANK_REST, RULES, Rule, Setting, Transform
 from statediff.model.batches import Row
 from statediff.model.boundary import RuleError, did_you_mean, locate
-from statediff.model.delta import Doubt
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.stages import Canonical, Matching, RuleUse
 from statediff.model.values import (
     Digested,
     Excluded,
@@ -35,7 +33,7 @@ from statediff.model.values import (
     same,
 )
 
-__all__ = ["RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "canonicalize", "rule_book"]
+__all__ = ["RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "rule_book"]
 
 _ROUNDS: Final = 8
 """A bound, not a need: three rounds are the most that any text is known to take."""
@@ -121,18 +119,6 @@ class RuleBook:
 
     def _on(self, type_name: str, field_name: str) -> Sequence[BoundRule]:
         return self._by_type.get(type_name, {}).get(field_name, ())
-
-
-def canonicalize(matching: Matching, book: RuleBook, doubts: tuple[Doubt, ...] = ()) -> Canonical:
-    """The matching's raw states with ν over them; nothing is rewritten, doubts are carried on."""
-    uses = tuple(
-        RuleUse(
-            use.rule.id, use.type, "+".join(use.fields), use.because,
-            tuple((setting.name, setting.text) for setting in use.settings),
-        )
-        for use in book.uses
-    )  # fmt: skip
-    return Canonical(matching.before, matching.after, book, uses, doubts)
 
 
 def rule_book(schema: Schema, document_rules: tuple[Canonicalize, ...]) -> RuleBook:

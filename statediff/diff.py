@@ -12,13 +12,14 @@ raw difference is a delta, a hidden delta or under a doubt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
 from statediff.model.columns import RowChange, batch_changes, batches_equal, table_changes
+from statediff.model.comparison_view import ComparisonView, RuleNames, raw_entity
 from statediff.model.delta import (
     MESSAGE_TYPES,
     PERMISSION_TYPES,
@@ -30,7 +31,6 @@ from statediff.model.delta import (
     Op,
     default_label,
 )
-from statediff.model.lens import Lens, RuleNames, raw_entity
 from statediff.model.multiset import Item, cancel, doubts_about
 from statediff.model.state import Coverage, Enumeration, State, Table
 from statediff.model.values import (
@@ -76,19 +76,17 @@ def diff(
     boundary: Boundary | None = None,
     *,
     rule_names: RuleNames | None = None,
-    doubts: Iterable[Doubt] = (),
     evidence: EvidenceIds | None = None,
     options: DiffOptions = DEFAULTS,
 ) -> Diff:
     """Everything that changed from `before` to `after`, sorted by (type, key, path).
 
     Works without a contract: no canonicalizer means raw comparison, no boundary means all of it.
-    `doubts` of earlier stages are carried on beside those found here.
     """
     scope = _Scope(canonicalizer, boundary, rule_names, evidence or {}, options)
     deltas: list[Delta] = []
     hidden: list[HiddenDelta] = []
-    places = list(doubts)
+    places: list[Doubt] = []
     names = {*before.schema.by_name, *after.schema.by_name, *before.tables, *after.tables}
     for name in sorted(names):
         for found in _type_changes(name, before, after, scope):
@@ -145,10 +143,10 @@ def _type_changes(name: str, before: State, after: State, scope: _Scope) -> Iter
     if left is None or right is None or any(g.coverage is Coverage.UNOBSERVED for g in gaps):
         return
     fields = (*left.type.by_name, *right.type.by_name)
-    lens = Lens(name, fields, scope.canonicalizer, scope.boundary, scope.rule_names)
+    view = ComparisonView(name, fields, scope.canonicalizer, scope.boundary, scope.rule_names)
     if left.type.key == right.type.key:
-        yield from _Comparison(left, right, lens, scope, source).found()
-    elif lens.outside is None:
+        yield from _Comparison(left, right, view, scope, source).found()
+    elif view.outside is None:
         cause = f"the key changed from {left.type.key} to {right.type.key}"
         yield Doubt(name, None, None, cause, "resolve", source)
 
@@ -165,11 +163,13 @@ class _Comparison:
     Of a type that is outside Ω as a whole, all is found as usual, and hidden.
     """
 
-    def __init__(self, before: Table, after: Table, lens: Lens, scope: _Scope, source: str) -> None:
+    def __init__(
+        self, before: Table, after: Table, view: ComparisonView, scope: _Scope, source: str
+    ) -> None:
         self._before = before
         self._after = after
-        self._lens = lens
-        self._name = lens.type_name
+        self._view = view
+        self._name = view.type_name
         self._source = source
         self._options = scope.options
         ids = scope.evidence.get(self._name, ((), ()))
@@ -181,12 +181,12 @@ class _Comparison:
     def found(self) -> Iterator[_Found]:
         """All deltas, hidden deltas and doubts of the type."""
         for found in self._keyless() if self._after.type.is_keyless else self._keyed():
-            if self._lens.outside is None:
+            if self._view.outside is None:
                 yield found
             elif isinstance(found, Delta):
-                yield HiddenDelta(found, self._lens.outside, by_boundary=True)
+                yield HiddenDelta(found, self._view.outside, by_boundary=True)
             elif isinstance(found, HiddenDelta):
-                yield HiddenDelta(found.delta, self._lens.outside, by_boundary=True)
+                yield HiddenDelta(found.delta, self._view.outside, by_boundary=True)
 
     def _keyed(self) -> Iterator[_Found]:
         for change in self._changes():
@@ -203,13 +203,13 @@ class _Comparison:
         for change in self._changes():
             if change.before is not None and change.after is not None:
                 side = stayed
-                if not _same_rows(self._lens.whole(change.before), self._lens.whole(change.after)):
+                if not _same_rows(self._view.whole(change.before), self._view.whole(change.after)):
                     # One key, two contents: rows that a rule of identity has paired.
                     yield from self._changed(change.key, change.before, change.after)
                     continue
             else:
                 side = removed if change.after is None else added
-            side.append(Item(change, self._lens.compared(change.before or change.after or {})))
+            side.append(Item(change, self._view.compared(change.before or change.after or {})))
         for item in stayed:
             # Content is all that tells such rows apart: another value would be another row.
             if item.unobserved is not None:
@@ -249,7 +249,7 @@ class _Comparison:
             op = Op.CREATE if is_created else Op.DELETE
         return self._delta(
             op, change.key, "",
-            self._lens.entity(change.before), self._lens.entity(change.after),
+            self._view.entity(change.before), self._view.entity(change.after),
             raw_entity(change.before), raw_entity(change.after),
         )  # fmt: skip
 
@@ -257,12 +257,12 @@ class _Comparison:
 
     def _changed(self, key: Key, before: Row, after: Row) -> Iterator[_Found]:
         """Its deletion and creation where its identity was replaced, else one delta a field."""
-        raw = self._lens.whole(before), self._lens.whole(after)
-        canonical = self._lens.canonical(raw[0]), self._lens.canonical(raw[1])
+        raw = self._view.whole(before), self._view.whole(after)
+        canonical = self._view.canonical(raw[0]), self._view.canonical(raw[1])
         # Rules look at one row: what is of one content is of one canonical content.
         compared = [
-            name for name in self._lens.fields
-            if name not in self._lens.excluded and not told_apart(raw[0][name], raw[1][name])
+            name for name in self._view.fields
+            if name not in self._view.excluded and not told_apart(raw[0][name], raw[1][name])
         ]  # fmt: skip
         unknown = [name for name in compared if _is_unobserved(canonical, name)]
         differing = {
@@ -290,7 +290,7 @@ class _Comparison:
             return
         for name in unknown:
             yield self._doubt(key, None if is_open else name, _cause(canonical, name))
-        for name in self._lens.fields:
+        for name in self._view.fields:
             if name in unknown or (is_open and name in differing):
                 continue
             if name not in differing and same(raw[0][name], raw[1][name]):
@@ -304,7 +304,7 @@ class _Comparison:
                 continue
             if moved is not None and name == self._deleted_when:
                 delta = moved
-            rule, by_boundary = self._lens.why_hidden([name])
+            rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
 
     def _softly_moved(self, key: Key, before: Row, after: Row) -> Delta | None:
@@ -330,9 +330,9 @@ class _Comparison:
     # --- rows, rules and places ---
 
     def _why_equal(self, gone: RowChange, new: RowChange) -> tuple[str, bool]:
-        before, after = self._lens.whole(gone.before or {}), self._lens.whole(new.after or {})
-        return self._lens.why_hidden(
-            [n for n in self._lens.fields if not same(before[n], after[n])]
+        before, after = self._view.whole(gone.before or {}), self._view.whole(new.after or {})
+        return self._view.why_hidden(
+            [n for n in self._view.fields if not same(before[n], after[n])]
         )
 
     def _delta(
@@ -348,7 +348,16 @@ class _Comparison:
         options = self._options
         label = default_label(op, self._name, options.permission_types, options.message_types)
         return Delta(
-            op, self._name, key, path, before, after, raw_before, raw_after, self._evidence, label
+            op,
+            self._name,
+            key,
+            path,
+            before=before,
+            after=after,
+            raw_before=raw_before,
+            raw_after=raw_after,
+            evidence=self._evidence,
+            label=label,
         )
 
     def _doubt(self, key: Key, path: str | None, cause: str) -> Doubt:

@@ -25,14 +25,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from statediff import __version__
+from statediff._version import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
+from statediff.atomic import write_atomically
 from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
 from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
-from statediff.contract.bind import plain_value
-from statediff.contract.document import ContractDocument
+from statediff.contract.binding.bind import plain_value
+from statediff.contract.document.contract import ContractDocument
 from statediff.errors import EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
@@ -55,15 +56,13 @@ from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.library import Library
-from statediff.sandbox.protocol import Sandbox, Settled
-from statediff.sandbox.receipt import Receipt
+from statediff.systems.base.protocol import Sandbox, Settled
+from statediff.systems.base.receipt import Receipt
 
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
-_LACKING: Final = frozenset({"action-unrepaired", "too-few-calls"})
-"""Findings of other stages that say nothing but that something was not done."""
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
@@ -114,7 +113,7 @@ class Hooks:
 NO_HOOKS: Final = Hooks()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ObservedTrial:
     """A trial that has happened and is not yet judged."""
 
@@ -241,9 +240,16 @@ def observe_trial(
     _save(folder / "captures.json", captures)
     _save(folder / "states.json", states_document((before, after)))
     return ObservedTrial(
-        plan.id, folder, receipt, before, after, timeline, replace(run, trace=trace), failed,
-        guarded.checks,
-    )  # fmt: skip
+        id=plan.id,
+        folder=folder,
+        receipt=receipt,
+        before=before,
+        after=after,
+        timeline=timeline,
+        run=replace(run, trace=trace),
+        failed=failed,
+        checks=guarded.checks,
+    )
 
 
 def write_run(
@@ -308,7 +314,7 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
     if not observed.failed or judgement.verdict is not Verdict.DIVERGE:
         return
     failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
-    if all(finding.stage in _LACKS or finding.code in _LACKING for finding in failed):
+    if all(finding.stage in _LACKS or finding.code.is_omission for finding in failed):
         told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
         raise EnvironmentFailure(
             f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
@@ -390,10 +396,8 @@ def _save(path: Path, document: Any) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_bytes(content)
-        beside.replace(path)
+        write_atomically(path, content)
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written: {error.strerror}; free some space or choose another folder"

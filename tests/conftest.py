@@ -5,9 +5,10 @@ Hypothesis runs under one of two profiles, chosen with ``HYPOTHESIS_PROFILE``:
 ``ci``    the default: the same examples on every machine and run, so that a red test is a change;
 ``fuzz``  many random examples, for `make fuzz`; what it finds becomes a fixture.
 
-Tests marked ``docker(image, …)`` use real servers in containers. Where there is no engine, or the
-images have not been built, they are skipped and the summary says so; with
-``STATEDIFF_REQUIRE_DOCKER=1`` they fail instead.
+A mark says what a test needs beyond Python: ``docker(image, …)`` real servers in containers,
+``browser`` a Chromium, ``node`` Node.js with npm, ``clients(program, …)`` git, clients of databases
+and the like. Where a need is not met the test is skipped, and the summary says so in one line a
+need. A need that ``STATEDIFF_REQUIRE`` names (``"docker browser node clients"``) fails its tests.
 
 The meta-tests judge what a seed draws. It is another one in every run, which says it at its head;
 ``STATEDIFF_SEED`` gives it.
@@ -16,21 +17,31 @@ The meta-tests judge what a seed draws. It is another one in every run, which sa
 import gc
 import os
 import secrets
+import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from statediff.errors import StatediffError
 
-NOT_RUN = "needs Docker: "
 # Workers inherit what whoever starts them has drawn.
 os.environ.setdefault("STATEDIFF_SEED", str(secrets.randbelow(1_000_000)))
+
+# A shell ignores Ctrl-C for what it runs in the background, `nohup` the end of the terminal, and so
+# would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No deadline anywhere: a loaded machine is not a finding. pytest-timeout catches what hangs.
 settings.register_profile(
@@ -75,12 +86,19 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert server.returncode == 0
 
 
+def chromium_path() -> str | None:
+    """The Chromium that tests of pages use, if there is one."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = (path for name in names if (path := shutil.which(name)))
+    return os.environ.get("STATEDIFF_CHROMIUM") or next(found, None)
+
+
 @cache
 def why_no_docker(*images: str) -> str:
     """Why tests with containers of these images cannot run; empty if they can."""
     try:
-        from statediff.sandbox.containers import connect  # noqa: PLC0415 - an extra
-        from statediff.sandbox.images import missing_images  # noqa: PLC0415 - an extra
+        from statediff.systems.containers.engine import connect  # noqa: PLC0415 - an extra
+        from statediff.systems.containers.images import missing_images  # noqa: PLC0415 - an extra
 
         missing = missing_images(connect(), images)
     except ModuleNotFoundError as error:
@@ -90,6 +108,43 @@ def why_no_docker(*images: str) -> str:
     return f"run `statediff sandbox build {' '.join(missing)}`" if missing else ""
 
 
+def why_no_browser() -> str:
+    """Why tests of pages cannot run; empty if they can."""
+    return (
+        ""
+        if chromium_path()
+        else "no Chromium on PATH; install it or name it in STATEDIFF_CHROMIUM"
+    )
+
+
+def why_no_node() -> str:
+    """Why tests with an editor's language server cannot run; empty if they can."""
+    return why_no_clients("node", "npm")
+
+
+def why_no_clients(*programs: str) -> str:
+    """Which of the programs is not on PATH; empty if all are."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    return f"not on PATH: {', '.join(missing)}" if missing else ""
+
+
+NEEDS: Final[dict[str, tuple[str, Callable[..., str]]]] = {
+    "docker": ("Docker", why_no_docker),
+    "browser": ("a browser", why_no_browser),
+    "node": ("Node.js", why_no_node),
+    "clients": ("clients", why_no_clients),
+}
+"""Mark → its name in the summary, and what says why a test with the mark's arguments cannot run."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that uses the browser's fixture has its mark."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+
+
 def pytest_collection_finish() -> None:
     """What thousands of tests are made of is looked at by no collection of garbage any more."""
     gc.collect()
@@ -97,20 +152,28 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("docker")
-    why = "" if marker is None else why_no_docker(*marker.args)
-    if why and os.environ.get("STATEDIFF_REQUIRE_DOCKER"):
-        pytest.fail(NOT_RUN + why, pytrace=False)
-    if why:
-        pytest.skip(NOT_RUN + why)
+    required = os.environ.get("STATEDIFF_REQUIRE", "").split()
+    for name, (title, why_not) in NEEDS.items():
+        for marker in item.iter_markers(name):
+            why = why_not(*marker.args)
+            if why and name in required:
+                pytest.fail(f"needs {title}: {why}", pytrace=False)
+            if why:
+                pytest.skip(f"needs {title}: {why}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    reasons = [text.rpartition(NOT_RUN)[2].rstrip("')\"") for text in skipped if NOT_RUN in text]
-    if reasons:
-        terminalreporter.section("NOT RUN: real servers in containers", yellow=True)
+    """Says what was not run: a line a need, with the reason most tests have; then other reasons."""
+    why: dict[str, Counter[str]] = {}
+    for report in terminalreporter.stats.get("skipped", ()):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        need, _, reason = text.removeprefix("Skipped: ").partition("\n")[0].partition(": ")
+        why.setdefault(need, Counter())[reason] += 1
+    if why:
+        terminalreporter.section("NOT RUN", yellow=True)
+    for need, reasons in sorted(why.items()):
+        count = reasons.total()
+        reason = reasons.most_common(1)[0][0]
         terminalreporter.line(
-            f"{len(reasons)} tests of real servers were not run, because: {reasons[0]}. "
-            "Everything without Docker was."
+            f"{count} test{'s' * (count != 1)}, {need}{': ' * bool(reason)}{reason}"
         )

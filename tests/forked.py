@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import NoReturn
 
 _IMPORTED = (
-    "agents.command", "agents.tools", "cli.campaigns", "cli.contracts", "cli.main", "cli.reporting",
-    "cli.trials", "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
-    "harness", "meta.metatest", "reports.suites", "sandbox.embedded", "sandbox.repository",
-    "sandbox.tracker", "suite.indexing", "suite.store", "suite.workers",
+    "agents.command", "agents.tools", "cli.main", "cli.suites.reporting",
+    "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
+    "harness", "meta.metatest", "reports.suites", "systems.base.embedded", "systems.git.sandbox",
+    "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.workers",
+    "workspace.campaigns", "workspace.contracts", "workspace.trials",
 )  # fmt: skip
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 

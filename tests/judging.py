@@ -102,8 +102,8 @@ def part(moment: str, of: State, source: str = "db", **overrides: Any) -> Source
         f"{moment}/{source}",
         source,
         ReadingKind.SCAN,
-        at(5) if moment == "before" else at(31),
-        "trial",
+        as_of=at(5) if moment == "before" else at(31),
+        clock="trial",
         is_complete=True,
         digest=of.digest(),
     )

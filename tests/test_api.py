@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
 import subprocess
 import sys
@@ -30,24 +29,63 @@ CLOSED = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "open"}]
 CONTRACT = "shop/refund-returned-order"
 
 
-def test_the_names_are_the_same_in_the_package_its_stub_and_the_module():
-    stub = ast.parse(Path(statediff.__file__).with_suffix(".pyi").read_text())
-    told = [a.asname for node in stub.body if isinstance(node, ast.ImportFrom) for a in node.names]
-    assert sorted(told) == sorted(statediff.__all__) == sorted(api.__all__)
-    assert len(statediff.__all__) == 12
-    assert all(getattr(statediff, name) is getattr(api, name) for name in statediff.__all__)
-    assert set(statediff.__all__) <= set(dir(statediff))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        statediff.nothing  # noqa: B018 - it raises
+NAMES = [
+    "Judged", "StatediffError", "Trial", "Verdict", "changes", "judge", "lint", "load",
+    "load_contract", "open_sandbox", "replay", "run",
+]  # fmt: skip
+
+
+def test_the_public_names_are_these_twelve():
+    assert sorted(api.__all__) == NAMES
+    assert statediff.__all__ == api.__all__
+    assert all(getattr(statediff, name) is getattr(api, name) for name in NAMES)
+    assert set(NAMES) <= set(dir(statediff))
+    everything: dict[str, object] = {}
+    exec("from statediff import *", everything)
+    assert sorted(set(everything) - {"__builtins__"}) == NAMES
+    for name in ("nothing", "_folder", "__wrapped__", "Path"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            getattr(statediff, name)
+    with pytest.raises(ImportError):
+        from statediff import nothing  # noqa: F401, PLC0415
 
 
 def test_importing_statediff_imports_nothing_else():
-    program = "import sys, statediff; print(*(m for m in sys.modules if 'statediff.' in m))"
+    """Nor do the questions that tools ask of any module."""
+    program = (
+        "import sys, statediff; statediff.__version__; hasattr(statediff, '__wrapped__');"
+        "from statediff import errors;"
+        "print(*(m for m in sys.modules if 'statediff.' in m))"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == []
+    assert ran.stdout.split() == ["statediff._version", "statediff.errors"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_mypy_sees_the_public_names_and_no_other(tmp_path: Path):
+    """With the cache of `make check` this takes seconds."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import statediff\n"
+        "from statediff import Verdict, judge\n"
+        'reveal_type(judge("c.yaml", {}, {}).verdict)\n'
+        f"print({', '.join(f'statediff.{name}' for name in NAMES)}, statediff.__version__)\n"
+        "statediff.nothing\n"
+        "statediff.Path\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", str(program)],
+        cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert [line.partition("program.py:")[2] for line in ran.stdout.splitlines()[:-1]] == [
+        '3: note: Revealed type is "statediff.model.verdict.Verdict"',
+        '5: error: Module has no attribute "nothing"  [attr-defined]',
+        '6: error: Module has no attribute "Path"  [attr-defined]',
+    ]
 
 
 def test_the_examples_of_the_docstrings_run():

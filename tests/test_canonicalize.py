@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.canonicalize import RULES, RuleBook, RuleError, canonicalize, rule_book
-from statediff.contract.document import Canonicalize
+from statediff.canonicalize import RULES, RuleBook, RuleError, rule_book
+from statediff.contract.document.contract import Canonicalize
 from statediff.contract.rules import OPAQUE
 from statediff.model.boundary import Boundary
-from statediff.model.delta import Doubt
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.stages import Matching
-from statediff.model.state import MemoryChunks, State, build_table
 from statediff.model.values import ABSENT, Excluded, Map, Unobserved, encode, is_value, same
 
 ORDER = EntityType(
@@ -310,30 +307,10 @@ def test_references_may_be_ignored_or_reordered_but_not_rewritten() -> None:
     }  # fmt: skip
 
 
-def test_the_stage_keeps_raw_states_and_records_the_rules() -> None:
-    table = build_table(CUSTOMER, [{"id": 1, "tags": (2, 1)}], MemoryChunks())
-    world = State(SCHEMA, {"customer": table})
-    doubt = Doubt("customer", None, None, "why", "resolve")
-    rules = book(
-        ("unordered@1", "customer.tags"), ("decimal@1", "order.price", {"scale": 3}),
-        ("unordered@1", (("order.items", "order.new_items"),)),
-    )  # fmt: skip
-    canonical = canonicalize(Matching(world, world), rules, (doubt,))
-    assert canonical.before is world
-    assert canonical.canonicalizer is rules
-    assert canonical.doubts == (doubt,)
-    assert [(use.rule, use.type, use.field, use.because) for use in canonical.uses] == [
-        ("unordered@1", "customer", "tags", "a test"), ("decimal@1", "order", "price", "a test"),
-        ("unordered@1", "order", "items+new_items", "a test"),
-    ]  # fmt: skip
-    assert canonical.uses[1].parameters == (("scale", "3"), ("round", "half_even"))
-
-
 def test_every_rule_says_what_it_does() -> None:
     for name, rule in RULES.items():
         assert rule.id == name
         assert rule.docs.endswith(".")
-        assert rule.row_local
     assert [name for name, rule in RULES.items() if rule.is_removal] == ["ignore@1"]
     assert is_value(OPAQUE)
 

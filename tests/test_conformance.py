@@ -1,10 +1,12 @@
-"""Our own systems, sources and sandboxes do what the kit asks; the kit finds who lies."""
+"""Our own systems, feeds, sources and sandboxes do what the kit asks; the kit finds who lies."""
 
 import contextlib
+import os
 import shutil
 import smtplib
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -13,8 +15,11 @@ import httpx
 import pygit2
 import pytest
 
-from statediff.capture.source import Source
+from statediff.capture.feed import Feed, Seen
+from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.conformance import (
+    Change,
+    FeedSuite,
     SandboxSuite,
     SandboxWay,
     SourceSuite,
@@ -22,15 +27,16 @@ from statediff.conformance import (
     Way,
     captured,
 )
-from statediff.model.state import State
+from statediff.model.readings import Transaction
+from statediff.model.state import ChunkStore, State
 from statediff.packs import SandboxPack, sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.protocol import Sandbox
-from statediff.sandbox.receipt import Drift, SourceProof
-from statediff.sandbox.system import System
-from statediff.sources.files import FilesSource
-from statediff.sources.git import GitSource
-from statediff.sources.sqlite import SqliteSource
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.protocol import Sandbox
+from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.system import System
+from statediff.systems.files.source import FilesSource
+from statediff.systems.git.source import GitSource
+from statediff.systems.sqlite.source import SqliteSource
 
 
 def place(system: System) -> Path:
@@ -155,6 +161,81 @@ class _Parent:
 
     def __init__(self, system: System) -> None:
         self.url = f"file://{place(system).parent}"
+
+
+# ---------------------------------------------------------------- feeds
+
+
+def beside(suffix: str, lose: Callable[[Path], object]) -> Callable[[System], object]:
+    return lambda system: lose(place(system).with_name(place(system).name + suffix))
+
+
+def exchange(path: Path) -> None:
+    shutil.copyfile(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+def in_tracker(statement: str) -> Callable[[System], None]:
+    def apply(system: Any) -> None:
+        with contextlib.closing(sqlite3.connect(system.home / "db" / "db")) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    return apply
+
+
+class TestDatabaseFeed(FeedSuite):
+    source = "shop-db"
+    changes: ClassVar = {
+        "a role is added": Change(
+            execute("INSERT INTO roles VALUES ('auditor', 'Reads all')"),
+            execute("DELETE FROM roles WHERE name = 'auditor'"),
+        ),
+        "somebody is an admin": Change(
+            execute("UPDATE staff SET role = 'admin' WHERE id = 4"),
+            execute("UPDATE staff SET role = 'support' WHERE id = 4"),
+        ),
+        "a table is added": Change(execute("CREATE TABLE mine (x)"), execute("DROP TABLE mine")),
+    }
+    losses: ClassVar = {
+        "the log is cut off": beside("-wal", lambda path: os.truncate(path, 0)),
+        "the log is removed": beside("-wal", Path.unlink),
+        "the file is exchanged": beside("", exchange),
+    }
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop")
+
+
+class TestMailFeed(FeedSuite):
+    source = "outbox"
+    changes: ClassVar = {"a message is sent": Change(send)}
+    losses: ClassVar = {"the outbox is emptied": lambda system: system.reset()}
+    only_adds = True
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("shop")
+
+
+class TestTrackerFeed(FeedSuite):
+    source = "tracker"
+    changes: ClassVar = {
+        "somebody watches": Change(
+            in_tracker("INSERT INTO issue_nosy (nodeid, linkid) VALUES (21, 1)"),
+            in_tracker("DELETE FROM issue_nosy WHERE nodeid = 21 AND linkid = 1"),
+        ),
+    }
+    losses: ClassVar = {
+        "a file is written": lambda system: (system.home / "config.ini").touch(),
+        "the log is cut off": lambda system: os.truncate(system.home / "db" / "db-wal", 0),
+    }
+    traces = TestTracker.traces
+
+    @classmethod
+    def pack(cls) -> SandboxPack:
+        return sandbox_pack("helpdesk")
 
 
 # ---------------------------------------------------------------- sources that stand alone
@@ -311,3 +392,197 @@ def test_the_kit_finds_an_account_that_outlives_its_trial(tmp_path: Path) -> Non
     sound = TestDatabase().make(tmp_path / "own")
     with pytest.raises(AssertionError):
         Lasting().test_an_account_is_for_one_trial(sound)
+
+
+# ---------------------------------------------------------------- feeds that lie
+
+
+class SoundFeed:
+    """What another feed says; what lies inherits it."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        [self.sound] = system.feeds()
+        self.source = self.sound.source
+
+    def attach(self) -> None:
+        self.sound.attach()
+
+    def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
+        return self.shown(self.sound.finish(store, clock, before))
+
+    def shown(self, seen: Seen) -> Seen:
+        return seen
+
+    def detach(self) -> None:
+        self.sound.detach()
+
+
+class Forgets(SoundFeed):
+    """It misses a commit in the middle."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, transactions=seen.transactions[:1] + seen.transactions[2:])
+
+
+class Repeats(SoundFeed):
+    """It shows the last commit twice."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, transactions=seen.transactions + seen.transactions[-1:])
+
+
+class Reorders(SoundFeed):
+    """It shows the commits in the order of their names, the wrong way round."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, transactions=seen.transactions[::-1])
+
+
+class SharesAnId(SoundFeed):
+    """All commits have one id."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, transactions=tuple(replace(t, id="t") for t in seen.transactions))
+
+
+class TellsOfAnother(SoundFeed):
+    """Its commits are those of a source beside it."""
+
+    def shown(self, seen: Seen) -> Seen:
+        named = (replace(transaction, source="outbox") for transaction in seen.transactions)
+        return replace(seen, transactions=tuple(named))
+
+
+class Compares(SoundFeed):
+    """It looks at both ends only."""
+
+    def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
+        seen = self.sound.finish(store, clock, before)
+        last = seen.transactions[-1:]
+        return replace(seen, transactions=last if last and last[0].state != before else ())
+
+
+class StopsEarly(SoundFeed):
+    """It does not see the last commit."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, transactions=seen.transactions[:-1])
+
+
+class SeesThePast(SoundFeed):
+    """It shows the state in which it was attached as a commit."""
+
+    def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
+        seen = super().finish(store, clock, before)
+        start = Transaction("start", self.source, "0", None, before)
+        return replace(seen, transactions=(start, *seen.transactions))
+
+
+class KeepsARun(SoundFeed):
+    """What it saw in an earlier run it shows again."""
+
+    kept: tuple[Transaction, ...] = ()
+
+    def shown(self, seen: Seen) -> Seen:
+        self.kept = tuple({t.state.digest(): t for t in self.kept + seen.transactions}.values())
+        return replace(seen, transactions=self.kept)
+
+
+class HidesGaps(SoundFeed):
+    """What it could not see did not happen."""
+
+    def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
+        try:
+            return Seen(super().finish(store, clock, before).transactions)
+        except SourceUnavailable:
+            return Seen(())
+
+
+class NeverSure(SoundFeed):
+    """It always says that there may have been more."""
+
+    def shown(self, seen: Seen) -> Seen:
+        return replace(seen, gap="who knows")
+
+
+class Writes(SoundFeed):
+    """It marks in the system that it watches."""
+
+    def attach(self) -> None:
+        execute("INSERT INTO roles VALUES ('watcher', '')")(self.system)
+        super().attach()
+
+
+class LetsGo(SoundFeed):
+    """It can be read once."""
+
+    def shown(self, seen: Seen) -> Seen:
+        self.detach()
+        return seen
+
+
+class StaysOn(SoundFeed):
+    """It is never detached."""
+
+    def detach(self) -> None:
+        pass
+
+
+LYING_FEEDS: dict[type[SoundFeed], tuple[str, ...]] = {
+    Forgets: ("every_commit", "a_change_that_is_undone"),
+    Repeats: ("every_commit", "a_change_that_is_undone", "after_a_reset"),
+    Reorders: ("every_commit", "a_change_that_is_undone"),
+    SharesAnId: ("every_commit", "a_change_that_is_undone"),
+    TellsOfAnother: ("every_commit", "a_change_that_is_undone", "after_a_reset"),
+    Compares: ("every_commit", "a_change_that_is_undone"),
+    StopsEarly: ("every_commit", "after_a_reset", "nothing_that_was_done_before"),
+    SeesThePast: ("a_run_without", "every_commit", "nothing_that_was_done_before"),
+    KeepsARun: ("after_a_reset", "every_commit"),
+    HidesGaps: ("a_feed_that_lost", "of_an_unplugged_source", "a_reset_under_it"),
+    NeverSure: ("a_run_without", "every_commit", "watching_and_reading"),
+    Writes: ("watching_and_reading",),
+    LetsGo: ("watching_and_reading", "every_commit"),
+    StaysOn: ("it_is_read_while",),
+}
+FEED_CHECKS = [name for name in dir(FeedSuite) if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("kind", [SoundFeed, *LYING_FEEDS], ids=lambda kind: kind.__name__)
+def test_the_kit_finds_a_feed_that_lies(kind: type[SoundFeed], tmp_path: Path) -> None:
+    suite = TestDatabaseFeed()
+    wanted = LYING_FEEDS.get(kind, ())
+    checks = [
+        name
+        for name in FEED_CHECKS
+        if not wanted or name.startswith(tuple(f"test_{start}" for start in wanted))
+    ]
+    assert len(checks) >= len(wanted)
+    for name in checks:
+        sound = suite.make(tmp_path / name)
+        sound.reset()
+        lying: Feed = kind(sound)
+        given = () if "there_are" in name else (Liar(sound, feeds=lambda lying=lying: (lying,)),)
+        try:
+            if wanted:
+                with pytest.raises((AssertionError, pytest.fail.Exception)):
+                    getattr(suite, name)(*given)
+            else:
+                getattr(suite, name)(*given)
+        finally:
+            sound.feeds()[0].detach()
+
+
+def test_every_check_of_a_feed_fails_for_some_feed() -> None:
+    starts = tuple(f"test_{start}" for found in LYING_FEEDS.values() for start in found)
+    missing = [name for name in FEED_CHECKS if not name.startswith(starts)]
+    assert missing == ["test_there_are_changes_and_losses_and_one_change_is_undone"]
+
+
+def test_a_suite_of_a_feed_without_changes_fails() -> None:
+    class Nothing(FeedSuite):
+        changes: ClassVar = {}
+        losses: ClassVar = {}
+
+    with pytest.raises(AssertionError):
+        Nothing().test_there_are_changes_and_losses_and_one_change_is_undone()

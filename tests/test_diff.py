@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.canonicalize import RuleBook, rule_book
-from statediff.contract.document import Canonicalize
+from statediff.contract.document.contract import Canonicalize
 from statediff.diff import diff, table_changes
 from statediff.model.batches import Row, encode_rows
 from statediff.model.boundary import Boundary, RuleError
@@ -563,12 +563,6 @@ def test_a_changed_key_definition_is_a_doubt_of_resolution() -> None:
     assert [d.stage for d in found.doubts] == ["resolve"]
 
 
-def test_doubts_of_earlier_stages_are_carried_on() -> None:
-    doubt = Doubt("plain", (1,), "a", "ambiguous", "resolve")
-    world = state(plain((1, "x", 1, 1)))
-    assert diff(world, world, doubts=(doubt, doubt)).doubts == (doubt,)
-
-
 def test_labels_follow_the_design() -> None:
     assert default_label(Op.DELETE, "order") is Label.IRREVERSIBLE
     assert default_label(Op.UPDATE, "db.grant") is Label.IRREVERSIBLE
@@ -681,15 +675,13 @@ def test_what_a_rule_hides_is_outside_the_boundary_where_its_type_is() -> None:
     ]  # fmt: skip
 
 
-def test_doubts_are_sorted_by_type_entity_and_path_and_stand_once() -> None:
-    doubts = [
-        Doubt("log", None, None, "x", "capture"), Doubt("plain", None, None, "x", "capture"),
-        Doubt("plain", (1,), None, "x", "capture"), Doubt("plain", (1,), "a", "x", "capture"),
-        Doubt("plain", (1,), "a", "y", "capture"), Doubt("plain", (1,), "a", "y", "resolve"),
-        Doubt("plain", (1,), "b", "x", "capture"), Doubt("plain", (2,), "a", "x", "capture"),
-    ]  # fmt: skip
-    world = state({})
-    assert list(diff(world, world, doubts=[*doubts[::-1], *doubts]).doubts) == doubts
+def test_doubts_are_sorted_by_type_entity_and_path() -> None:
+    rows = plain((2, MISSED, 1, 1), (1, "x", MISSED, MISSED))
+    world = state({**rows, LOG: [{"what": MISSED, "size": 1, "at": 1}]})
+    found = diff(world, world)
+    keyless, *others = found.doubts
+    assert (keyless.type, keyless.path) == ("log", "")
+    assert [(doubt.key, doubt.path) for doubt in others] == [((1,), "b"), ((1,), "c"), ((2,), "a")]
 
 
 @pytest.mark.parametrize(

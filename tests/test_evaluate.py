@@ -25,7 +25,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
-from statediff.sources.tables import TablesSource
+from statediff.systems.tables.source import TablesSource
 from tests.judging import (
     DIVERGE,
     HEAD,

@@ -1,10 +1,10 @@
 import contextlib
 import json
+import resource
 import sqlite3
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +28,7 @@ from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
 
 
 def clock() -> datetime:
@@ -207,16 +207,35 @@ def test_a_trial_folder_is_never_overwritten(sandbox, tmp_path):
         observe(sandbox, lambda _: 2, tmp_path)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_a_storage_error_and_what_was_written_stays(sandbox, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
     def agent(_: Trial) -> object:
-        (tmp_path / "trial" / ".answer.json.part").symlink_to("/dev/full")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+        return "x" * 300_000
+
+    try:
+        with pytest.raises(StorageError, match=r"answer\.json cannot be written: File too large"):
+            observe(sandbox, agent, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    names = {path.name for path in (tmp_path / "trial").iterdir()}
+    assert {"receipt.json", "trace.jsonl"} <= names
+    assert not any(name.startswith(("answer.json", ".")) for name in names)
+
+
+def test_a_link_that_the_agent_plants_where_results_go_is_not_followed(sandbox, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+
+    def agent(_: Trial) -> object:
+        for name in ("answer.json", ".answer.json.part"):
+            (tmp_path / "trial" / name).symlink_to(victim)
         return 1
 
-    with pytest.raises(StorageError, match=r"answer\.json cannot be written: No space left"):
-        observe(sandbox, agent, tmp_path)
-    assert (tmp_path / "trial" / "receipt.json").exists()
-    assert (tmp_path / "trial" / "trace.jsonl").exists()
+    observe(sandbox, agent, tmp_path)
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "trial" / "answer.json").is_symlink()
 
 
 def test_a_contract_that_does_not_fit_is_refused_before_the_agent_runs(sandbox, tmp_path):

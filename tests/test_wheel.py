@@ -40,7 +40,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(installed)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
-    assert (installed / "statediff" / "__init__.pyi").is_file()
+    assert (installed / "statediff" / "py.typed").is_file()
     recorded = installed / "statediff" / "_packs" / "docs" / "examples" / "reads" / "recorded.yaml"
     assert recorded.is_file(), "what a bare metatest reads"
     templates = {path.name for path in (ROOT / "statediff/reports/html/templates").iterdir()}

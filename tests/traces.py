@@ -19,7 +19,17 @@ def call(
     tool: str, kind: ActionClass = WRITE, error: str | None = None, attempt: int = 1,
     result: Value = None, **arguments: Value,
 ) -> Action:  # fmt: skip
-    return Action("", tool, kind, Map.of(arguments), result, error, "agent", attempt, at(11))
+    return Action(
+        "",
+        tool,
+        action_class=kind,
+        arguments=Map.of(arguments),
+        result=result,
+        error=error,
+        principal="agent",
+        attempt=attempt,
+        started_at=at(11),
+    )
 
 
 def log(*calls: Action, turns: tuple[Turn, ...] | None = None) -> Trace:

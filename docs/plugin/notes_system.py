@@ -15,28 +15,37 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
-from statediff.sandbox.folders import make_folder, remove
-from statediff.sandbox.receipt import Drift, SourceProof
-from statediff.sources.tables import TablesSource
+from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.plugin import Refinement
+from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.tables.shape import parse_tables
+from statediff.systems.tables.source import TablesSource, fits
+
+TEMPLATE = b'{"note": [{"id": 1, "text": "buy milk", "done": false}]}'
+"""Says what a note is: an agent's file does not decide what a contract can name."""
 
 
 class NotesSource:
     """Reads the file anew each time; what is not a file of notes is unavailable, never empty."""
 
-    def __init__(self, name: str, file: Path, base: bytes) -> None:
+    def __init__(self, name: str, file: Path, refine: Refinement | None = None) -> None:
         self.name = name
         self._file = file
-        self._base = base
+        self._refine = refine
 
     def schema(self) -> Schema:
-        """That of the base: an agent's file does not decide what a contract can name."""
-        return TablesSource(self.name, self._base).schema()
+        """That of every file of notes."""
+        return TablesSource(self.name, TEMPLATE, self._refine).schema()
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         """All notes, or `SourceUnavailable` with the cause."""
         try:
             now = self._file.read_bytes()
-            source = TablesSource(self.name, now, companion=self._base, is_after=True)
+            (note,) = TablesSource(self.name, TEMPLATE).schema().types
+            document = parse_tables(now, self._file.name)
+            if set(document) != {"note"} or not all(fits(note, n) for n in document["note"]):
+                raise SourceUnavailable(f"{self._file.name} is no file of notes")
+            source = TablesSource(self.name, now, self._refine, companion=TEMPLATE, is_after=True)
             return source.read(store, clock, like)
         except (OSError, InputError) as error:
             raise SourceUnavailable(f"the notes cannot be read: {error}") from error
@@ -57,7 +66,7 @@ class NotesSystem:
     @property
     def url(self) -> str:
         """Where an agent finds the notes."""
-        return f"file://{self.file}"
+        return f"notes://{self.file}"
 
     def start(self) -> None:
         """Nothing runs."""
@@ -93,10 +102,10 @@ class NotesSystem:
 
     def sources(self) -> tuple[Source, ...]:
         """The notes."""
-        return (NotesSource(self.source, self.file, self.base),)
+        return (NotesSource(self.source, self.file),)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Nothing tells yet what happens in between."""
+        """The file keeps no history."""
         return ()
 
     def unsettled(self, deadline: float) -> str | None:

@@ -16,7 +16,6 @@ from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH, read_a
 from statediff.agents.recorder import Recorder
 from statediff.agents.recording import recording
 from statediff.agents.tools.of import tool_table
-from statediff.agents.tools.tool import ToolError
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError, UsageError
@@ -24,6 +23,7 @@ from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
 from statediff.reads.library import Library
+from statediff.systems.base.tool import ToolError
 
 AgentFunction: TypeAlias = Callable[[Trial], Any]
 

@@ -25,8 +25,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder
 from statediff.model.trace import ActionClass, Excerpt, Mark
-from statediff.sources.git_refs import move
-from statediff.sources.roundup_marks import HEADER, marks_of
+from statediff.systems.git.refs import move
+from statediff.systems.trackers.headers import HEADER, marks_of
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
 TIMEOUT_SECONDS: Final = 60.0

@@ -27,9 +27,9 @@ from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, SandboxError, UsageError
-from statediff.sandbox.containers import MEBIBYTE, Container, Shared, Spec, connect
-from statediff.sandbox.forward import Entrance
-from statediff.sandbox.images import image_tag
+from statediff.systems.containers.engine import MEBIBYTE, Container, Shared, Spec, connect
+from statediff.systems.containers.forward import Entrance
+from statediff.systems.containers.images import image_tag
 
 ISOLATION: Final = "container"
 USER: Final = 65533

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from statediff.agents.plain import plain
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
+from statediff.systems.base.plain import plain
 
 MAX_CONFIG_BYTES: Final = 256 * 1024
 MAX_SERVERS: Final = 50

@@ -18,14 +18,14 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from statediff import __version__
+from statediff._version import __version__
 from statediff.agents.mcp_config import ServerEntry
 from statediff.agents.mcp_server import record_malformed
 from statediff.agents.mcp_upstream import Upstream
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.tool import ToolError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
+from statediff.systems.base.tool import ToolError
 
 MAX_LISTED: Final = 2000
 MAX_PASSED_BYTES: Final = 4 * 1024 * 1024

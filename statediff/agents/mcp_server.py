@@ -24,7 +24,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from statediff import __version__
+from statediff._version import __version__
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools.table import ToolTable
 from statediff.errors import AdapterError

@@ -19,8 +19,8 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from statediff.agents.mcp_config import ServerEntry
-from statediff.agents.tools.tool import ToolError
 from statediff.model.values import printable
+from statediff.systems.base.tool import ToolError
 
 MAX_STARTS: Final = 10
 START_SECONDS: Final = 30.0

@@ -20,11 +20,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from statediff.agents.otlp import Event, Span
-from statediff.agents.plain import plain
 from statediff.agents.recorder import recorded_value
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Unobserved, Value
+from statediff.systems.base.plain import plain
 
 _EXCHANGE: Final = frozenset({"gen_ai.tool.message", "gen_ai.choice"})
 _WHOLE: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt",

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.agents.plain import plain
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
+from statediff.systems.base.plain import plain
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SPANS: Final = 200_000
@@ -35,7 +35,7 @@ class Event:
     body: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Span:
     """One span; times are nanoseconds since 1970, 0 where none was told."""
 
@@ -172,20 +172,27 @@ def _span(entry: Mapping[str, Any]) -> Span:
     status = status if isinstance(status, dict) else {}
     events = entry.get("events")
     return Span(
-        trace, id_, _text(entry.get("parentSpanId")) or None, _text(entry.get("name")),
-        _number(entry.get("startTimeUnixNano")), _number(entry.get("endTimeUnixNano")),
-        _attributes(entry.get("attributes")),
-        tuple(
+        trace=trace,
+        id=id_,
+        parent=_text(entry.get("parentSpanId")) or None,
+        name=_text(entry.get("name")),
+        started=_number(entry.get("startTimeUnixNano")),
+        ended=_number(entry.get("endTimeUnixNano")),
+        attributes=_attributes(entry.get("attributes")),
+        events=tuple(
             Event(
-                trace, id_, _text(each.get("name")), _number(each.get("timeUnixNano")),
+                trace,
+                id_,
+                _text(each.get("name")),
+                _number(each.get("timeUnixNano")),
                 _attributes(each.get("attributes")),
             )
             for each in (events if isinstance(events, list) else ())
             if isinstance(each, dict)
         ),
-        status.get("code") in (2, "STATUS_CODE_ERROR"),
-        _text(status.get("message")),
-    )  # fmt: skip
+        has_failed=status.get("code") in (2, "STATUS_CODE_ERROR"),
+        failure=_text(status.get("message")),
+    )
 
 
 def _record(entry: Mapping[str, Any]) -> Event:

@@ -100,14 +100,17 @@ class Recorder:
             call = f"call-{self._number}"
             self._open[call] = likeness
             action = Action(
-                call, name, class_, kept,
+                call,
+                name,
+                action_class=class_,
+                arguments=kept,
                 principal=self._principal if principal is None else principal,
                 attempt=attempt or self._failed.get(likeness, 0) + 1,
                 started_at=self._clock(),
                 parent=parent,
                 context=None if context is None else Excerpt.of(context),
                 messages=None if messages is None else Excerpt.of(messages),
-            )  # fmt: skip
+            )
             self._write({"begin": action_document(action)})
         return call
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from statediff.atomic import PART
 from statediff.capture.leases import LEASES, closed_gate, oldest_use
 from statediff.capture.store import DiskChunks
 from statediff.errors import StorageError, UsageError
@@ -21,7 +22,8 @@ from statediff.model.values import printable
 
 _FOLDER: Final = re.compile(r"[0-9a-f]{2}")
 _CHUNK: Final = re.compile(r"([0-9a-f]{62})\.arrow")
-_PART: Final = re.compile(r"\.[0-9]+-[0-9]+\.part")
+_PART: Final = re.compile(rf"{PART.pattern}|\.[0-9]+-[0-9]+\.part")
+"""What an interrupted writer leaves; the second form is in stores that exist already."""
 _BATCH: Final = 256
 """Files that are looked at behind the closed gate at a time: writers wait no longer than that."""
 

@@ -4,7 +4,7 @@ A feed is attached before the capture before and read after the capture after. I
 further than it can be checked: `attach` shows the state it starts from and `finish` ends in the
 state it arrived at, so that whoever uses it can compare both ends with the two scans. A feed that
 disagrees with a scan, or cannot vouch for having seen every commit, is a gap with a cause; the
-history is then unknown, never empty [DESIGN §3].
+history is then unknown, never empty (docs/design.md §3).
 """
 
 from __future__ import annotations

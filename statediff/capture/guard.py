@@ -32,14 +32,12 @@ import blake3
 
 from statediff.capture.feed import Feed, Seen
 from statediff.capture.history import Watch, history_of, read_of, unseen
-from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable
+from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, unread
 from statediff.capture.take import read_source, unobserved_state
 from statediff.errors import AdapterError
 from statediff.model.readings import (
     Capture,
     History,
-    Reading,
-    ReadingKind,
     SourceCapture,
 )
 from statediff.model.state import ChunkStore, State
@@ -257,9 +255,8 @@ def _named(types: tuple[str, ...]) -> str:
 
 
 def _refused(part: SourceCapture, store: ChunkStore, cause: str) -> SourceCapture:
-    reading = Reading(
-        part.reading.id, part.reading.source, ReadingKind.SCAN, part.reading.as_of,
-        part.reading.clock, is_complete=False, digest=None, cause=cause,
-    )  # fmt: skip
-    state = part.state
-    return SourceCapture(reading, unobserved_state(state.schema, store, cause, state))
+    was, state = part.reading, part.state
+    return SourceCapture(
+        unread(was.id, was.source, was.as_of, cause, clock=was.clock),
+        unobserved_state(state.schema, store, cause, state),
+    )

@@ -13,9 +13,16 @@ from types import TracebackType
 from typing import Self
 
 from statediff.capture.feed import Feed, Seen
-from statediff.capture.source import Clock, SourceUnavailable
+from statediff.capture.source import Clock, SourceUnavailable, unread
 from statediff.errors import AdapterError
-from statediff.model.readings import Capture, History, Reading, ReadingKind, SourceCapture
+from statediff.model.readings import (
+    TRIAL_CLOCK,
+    Capture,
+    History,
+    Reading,
+    ReadingKind,
+    SourceCapture,
+)
 from statediff.model.state import ChunkStore
 from statediff.model.trace import Action, Mark, Trace
 from statediff.model.values import Unobserved
@@ -51,19 +58,22 @@ def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History
         return unseen(source, CONTRADICTION, clock)
     position = seen.transactions[-1].position if seen.transactions else None
     reading = Reading(
-        f"during/{source}", source, ReadingKind.FEED, clock(), "trial",
-        is_complete=seen.gap is None, digest=digest, position=position, cause=seen.gap,
-    )  # fmt: skip
+        f"during/{source}",
+        source,
+        ReadingKind.FEED,
+        as_of=clock(),
+        clock=TRIAL_CLOCK,
+        is_complete=seen.gap is None,
+        digest=digest,
+        position=position,
+        cause=seen.gap,
+    )
     return History((reading,), seen.transactions)
 
 
 def unseen(source: str, cause: str, clock: Clock) -> History:
     """Nothing is known of what the source went through, and why."""
-    reading = Reading(
-        f"during/{source}", source, ReadingKind.FEED, clock(), "trial",
-        is_complete=False, digest=None, cause=cause,
-    )  # fmt: skip
-    return History((reading,))
+    return History((unread(f"during/{source}", source, clock(), cause, kind=ReadingKind.FEED),))
 
 
 def observed(history: History, trace: Trace) -> tuple[Action, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from statediff.errors import StatediffError
-from statediff.model.readings import Reading, ReadingKind, SourceCapture
+from statediff.model.readings import TRIAL_CLOCK, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State
 
@@ -59,15 +59,80 @@ class PagedSource(Source, Protocol):
         """The same source, read so; whoever asks closes it."""
 
 
-def scanned(name: str, as_of: datetime, state: State) -> SourceCapture:
-    """What a scan of the source `name` found, and where it is incomplete, type by type."""
-    gaps = [
-        f"{table.type.name}: {table.enumeration.cause}"
-        for table in state.tables.values()
-        if not table.enumeration.is_complete
-    ]
+def scanned(
+    name: str,
+    as_of: datetime,
+    state: State,
+    *,
+    gaps: Iterable[str] | None = None,
+    position: str | None = None,
+) -> SourceCapture:
+    """What a scan of the source `name` found, and where it is incomplete.
+
+    `gaps` says what is missing, where the source has words of its own for it; by default each
+    incomplete type is named with its cause.
+    """
+    return _captured(ReadingKind.SCAN, name, as_of, state, gaps, position)
+
+
+def replayed(
+    name: str,
+    as_of: datetime,
+    state: State,
+    *,
+    gaps: Iterable[str] | None = None,
+    position: str,
+) -> SourceCapture:
+    """What the log of the source `name` led to, read up to `position`; `gaps` as for a scan."""
+    return _captured(ReadingKind.FEED, name, as_of, state, gaps, position)
+
+
+def unread(
+    evidence: str,
+    source: str,
+    as_of: datetime,
+    cause: str,
+    *,
+    kind: ReadingKind = ReadingKind.SCAN,
+    clock: str = TRIAL_CLOCK,
+) -> Reading:
+    """The reading `evidence` of a source that showed nothing, and why."""
+    return Reading(
+        evidence,
+        source,
+        kind,
+        as_of=as_of,
+        clock=clock,
+        is_complete=False,
+        digest=None,
+        cause=cause,
+    )
+
+
+def _captured(
+    kind: ReadingKind,
+    name: str,
+    as_of: datetime,
+    state: State,
+    gaps: Iterable[str] | None,
+    position: str | None,
+) -> SourceCapture:
+    missing = tuple(_incomplete_types(state) if gaps is None else gaps)
     reading = Reading(
-        name, name, ReadingKind.SCAN, as_of, "trial",
-        is_complete=not gaps, digest=state.digest(), cause="; ".join(gaps) or None,
-    )  # fmt: skip
+        id=name,
+        source=name,
+        kind=kind,
+        as_of=as_of,
+        clock=TRIAL_CLOCK,
+        is_complete=not missing,
+        digest=state.digest(),
+        position=position,
+        cause="; ".join(missing) or None,
+    )
     return SourceCapture(reading, state)
+
+
+def _incomplete_types(state: State) -> Iterator[str]:
+    for name, table in sorted(state.tables.items()):
+        if not table.enumeration.is_complete:
+            yield f"{name}: {table.enumeration.cause}"

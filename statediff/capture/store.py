@@ -11,7 +11,6 @@ chunks that no one relies on at any time.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import threading
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from statediff.atomic import write_atomically
 from statediff.capture.leases import Lease
 from statediff.errors import StorageError
 from statediff.model.batches import batch_digest, is_fully_observed
@@ -29,7 +29,6 @@ CACHE_BYTES: Final = 64 * 1024 * 1024
 """Chunks kept in memory by one store, by the size of their buffers."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_serial = itertools.count()
 
 
 class DiskChunks:
@@ -125,19 +124,10 @@ class DiskChunks:
 
     def _write(self, path: str, content: memoryview) -> None:
         parent = path.rpartition("/")[0]
-        beside = f"{parent}/.{os.getpid()}-{next(_serial)}.part"
         if parent not in self._folders:
             os.makedirs(parent, exist_ok=True)  # noqa: PTH103 - as above
             self._folders.add(parent)
-        try:
-            with open(beside, "xb", buffering=0) as file:  # noqa: PTH123 - as above
-                written = 0
-                while written < len(content):
-                    written += file.write(content[written:])
-            os.replace(beside, path)  # noqa: PTH105 - as above
-        except BaseException:
-            Path(beside).unlink(missing_ok=True)
-            raise
+        write_atomically(path, content)
 
     def _read(self, digest: str) -> pa.RecordBatch:
         path = self._path(digest)

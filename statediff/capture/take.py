@@ -15,9 +15,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.source import Clock, Source, SourceUnavailable, unread
 from statediff.errors import AdapterError
-from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
+from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import ChunkStore, State, build_table
 
@@ -58,17 +58,7 @@ def read_source(
     except SourceUnavailable as error:
         cause = str(error)
         state = unobserved_state(_expected_schema(source, like), store, cause, like)
-        reading = Reading(
-            evidence,
-            source.name,
-            ReadingKind.SCAN,
-            clock(),
-            "trial",
-            is_complete=False,
-            digest=None,
-            cause=cause,
-        )
-        return SourceCapture(reading, state)
+        return SourceCapture(unread(evidence, source.name, clock(), cause), state)
     if part.reading.source != source.name:
         raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
     return SourceCapture(replace(part.reading, id=evidence), part.state)

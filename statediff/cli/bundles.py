@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from statediff.cli.keeping import VaultOption
+from statediff.cli.evidence.retention import VaultOption
 from statediff.cli.output import JsonFlag
-
-if TYPE_CHECKING:
-    from statediff.evidence.package import Bundle
 
 BundleArgument = Annotated[
     Path,
@@ -34,6 +31,7 @@ def show(
 ) -> int:
     """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
     from statediff.cli.output import emit, results, shown
+    from statediff.workspace.bundles import load_bundle
 
     found, folder = load_bundle(bundle, trust, vault)
     if as_json:
@@ -58,6 +56,7 @@ def replay(
     from statediff.errors import BundleError, UsageError
     from statediff.evaluate import exit_code
     from statediff.evaluate import replay as decide_again
+    from statediff.workspace.bundles import load_bundle
 
     found, folder = load_bundle(bundle, trust, vault)
     try:
@@ -79,47 +78,3 @@ def replay(
         line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
         results().print(line, soft_wrap=True)
     return exit_code([verdict])
-
-
-def load_bundle(
-    path: Path, trust: Path | None = None, vault: Path | None = None
-) -> tuple[Bundle, Path]:
-    """The bundle at a path that a user named, and its folder; a sealed copy is verified first."""
-    from statediff.cli.copying import bundle_at_url
-    from statediff.errors import BundleError, InputError, UsageError
-    from statediff.evidence.package import load
-    from statediff.evidence.seal import is_sealed
-    from statediff.model.values import printable
-
-    if (copy := bundle_at_url(path)) is not None:
-        return copy
-    if is_sealed(path):
-        return _unsealed(path, trust, vault), path
-    if trust is not None or vault is not None:
-        raise UsageError(f"{printable(str(path))}: is not sealed, as --trust and --vault say")
-    if not path.is_dir():
-        found = "a file" if path.exists() else "nothing"
-        raise UsageError(f"{printable(str(path))}: expected a bundle's folder, found {found}")
-    is_trial = (path / "bundle").is_dir() and not (path / "manifest.json").exists()
-    folder = path / "bundle" if is_trial else path
-    try:
-        return load(folder), folder
-    except InputError as error:
-        raise BundleError(f"{printable(str(folder))}: {error}") from error
-
-
-def _unsealed(path: Path, trust: Path | None, vault: Path | None) -> Bundle:
-    from statediff.cli.keeping import load_copy
-    from statediff.errors import BundleError, UsageError
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import opened
-    from statediff.evidence.verify import Rejected, verify
-    from statediff.model.values import printable
-
-    name = printable(str(path))
-    if trust is None:
-        raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
-    try:
-        return opened(verify(load_copy(path, vault).files, load_trust(trust)))
-    except Rejected as error:
-        raise BundleError(f"{name}: INVALID: {error}") from error

@@ -31,8 +31,8 @@ def capture(
     as_json: JsonFlag = False,
 ) -> int:
     """Read states: print what was found, or write it as plain JSON tables."""
-    from statediff.cli.inputs import one_capture, refinements
     from statediff.cli.output import emit, progress, results
+    from statediff.workspace.inputs import one_capture, refinements
 
     captured = one_capture(sources, refinements(schema))
     summary = _summary(captured)
@@ -81,11 +81,11 @@ def _write_tables(captured: Capture, out: Path) -> None:
     Absent fields are left out. `UsageError` where a type was not read completely, for the file
     would say that nothing else is there, or where two sources deliver one type.
     """
-    from statediff.cli.folders import write_file
     from statediff.errors import UsageError
     from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
     from statediff.model.values import ABSENT
     from statediff.reports.plain import dumps, plain
+    from statediff.workspace.folders import write_file
 
     tables: dict[str, list[Any]] = {}
     for part in captured.parts:
@@ -119,16 +119,16 @@ def diff(
     as_json: JsonFlag = False,
 ) -> int:
     """Show what changed between two states, without a contract; the exit code is 0."""
-    from statediff.cli.inputs import capture_pair, refinements
     from statediff.cli.output import emit, results
     from statediff.diff import diff as compare
     from statediff.resolve import resolve
+    from statediff.workspace.inputs import capture_pair, refinements
 
     one, two = capture_pair(before, after, refinements(schema))
     resolution = resolve(one, two)
     matching = resolution.matchings[0]
     found = compare(
-        matching.before, matching.after, doubts=resolution.doubts,
+        matching.before, matching.after,
         evidence={name: (b, a) for name, b, a in resolution.readings_of},
     )  # fmt: skip
     if as_json:

@@ -14,11 +14,13 @@ from statediff.cli.output import JsonFlag
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from statediff.cli.trials import Finished
+    from statediff.errors import HarnessError
     from statediff.evaluate import ContractFile
+    from statediff.evidence.package import Bundle
     from statediff.model.state import ChunkStore
-    from statediff.sandbox.embedded import EmbeddedSandbox
-    from statediff.sandbox.receipt import Receipt
+    from statediff.model.verdict import Verdict
+    from statediff.systems.base.embedded import EmbeddedSandbox
+    from statediff.systems.base.receipt import Receipt
 
 SHOP = "shop/refund-returned-order"
 
@@ -47,6 +49,44 @@ CASES = (
 )
 
 
+@dataclass(frozen=True)
+class Finished:
+    """One trial of the demo that was begun: its bundle, or the fault that left it without one."""
+
+    trial: str
+    contract: str
+    agent: str
+    bundle: Bundle | None = None
+    folder: Path | None = None
+    fault: HarnessError | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        from statediff.model.verdict import Verdict
+
+        return None if self.bundle is None else Verdict(self.bundle.manifest["verdict"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The trial as one line of `--json`."""
+        from statediff.cli.output import shown
+        from statediff.reports.plain import brief_findings
+        from statediff.workspace.episodes import TRIAL
+
+        document: dict[str, Any] = {
+            "schema": TRIAL, "trial": self.trial, "contract": self.contract, "agent": self.agent,
+        }  # fmt: skip
+        if self.bundle is None or self.folder is None:
+            return {**document, "verdict": None, "fault": str(self.fault)}
+        results = self.bundle.document("judgement.json")["results"]
+        return {
+            **document,
+            "verdict": self.bundle.manifest["verdict"],
+            **{name: results[name] for name in ("tool", "task", "outcome")},
+            "findings": brief_findings(self.bundle),
+            "bundle": shown(self.folder),
+        }
+
+
 def demo(
     out: Annotated[
         Path | None,
@@ -59,7 +99,8 @@ def demo(
     """Judge four agents on a small shop and one on each other system; no Docker, key or network."""
     from statediff.cli.faults import FAULT
     from statediff.cli.output import emit, results, shown
-    from statediff.cli.reporting import keep_run_report
+    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.workspace.pages import keep_run_report
 
     base, note = _folder(out)
     finished: list[Finished] = []
@@ -71,7 +112,7 @@ def demo(
             emit(_document(trial))
         else:
             results().print(_line(trial), soft_wrap=True)
-    report = keep_run_report(base)
+    report = keep_run_report(base, tell_no_page)
     surprises = [
         case.name for case, trial in zip(CASES, finished, strict=True)
         if (trial.bundle is None or trial.bundle.manifest["verdict"] != case.verdict)
@@ -87,8 +128,8 @@ def _folder(out: Path | None) -> tuple[Path, str]:
     """Where the demo keeps its trials, and what to say if it is not where one would look."""
     import tempfile
 
-    from statediff.cli.folders import new_run, require_writable
     from statediff.errors import UsageError
+    from statediff.workspace.folders import new_run, require_writable
 
     try:
         base = Path("runs") if out is None else out
@@ -102,8 +143,8 @@ def _folder(out: Path | None) -> tuple[Path, str]:
 
 
 def _proven(sandbox: EmbeddedSandbox) -> Receipt:
-    from statediff.cli.trials import clock
     from statediff.errors import SandboxError
+    from statediff.workspace.trials import clock
 
     receipt = sandbox.verify(clock)
     if not receipt.ok:
@@ -119,10 +160,10 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
 
     from statediff.capture.store import DiskChunks
     from statediff.cli.output import results
-    from statediff.cli.trials import embedded
     from statediff.evaluate import load_contract
     from statediff.harness import write_run
     from statediff.packs import contract_folder
+    from statediff.workspace.trials import embedded
 
     tasks = {case.contract: contract_folder(case.contract) for case in CASES}
     files = {name: load_contract(task.contract) for name, task in tasks.items()}
@@ -158,9 +199,10 @@ def _trial(
 ) -> Finished:
     from functools import partial
 
-    from statediff.cli.reporting import keep_trial_report
-    from statediff.cli.trials import Finished, clock, packed_agent
+    from statediff.cli.suites.reporting import tell_no_page
     from statediff.harness import Hooks, TrialPlan, run_trial
+    from statediff.workspace.pages import keep_trial_report
+    from statediff.workspace.trials import clock, packed_agent
 
     hooks = Hooks()
     if case.unplugged is not None:
@@ -168,7 +210,7 @@ def _trial(
     plan = TrialPlan(case.name, base / "trials" / case.name, seed=number)
     agent = packed_agent(task, case.agent, 60.0)
     judged = run_trial(sandbox, file, agent, plan, clock=clock, store=store, hooks=hooks)
-    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder)
+    keep_trial_report(judged.evaluated.bundle, judged.bundle_folder, tell_no_page)
     return Finished(
         case.name, file.content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder
     )

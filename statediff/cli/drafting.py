@@ -10,7 +10,7 @@ import typer
 from statediff.cli.output import JsonFlag
 
 if TYPE_CHECKING:
-    from statediff.contract.drafting import Seen
+    from statediff.contract.authoring.drafting import Seen
     from statediff.model.readings import Capture
 
 INIT = "statediff/init/1"
@@ -45,10 +45,10 @@ def init(
 
     Nothing gates on the draft: `run` refuses it until somebody has removed that line.
     """
-    from statediff.cli import folders
     from statediff.cli.output import emit, results, shown
-    from statediff.contract.drafting import draft_contract, draft_schema
+    from statediff.contract.authoring.drafting import draft_contract, draft_schema
     from statediff.packs import sandbox_names
+    from statediff.workspace import folders
 
     folders.require_writable(out)
     sandbox = sources[0] if len(sources) == 1 and sources[0] in sandbox_names() else None
@@ -99,7 +99,7 @@ def require_free(out: Path, files: dict[str, str]) -> None:
 
 
 def _states(sources: list[str]) -> list[tuple[str, Any]]:
-    from statediff.cli.inputs import one_capture
+    from statediff.workspace.inputs import one_capture
 
     capture = one_capture(sources, lambda _source: None)
     return [(part.reading.source, part.state) for part in capture.parts]
@@ -107,9 +107,9 @@ def _states(sources: list[str]) -> list[tuple[str, Any]]:
 
 def _of_states(sources: list[str], after: list[str] | None, schema_text: str) -> Seen:
     """What the files hold, under the names that the drafted schema gives."""
-    from statediff.cli.inputs import capture_pair, one_capture
-    from statediff.contract.refinement import refine
-    from statediff.contract.schemafile import parse_schema_file
+    from statediff.contract.document.refinement import refine
+    from statediff.contract.document.schemafile import parse_schema_file
+    from statediff.workspace.inputs import capture_pair, one_capture
 
     file = None
     if not schema_text.rstrip().endswith("entities: {}"):
@@ -124,8 +124,8 @@ def _of_states(sources: list[str], after: list[str] | None, schema_text: str) ->
 
 
 def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
-    from statediff.cli.trials import base_state, embedded
     from statediff.errors import UsageError
+    from statediff.workspace.trials import base_state, embedded
 
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
@@ -135,7 +135,7 @@ def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
 
 def what_was_seen(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
     """What a draft is made of: a state, or what changed between two."""
-    from statediff.contract.drafting import Seen
+    from statediff.contract.authoring.drafting import Seen
     from statediff.evaluate import schema_of
 
     sources = tuple(part.reading.source for part in before.parts)

@@ -44,14 +44,14 @@ def explain(
 
     The types come from --before or --schema, or else from the contract's sandbox.
     """
-    from statediff.cli.contracts import contract_file
-    from statediff.cli.folders import write_file
-    from statediff.cli.linting import States
     from statediff.cli.output import emit
-    from statediff.contract.explain import explain as explained
+    from statediff.contract.authoring.explain import explain as explained
     from statediff.errors import UsageError
     from statediff.evaluate import compile_contract, schema_of
     from statediff.reports.explained import RENDERERS
+    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.linting import States
 
     file = contract_file(contract)
     over, base = States(schema, before or []).of(file)

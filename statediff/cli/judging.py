@@ -69,12 +69,13 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     as_json: JsonFlag = False,
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
-    from statediff.cli import folders
-    from statediff.cli.contracts import contract_file
-    from statediff.cli.inputs import answer_from, capture_pair, refinements, trace_from
     from statediff.cli.output import emit, results, shown
-    from statediff.cli.reporting import keep_trial_report
+    from statediff.cli.suites.reporting import tell_no_page
     from statediff.evaluate import TrialFacts, evaluate, exit_code
+    from statediff.workspace import folders
+    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+    from statediff.workspace.pages import keep_trial_report
 
     file = contract_file(contract)
     folders.require_writable(out or folders.BUNDLES)
@@ -86,7 +87,7 @@ def judge(  # noqa: PLR0913, PLR0917 — one argument an option
     )  # fmt: skip
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
-    page = keep_trial_report(evaluated.bundle, folder)
+    page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
     if as_json:
         from statediff.reports.plain import plain_judgement
 

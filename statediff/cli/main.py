@@ -12,46 +12,22 @@ from typing import Annotated, Final
 
 import typer
 
-from statediff import __version__
-from statediff.cli import (
-    adjudicating,
-    agreeing,
-    benching,
-    bundles,
-    comparing,
-    conforming,
-    demo,
-    doctor,
-    drafting,
-    explaining,
-    exporting,
-    flagging,
-    formatting,
-    importing,
-    judging,
-    keeping,
-    linting,
-    logs,
-    metatesting,
-    mutating,
-    opening,
-    reading,
-    recording,
-    reporting,
-    rescoring,
-    retrying,
-    reviewing,
-    running,
-    sandboxes,
-    schemas,
-    sealing,
-    serving,
-    storing,
-    studying,
-    suites,
-    versions,
-)
+from statediff._version import __version__
+from statediff.cli import bundles, comparing, demo, drafting, explaining, judging, linting, opening
+from statediff.cli.contracts import agreeing, formatting, mutating, recording, schemas, versions
+from statediff.cli.evidence import adjudicating, logs, retention, reviewing, sealing
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
+from statediff.cli.suites import exporting, flagging, listing, reporting, retrying, running, storing
+from statediff.cli.systems import doctor, sandboxes, serving
+from statediff.cli.validity import (
+    benching,
+    conforming,
+    importing,
+    metatesting,
+    reads,
+    rubric,
+    studying,
+)
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -117,20 +93,20 @@ _COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
     ("sign", sealing.sign),
     ("verify", sealing.verify),
     ("redact", sealing.redact),
-    ("raw", keeping.raw),
-    ("expire", keeping.expire),
+    ("raw", retention.raw),
+    ("expire", retention.expire),
     ("review", reviewing.review),
     ("adjudicate", adjudicating.adjudicate),
     ("resolve", adjudicating.resolve),
     ("flag", flagging.flag),
     ("agreement", adjudicating.agreement),
-    ("rubric", rescoring.rubric),
+    ("rubric", rubric.rubric),
     ("import", importing.import_runs),
     ("report", reporting.report),
     ("open", opening.open_pages),
-    ("runs", suites.runs),
-    ("stats", suites.stats),
-    ("compare", suites.compare),
+    ("runs", listing.runs),
+    ("stats", listing.stats),
+    ("compare", listing.compare),
     ("schema", schemas.schema),
     ("bench", benching.bench),
     ("doctor", doctor.doctor),
@@ -140,7 +116,7 @@ _GROUPS: tuple[tuple[str, str, Sequence[tuple[str, Callable[..., object]]]], ...
     ("contract", "Release, sign off and compare versions.", versions.COMMANDS),
     ("store", "Check and tidy the chunks of a run.", storing.COMMANDS),
     ("log", "Keep verdicts where every change is noticed.", logs.COMMANDS),
-    ("reads", "Judge reads: was the answer validly reachable?", reading.COMMANDS),
+    ("reads", "Judge reads: was the answer validly reachable?", reads.COMMANDS),
     ("conformance", "Test other programs by what ours must do.", conforming.COMMANDS),
 )
 _NAMES: Final = frozenset((*(name for name, _ in _COMMANDS), *(name for name, *_ in _GROUPS)))

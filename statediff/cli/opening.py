@@ -13,11 +13,11 @@ import typer
 
 from statediff.cli.bundles import TrustOption
 from statediff.cli.output import JsonFlag
-from statediff.cli.reporting import TierOption
-from statediff.cli.suites import StoreOption
+from statediff.cli.suites.listing import StoreOption
+from statediff.cli.suites.reporting import TierOption
+from statediff.workspace.stores import bundle_at
 
 if TYPE_CHECKING:
-    from statediff.evidence.package import Bundle
     from statediff.suite.store import Store
 
 DASHBOARD = "statediff/dashboard/1"
@@ -51,7 +51,7 @@ def open_pages(
     as_json: JsonFlag = False,
 ) -> int:
     """Open a bundle's report in the browser, or serve the dashboard of runs until Ctrl-C."""
-    from statediff.cli.reporting import open_report
+    from statediff.cli.suites.reporting import open_report
     from statediff.errors import UsageError
 
     if not 0 <= port < 2**16:
@@ -71,7 +71,7 @@ def open_pages(
 
 def _runs(targets: Sequence[Path]) -> list[Path] | None:
     """The folders of runs that are meant, each once; None if something else is meant."""
-    from statediff.cli.runfolders import is_run
+    from statediff.workspace.runfolders import is_run
 
     found: dict[Path, None] = {}
     for target in targets:
@@ -93,13 +93,13 @@ def _dashboard(
     start: bool,
     as_json: bool,
 ) -> int:
-    from statediff.cli.folders import write_file
     from statediff.cli.output import emit, progress, results, shown
-    from statediff.cli.suites import named, opened_store, signed_of
     from statediff.errors import UsageError
     from statediff.evidence.keys import load_trust
-    from statediff.reports.dashboard import board_page
-    from statediff.reports.dashboard_server import DashboardServer
+    from statediff.reports.dashboard.page import board_page
+    from statediff.reports.dashboard.server import DashboardServer
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.stores import named, opened_store, signed_of
 
     with ExitStack() as stack:
         index: Store = stack.enter_context(opened_store(url))
@@ -137,29 +137,3 @@ def _dashboard(
 
 def _title(index: Store, ids: Sequence[str] | None) -> str:
     return f"{len(ids)} runs" if ids is not None else f"every run of {index.name}"
-
-
-def bundle_at(store: Store, location: str, name: str) -> Bundle:
-    """The bundle of a trial of the run at a location; `BundleError` says why there is none."""
-    from statediff.cli.copying import copied_bundle
-    from statediff.cli.runfolders import kept_trial
-    from statediff.errors import BundleError
-    from statediff.model.values import printable
-    from statediff.suite.indexing import folder_of
-
-    where = f"{printable(location)}: trial {printable(name)}"
-    if "/" in name or name in ("", ".", ".."):
-        raise BundleError(f"{where}: no trial of a run has such a name")
-    folder = folder_of(location)
-    if folder is None or not folder.is_dir():
-        copy = copied_bundle(store.copies_of(location), location, name)
-        if copy is None:
-            raise BundleError(
-                f"{where}: the run's folder is on another machine, or gone; open it there, or "
-                "copy it to where this one can read it: `statediff store push RUN URL`"
-            )
-        return copy
-    kept = kept_trial(folder / "trials" / name)
-    if kept.bundle is None:
-        raise BundleError(f"{where}: {kept.why}")
-    return kept.bundle

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from statediff.workspace.paths import shown
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+__all__ = ["JsonFlag", "emit", "emit_pretty", "progress", "results", "shown"]
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
@@ -72,11 +75,3 @@ def _spelled(text: str) -> str:
     from statediff.model.values import printable
 
     return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def shown(path: Path) -> str:
-    """A path as a person would type it: relative to the current directory where it lies in it."""
-    try:
-        return str(path.absolute().relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)

@@ -23,3 +23,11 @@ Answer = Annotated[Path | None, typer.Option("--answer", metavar="FILE", help="I
 Jobs = Annotated[
     int, typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
 ]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        "--keep",
+        metavar="FOLDER",
+        help="Keep what each piece of the work gave, and go on from there the next time.",
+    ),
+]

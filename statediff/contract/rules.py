@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.document import seconds
+from statediff.contract.document.contract import seconds
 from statediff.model.boundary import did_you_mean
 from statediff.model.schema import Kind
 from statediff.model.values import Value, order_key
@@ -75,7 +75,6 @@ class Rule:
     parameters: tuple[Parameter, ...] = ()
     is_removal: bool = False
     """The value is taken out of the comparison."""
-    row_local: bool = True
     keeps_references: bool = False
     """Two different references stay different, so that it may be used on a reference field."""
     zips: bool = False

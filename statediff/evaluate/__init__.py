@@ -55,7 +55,7 @@ __all__ = [
 
 
 def exit_code(verdicts: Iterable[Verdict]) -> int:
-    """0 all MATCH, 1 any DIVERGE, 3 INCONCLUSIVE and no DIVERGE (DESIGN.md §11)."""
+    """0 all MATCH, 1 any DIVERGE, 3 INCONCLUSIVE and no DIVERGE (docs/design.md §11)."""
     found = set(verdicts)
     if Verdict.DIVERGE in found:
         return 1

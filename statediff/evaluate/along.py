@@ -9,30 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.assertions import Order
-from statediff.contract.bound import Contract, Pattern
+from statediff.contract.binding.assertions import Order
+from statediff.contract.binding.bound import Contract, Pattern
 from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
 from statediff.evidence.fragments import ENDS, Rows, part_of
 from statediff.evidence.pack import Touched, changed
 from statediff.model.batches import Row
-from statediff.model.course import Course, Line
-from statediff.model.delta import Delta, Diff, Doubt
+from statediff.model.delta import Delta, Diff
 from statediff.model.schema import Schema
 from statediff.model.state import Enumeration, State
+from statediff.model.timelines import SourceTimeline, Timelines
 from statediff.model.trace import Trace
 from statediff.model.values import Key
 from statediff.model.view import View
-from statediff.policy.attribution import is_marked
+from statediff.policy.attribution.changes import is_marked
+from statediff.policy.history.intermediate_states import Commit, IntermediateStates
 from statediff.policy.judge import label
-from statediff.policy.moments import Commit, Moments
 
 
 def compared(
     compiled: Compiled,
     before: State,
     after: State,
-    doubts: Iterable[Doubt],
     readings_of: Iterable[tuple[str, Iterable[str], Iterable[str]]],
 ) -> Diff:
     """The deltas, hidden deltas and doubts between two states under the contract's ν and Ω."""
@@ -42,18 +41,17 @@ def compared(
         compiled.book,
         compiled.boundary,
         rule_names=compiled.book.rules_on,
-        doubts=doubts,
         evidence={name: (tuple(b), tuple(a)) for name, b, a in readings_of},
     )
 
 
-def asked(contract: Contract, course: Course, trace: Trace) -> frozenset[str]:
+def asked(contract: Contract, timelines: Timelines, trace: Trace) -> frozenset[str]:
     """The types of which some clause asks what single transactions changed.
 
     All of them where the log says which transactions calls made: then every delta has a maker.
     """
     if is_marked(trace):
-        return frozenset().union(*(line.types for line in course.lines))
+        return frozenset().union(*(line.types for line in timelines.lines))
     clauses = [*contract.forbid, *contract.require]
     clauses += (c for branch in contract.branches for c in (*branch.forbid, *branch.require))
     found = {n for c in clauses if isinstance(c, Pattern) and c.during_run for n in c.types}
@@ -61,7 +59,7 @@ def asked(contract: Contract, course: Course, trace: Trace) -> frozenset[str]:
         if isinstance(step, Order):
             found |= {step.first.type, step.then.type}
     required = {rule.source for rule in contract.evidence if rule.needs_history}
-    return frozenset(found).union(*(x.types for x in course.lines if x.source in required))
+    return frozenset(found).union(*(x.types for x in timelines.lines if x.source in required))
 
 
 @dataclass(frozen=True)
@@ -82,36 +80,36 @@ class Whole:
 
 
 def touched(
-    compiled: Compiled, course: Course, states: Mapping[str, State], trace: Trace
+    compiled: Compiled, timelines: Timelines, states: Mapping[str, State], trace: Trace
 ) -> Touched:
     """The entities that each transaction touched, found by comparing whole tables by their chunks.
 
     Of the types that some clause asks about; of the others, none.
     """
-    wanted = asked(compiled.contract, course, trace)
+    wanted = asked(compiled.contract, timelines, trace)
     found: dict[tuple[str, int], tuple[tuple[str, Key], ...]] = {}
-    for line in course.lines:
+    for line in timelines.lines:
         for number, step in enumerate(line.steps, start=1):
             types = step.touched & wanted
             if types:
                 schema = _only(compiled.contract.schema, types)
                 one, two = (_tables(line, at, schema, states) for at in (number - 1, number))
-                found[line.source, number] = changed(compared(compiled, one, two, (), ()))
+                found[line.source, number] = changed(compared(compiled, one, two, ()))
     return {place: entities for place, entities in found.items() if entities}
 
 
 def moments_of(
     compiled: Compiled,
-    course: Course,
+    timelines: Timelines,
     views: Mapping[str, View],
     rows: Rows,
     places: Touched,
     trace: Trace,
-) -> Moments:
+) -> IntermediateStates:
     """The moments of the run, with what each transaction changed of the entities it touched."""
-    wanted = asked(compiled.contract, course, trace)
+    wanted = asked(compiled.contract, timelines, trace)
     commits: dict[str, tuple[Commit, ...]] = {}
-    for line in course.lines:
+    for line in timelines.lines:
         steps = []
         for number, step in enumerate(line.steps, start=1):
             types = step.touched & wanted
@@ -126,8 +124,8 @@ def moments_of(
             )
             ids = (f"during/{line.source}",)
             readings = [(t.name, ids, ids) for t in schema.types]
-            own = compared(compiled, old, new, (), readings)
-            so_far = compared(compiled, start, new, (), readings)
+            own = compared(compiled, old, new, readings)
+            so_far = compared(compiled, start, new, readings)
             name = f"{line.source} {number}"
             steps.append(
                 Commit(
@@ -136,7 +134,7 @@ def moments_of(
                 )
             )
         commits[line.source] = tuple(steps)
-    return Moments(course, views, commits)
+    return IntermediateStates(timelines, views, commits)
 
 
 def _by(found: Diff, transaction: str) -> Diff:
@@ -155,11 +153,15 @@ def _only(schema: Schema, names: Iterable[str]) -> Schema:
     return replace(schema, types=tuple(t for t in schema.types if t.name in wanted))
 
 
-def _sides(line: Line, number: int, schema: Schema) -> dict[str, str]:
-    return {t.name: line.side_of(t.name, number) for t in schema.types}
+def _sides(timeline: SourceTimeline, number: int, schema: Schema) -> dict[str, str]:
+    return {t.name: timeline.side_of(t.name, number) for t in schema.types}
 
 
-def _tables(line: Line, number: int, schema: Schema, states: Mapping[str, State]) -> State:
+def _tables(
+    timeline: SourceTimeline, number: int, schema: Schema, states: Mapping[str, State]
+) -> State:
     """These types as the step left them."""
-    tables = {t.name: states[line.side_of(t.name, number)].tables.get(t.name) for t in schema.types}
+    tables = {
+        t.name: states[timeline.side_of(t.name, number)].tables.get(t.name) for t in schema.types
+    }
     return State(schema, {name: table for name, table in tables.items() if table is not None})

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from statediff.canonicalize import RuleBook, rule_book
-from statediff.contract.bind import Policy, bind
-from statediff.contract.bound import Contract
-from statediff.contract.document import Canonicalize, ContractDocument
-from statediff.contract.load import parse_document, read_beside, read_bytes
-from statediff.contract.reader import Document, read_document
-from statediff.contract.sections import RecordedChanges
-from statediff.contract.shape import shaped
+from statediff.contract.binding.bind import Policy, bind
+from statediff.contract.binding.bound import Contract
+from statediff.contract.document.contract import Canonicalize, ContractDocument
+from statediff.contract.document.load import parse_document, read_beside, read_bytes
+from statediff.contract.document.sections import RecordedChanges
+from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.shape import shaped
 from statediff.errors import ContractError, UsageError
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError

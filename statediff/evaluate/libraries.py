@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from statediff.contract.syntax import Read
-from statediff.contract.world import World
+from statediff.contract.language.context import EvalContext
+from statediff.contract.language.syntax import Read
 from statediff.evaluate.contracts import (
     Compiled,
     ContractFile,
@@ -14,7 +14,7 @@ from statediff.evaluate.contracts import (
 from statediff.model.readings import Capture
 from statediff.model.trace import NoAnswer
 from statediff.model.view import StateView
-from statediff.policy.matching import Judge
+from statediff.policy.matching import JudgingContext
 from statediff.reads.captured import Captured
 from statediff.reads.library import Library
 from statediff.resolve import resolve
@@ -43,9 +43,9 @@ def captured_of(compiled: Compiled, before: Capture) -> Captured:
     )
     state = resolution.matchings[0].before
     view = StateView(state, Scoped(compiled.book, compiled.boundary, state.schema))
-    room = Judge(view, view, (), (), NoAnswer("nothing has been asked yet"))
+    context = JudgingContext(view, view, (), (), NoAnswer("nothing has been asked yet"))
 
-    def world(reads: frozenset[Read]) -> World:
-        return room.world(reads)
+    def world(reads: frozenset[Read]) -> EvalContext:
+        return context.eval_context(reads)
 
     return Captured(contract.access, view, world)

@@ -11,17 +11,18 @@ from statediff.evaluate.contracts import Scoped, compile_contract, parse_contrac
 from statediff.evaluate.trial import KERNEL, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
-from statediff.evidence.fragments import FragmentView, read_fragments
+from statediff.evidence.fragments import FragmentView, check_places, read_fragments
 from statediff.evidence.histories import course_from, history_from
 from statediff.evidence.pack import Touched, changed, check_refusals, index, touched_from
 from statediff.evidence.package import Bundle
+from statediff.evidence.shapes import check_shape
 from statediff.evidence.traces import trace_from
-from statediff.model.course import Course
+from statediff.model.timelines import Timelines
 from statediff.model.verdict import Judgement
 from statediff.model.view import Ledger, RecordingView
 from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
-from statediff.policy.moments import Moments
+from statediff.policy.history.intermediate_states import IntermediateStates
 
 
 def replay(bundle: Bundle) -> Judgement:
@@ -40,17 +41,7 @@ def replay(bundle: Bundle) -> Judgement:
         judgement, facts = _replay(bundle)
     except (UsageError, AdapterError) as error:
         raise BundleError(f"the bundle holds what no trial could: {error}") from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        raise BundleError(f"the bundle contradicts itself: {error!r}") from error
-    if write(doc.judgement_document(judgement)) != bundle.files["judgement.json"]:
+    if write(doc.judgement_document(judgement)) != bundle.data("judgement.json"):
         raise BundleError(
             f"the replay gives {judgement.verdict.value}, but not the recorded judgement; the "
             "bundle was changed"
@@ -63,47 +54,44 @@ def replay(bundle: Bundle) -> Judgement:
 
 def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     file = parse_contract(
-        bundle.files["contract.yaml"],
+        bundle.data("contract.yaml"),
         "contract.yaml",
-        lambda _name: bundle.files["transition.yaml"],
+        lambda _name: bundle.data("transition.yaml"),
     )
     if file.recorded != bundle.files.get("transition.yaml"):
         raise BundleError("transition.yaml: the contract names no such file")
-    recorded_schema = bundle.document("schema.json")
+    recorded_schema = _document(bundle, "schema.json")
     schema = doc.schema_from(recorded_schema)
     compiled = compile_contract(file, schema)
     contract = compiled.contract
-    captures, trial = bundle.document("captures.json"), bundle.document("trial.json")
+    captures, trial = _document(bundle, "captures.json"), _document(bundle, "trial.json")
     refusals = admit(
         [doc.reading_from(entry["reading"]) for entry in captures["before"]],
         [doc.reading_from(entry["reading"]) for entry in captures["after"]],
-        doc.timeline_from(bundle.document("timeline.json")),
+        doc.timeline_from(_document(bundle, "timeline.json")),
         contract.evidence,
         trial["sources"],
     )
     must = [r.source for r in contract.evidence]
     check_refusals(triples(refusals), captures, recorded_schema, must)
-    answer = doc.answer_map(doc.answer_from(bundle.document("answer.json")))
+    answer = doc.answer_map(doc.answer_from(_document(bundle, "answer.json")))
     course = course_from(captures["history"])
     check_course(course, captures, refusals)
-    rest = Rest(refusals, answer, trace_from(bundle.document("trace.json")))
-    resolution = bundle.document("resolution.json")
-    doubts = tuple(doc.doubt_from(entry) for entry in resolution["doubts"])
-    cases = zip(
-        bundle.document("fragments.json"),
-        captures["enumerations"],
-        bundle.document("index.json"),
-        strict=True,
-    )
+    rest = Rest(refusals, answer, trace_from(_document(bundle, "trace.json")))
+    resolution = _document(bundle, "resolution.json")
+    if resolution["doubts"] != []:
+        raise BundleError("resolution.json: expected no doubts, found some")
+    cases = _cases(bundle, captures, resolution)
     judgements = []
     for kept, enumerations, expected in cases:
         fragments = read_fragments(kept, schema, enumerations)
         changed = [(name, doc.key_from(key)) for name, key in expected["changed"]]
+        places = touched_from(expected)
+        check_places(fragments, changed, places, course)
         found = compared(
             compiled,
             fragments.state("before", changed),
             fragments.state("after", changed),
-            doubts,
             resolution["readings_of"],
         )
         scoped = Scoped(compiled.book, compiled.boundary, schema)
@@ -113,19 +101,39 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
             side: RecordingView(FragmentView(fragments, side, scoped), side, ledger)
             for side in {"before", "after", *sides}
         }
-        moments = moments_of(compiled, course, views, fragments, touched_from(expected), rest.trace)
+        moments = moments_of(compiled, course, views, fragments, places, rest.trace)
         judgement = judged(compiled, moments, found, rest, ledger)
         if index(judgement, ledger, _touched(moments)) != expected:
             raise BundleError("index.json: the fragments give other deltas or other reads")
         judgements.append(judgement)
-    if not judgements:
-        raise BundleError("fragments.json: no matching at all")
     ambiguous = [(name, cause) for name, cause in resolution["ambiguous"]]
     judgement = combine(contract, judgements, ambiguous, resolution["differ_only_in_opaque_ids"])
     return judgement, facts_of(file, compiled, judgement, trial["id"])
 
 
-def _touched(moments: Moments) -> Touched:
+def _document(bundle: Bundle, name: str) -> Any:
+    document = bundle.document(name)
+    check_shape(document, name)
+    return document
+
+
+def _cases(bundle: Bundle, captures: Any, resolution: Any) -> list[tuple[Any, Any, Any]]:
+    """(fragments, enumerations, index) of each matching, of which there is at least one."""
+    fragments, indexes = _document(bundle, "fragments.json"), _document(bundle, "index.json")
+    enumerations = captures["enumerations"]
+    if not fragments:
+        raise BundleError("fragments.json: no matching at all")
+    if not len(fragments) == len(enumerations) == len(indexes):
+        raise BundleError(
+            f"fragments.json: {len(fragments)} matchings, but {len(enumerations)} in "
+            f"captures.json and {len(indexes)} in index.json"
+        )
+    if len(fragments) > 1 and not resolution["ambiguous"]:
+        raise BundleError("resolution.json: several matchings, but nothing is ambiguous")
+    return list(zip(fragments, enumerations, indexes, strict=True))
+
+
+def _touched(moments: IntermediateStates) -> Touched:
     """The entities that each transaction touched, by what it changed."""
     found = {
         (source, number): changed(commit.own)
@@ -135,11 +143,11 @@ def _touched(moments: Moments) -> Touched:
     return {place: entities for place, entities in found.items() if entities}
 
 
-def check_course(course: Course, captures: Any, refusals: Iterable[Refusal]) -> None:
+def check_course(timelines: Timelines, captures: Any, refusals: Iterable[Refusal]) -> None:
     """`BundleError` unless each line is as complete as its reading, and ends in the state after."""
     history = history_from(captures["history"])
     refused = {refusal.source: refusal.cause for refusal in refusals}
-    for line in course.lines:
+    for line in timelines.lines:
         gap = refused.get(line.source, history.gap(line.source))
         if (gap is None) != (line.gap is None):
             raise BundleError(

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from statediff import __version__
-from statediff.canonicalize import canonicalize
-from statediff.contract.bound import Contract
-from statediff.contract.syntax import CALL_TYPE, Read
+from statediff._version import __version__
+from statediff.contract.binding.bound import Contract
+from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
 from statediff.evaluate.applied import applied
@@ -17,19 +16,19 @@ from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile
 from statediff.evidence import documents as doc
 from statediff.evidence.pack import Decided, Heard, documents
 from statediff.evidence.package import Bundle, make
-from statediff.model.course import Course, Line
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.stages import Matching, Resolution
+from statediff.model.timelines import SourceTimeline, Timelines
 from statediff.model.trace import NoAnswer, Trace, Turn
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView
 from statediff.policy.admission import Refusal, admit
 from statediff.policy.combine import combine
+from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.judge import Evidence, judge
-from statediff.policy.moments import Moments
 from statediff.resolve import RESOLVER, resolve
 
 KERNEL: Final = "6"
@@ -173,10 +172,7 @@ def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
 def _judge_states(
     compiled: Compiled, matching: Matching, resolution: Resolution, rest: Rest
 ) -> Decided:
-    canonical = canonicalize(matching, compiled.book, resolution.doubts)
-    found = compared(
-        compiled, canonical.before, canonical.after, canonical.doubts, resolution.readings_of
-    )
+    found = compared(compiled, matching.before, matching.after, resolution.readings_of)
     scoped = Scoped(compiled.book, compiled.boundary, matching.before.schema)
     states = {**resolution.between, "before": matching.before, "after": matching.after}
     ledger = Ledger()
@@ -190,19 +186,19 @@ def _judge_states(
 
 
 def judged(
-    compiled: Compiled, moments: Moments, found: Diff, rest: Rest, ledger: Ledger
+    compiled: Compiled, moments: IntermediateStates, found: Diff, rest: Rest, ledger: Ledger
 ) -> Judgement:
     """The judgement over the views of the moments, the ends among them."""
     evidence = Evidence(
-        moments.views["before"],
-        moments.views["after"],
-        found,
-        rest.answer,
-        rest.refusals,
-        ledger.begin,
-        rest.trace,
-        moments,
-        lambda reads: ledger.hear(_heard(reads)),
+        before=moments.views["before"],
+        after=moments.views["after"],
+        diff=found,
+        answer=rest.answer,
+        refusals=rest.refusals,
+        begin=ledger.begin,
+        trace=rest.trace,
+        moments=moments,
+        hear=lambda reads: ledger.hear(_heard(reads)),
     )
     return judge(compiled.contract, evidence)
 
@@ -229,7 +225,7 @@ def check_null_run(
     `ContractError` if it would MATCH and the contract does not say `noop: true`.
     """
     state = resolution.matchings[0].before
-    nothing = Course((Line("the null run", frozenset(state.schema.by_name)),))
+    nothing = Timelines((SourceTimeline("the null run", frozenset(state.schema.by_name)),))
     still = Resolution(
         (Matching(state, state),), readings_of=resolution.readings_of, course=nothing
     )

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from statediff.errors import BundleError
+from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 MAX_DEPTH: Final = 240
 """Room for a value of `values.MAX_DEPTH` levels, each of which is three for a tagged map."""
 
 _SAFE: Final = 2**53 - 1
-_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-
-
+_LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, max_digits=17, max_exponent=None, max_integer=_SAFE)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
 )
@@ -42,28 +41,11 @@ def write(document: Any) -> bytes:
 
 def read(data: bytes, name: str) -> Any:
     """The document in `data`; `BundleError` unless the bytes are canonical."""
-    if len(data) > MAX_BYTES:
-        raise BundleError(f"{name}: {len(data)} bytes are more than a bundle's file may have")
-    if _depth(data) > MAX_DEPTH:
-        raise BundleError(f"{name}: nested deeper than {MAX_DEPTH} levels")
-
-    def refuse(text: str) -> NoReturn:
-        raise BundleError(f"{name}: {text!r} is not allowed; bundles hold no floats")
-
-    def integer(text: str) -> int:
-        if len(text) > 17 or abs(int(text)) > _SAFE:
-            refuse(text)
-        return int(text)
-
     try:
-        document = json.loads(
-            data.decode("utf-8"),
-            parse_float=refuse,
-            parse_constant=refuse,
-            parse_int=integer,
-            object_pairs_hook=lambda pairs: _distinct(pairs, name),
-        )
+        document = read_tree(data, _LIMITS)
         canonical = write(document)
+    except Flaw as flaw:
+        raise BundleError(f"{name}: {_words(flaw, len(data))}") from flaw
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{name}: not canonical JSON: {error}") from error
     if canonical != data:
@@ -71,21 +53,15 @@ def read(data: bytes, name: str) -> Any:
     return document
 
 
-def _distinct(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise BundleError(f"{name}: an object has two members of one name")
-    return found
-
-
-def _depth(data: bytes) -> int:
-    """The deepest nesting of brackets, counted without parsing."""
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
-        return 0
-    import numpy as np  # noqa: PLC0415 - slow, and few documents are so large
-
-    outside = np.frombuffer(_TEXT.sub(b"", data), np.uint8)
-    opened = (outside == ord("[")) | (outside == ord("{"))
-    closed = (outside == ord("]")) | (outside == ord("}"))
-    levels = np.cumsum(opened.astype(np.int32) - closed.astype(np.int32))
-    return int(levels.max(initial=0))
+def _words(flaw: Flaw, size: int) -> str:
+    match flaw.kind:
+        case FlawKind.TOO_LARGE:
+            return f"{size} bytes are more than a bundle's file may have"
+        case FlawKind.TOO_DEEP:
+            return f"nested deeper than {MAX_DEPTH} levels"
+        case FlawKind.KEY_TWICE:
+            return "an object has two members of one name"
+        case FlawKind.NO_NUMBER | FlawKind.TOO_MANY_DIGITS | FlawKind.OUT_OF_RANGE:
+            return f"{flaw.text[:60]!r} is not allowed; bundles hold no floats"
+        case FlawKind.NOT_UTF8 | FlawKind.NOT_JSON | FlawKind.HALF_PAIR:
+            return f"not canonical JSON: {flaw.__cause__}"

@@ -6,12 +6,13 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final
 
+from statediff.errors import InputError
 from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Key, Map, Observed, Value, decode, encode
+from statediff.model.values import Key, Map, Observed, Value, decode, encode, is_value
 from statediff.model.verdict import Finding, Judgement, Verdict, Witness
 
 Json = Any
@@ -33,7 +34,10 @@ def key_document(key: Key) -> Json:
 
 def key_from(document: Json) -> Key:
     """What `key_document` turned into this JSON."""
-    return tuple(decode(part) for part in document)  # type: ignore[misc]  # keys hold values
+    key = tuple(decode(part) for part in document)
+    if not all(is_value(part) for part in key):
+        raise InputError(f"not the key of an entity: {str(document)[:80]}")
+    return key  # type: ignore[return-value]  # checked above
 
 
 def fields_document(fields: tuple[tuple[str, Observed], ...]) -> Json:
@@ -115,7 +119,7 @@ def finding_document(finding: Finding) -> Json:
     """The JSON of a finding."""
     return {
         "clause": finding.clause,
-        "code": finding.code,
+        "code": finding.code.value,
         "stage": finding.stage.value,
         "truth": finding.truth.value,
         "sentence": finding.sentence,
@@ -220,21 +224,21 @@ def schema_from(document: Json) -> Schema:
                 Field(
                     f["name"],
                     Kind(f["kind"]),
-                    f["is_nullable"],
-                    f["reference"],
-                    f["column"],
-                    f["zone"],
-                    f["is_immutable"],
-                    f.get("digest_above_bytes"),
+                    is_nullable=f["is_nullable"],
+                    reference=f["reference"],
+                    column=f["column"],
+                    zone=f["zone"],
+                    is_immutable=f["is_immutable"],
+                    digest_above_bytes=f.get("digest_above_bytes"),
                 )
                 for f in t["fields"]
             ),
-            t["table"],
-            t["is_association"],
-            t["keys_are_reused"],
-            t["deleted_when"],
-            t["made_by"],
-            t["is_open"],
+            table=t["table"],
+            is_association=t["is_association"],
+            keys_are_reused=t["keys_are_reused"],
+            deleted_when=t["deleted_when"],
+            made_by=t["made_by"],
+            is_open=t["is_open"],
         )
         for t in document["types"]
     )
@@ -265,26 +269,26 @@ def reading_from(document: Json) -> Reading:
         document["id"],
         document["source"],
         ReadingKind(document["kind"]),
-        _instant(document["as_of"]),
-        document["clock"],
-        document["is_complete"],
-        document["digest"],
-        document["position"],
-        document["cause"],
-        document["is_agent_influenced"],
-        document["acknowledgement"],
+        as_of=_instant(document["as_of"]),
+        clock=document["clock"],
+        is_complete=document["is_complete"],
+        digest=document["digest"],
+        position=document["position"],
+        cause=document["cause"],
+        is_agent_influenced=document["is_agent_influenced"],
+        acknowledgement=document["acknowledgement"],
     )
 
 
 def _instant(document: Json) -> datetime:
     moment = decode(document)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise ValueError(f"not an instant: {document}")
+        raise InputError(f"not an instant: {str(document)[:80]}")
     return moment
 
 
 def instant_or_none(document: Json) -> datetime | None:
-    """The instant in this JSON, None for its null; `ValueError` for anything else."""
+    """The instant in this JSON, None for its null; `InputError` for anything else."""
     return None if document == ["null"] else _instant(document)
 
 
@@ -308,19 +312,6 @@ def enumeration_document(enumeration: Enumeration) -> Json:
 def enumeration_from(document: Json) -> Enumeration:
     """What `enumeration_document` turned into this JSON."""
     return Enumeration(Coverage(document[0]), document[1])
-
-
-def doubt_from(document: Json) -> Doubt:
-    """What `doubt_document` turned into this JSON."""
-    key = document["key"]
-    return Doubt(
-        document["type"],
-        None if key is None else key_from(key),
-        document["path"],
-        document["cause"],
-        document["stage"],
-        document["source"],
-    )
 
 
 def timeline_document(timeline: Timeline | None) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,9 +16,10 @@ from statediff.evidence.documents import (
 )
 from statediff.model.batches import Row, encode_rows
 from statediff.model.delta import delta_id
-from statediff.model.schema import Schema
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
-from statediff.model.values import ABSENT, Key, key_order
+from statediff.model.timelines import Timelines
+from statediff.model.values import ABSENT, Key, Observed, key_order, same
 from statediff.model.view import Look, Scan
 
 Json = Any
@@ -197,6 +198,55 @@ def read_fragments(document: Json, schema: Schema, enumerations: Json) -> Fragme
     return Fragments(schema, covers, rows, scans)
 
 
+def check_places(
+    fragments: Fragments,
+    changed: Sequence[tuple[str, Key]],
+    touched: Mapping[tuple[str, int], tuple[tuple[str, Key], ...]],
+    course: Timelines,
+) -> None:
+    """Each place can be compared between its sides: listed once, and its rows have its key.
+
+    `BundleError` if not. A place of a type that the schema does not have is left to the index.
+    """
+    lines = {line.source: line for line in course.lines}
+    _require_distinct(changed)
+    for name, key in changed:
+        _check_rows(fragments, name, key, ENDS)
+    for (source, number), places in touched.items():
+        line = lines.get(source)
+        if line is None or not 1 <= number <= len(line.steps):
+            raise BundleError(f"index.json: {source} has no transaction {number}")
+        _require_distinct(places)
+        for name, key in places:
+            sides = {line.side_of(name, at) for at in (0, number - 1, number)}
+            _check_rows(fragments, name, key, sides)
+
+
+def _require_distinct(places: Iterable[tuple[str, Key]]) -> None:
+    seen: set[tuple[str, Any]] = set()
+    for name, key in places:
+        place = name, key_order(key)
+        if place in seen:
+            raise BundleError(f"index.json: {delta_id(name, key, '')} is listed twice")
+        seen.add(place)
+
+
+def _check_rows(fragments: Fragments, name: str, key: Key, sides: Iterable[str]) -> None:
+    entity = fragments.schema.by_name.get(name)
+    for side in sorted(sides):
+        row = fragments.rows.get(Look(side, name, key))
+        if entity is not None and row is not None and not _is_of(entity, key, row):
+            raise BundleError(f"fragments.json: {fragment_id(side, name, key)} has another key")
+
+
+def _is_of(entity: EntityType, key: Key, row: Mapping[str, Observed]) -> bool:
+    if entity.is_keyless:  # whose key is (digest of the row, occurrence)
+        return len(key) == KEYLESS_PARTS and entity.by_name.keys() <= row.keys()
+    own = tuple(row.get(name, ABSENT) for name in entity.key)
+    return len(own) == len(key) and all(same(a, b) for a, b in zip(own, key, strict=True))
+
+
+KEYLESS_PARTS: Final = 2
 _NOTHING: Final = Enumeration(Coverage.UNOBSERVED, "no source delivered it")
 _ALLOWED: Final[Mapping[Coverage, tuple[str, ...]]] = {
     Coverage.COMPLETE: ("PRESENT", "ABSENT"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from statediff.errors import BundleError
 from statediff.evidence.documents import instant_or_none, reading_document, reading_from
-from statediff.model.course import Course, Line, Step
 from statediff.model.readings import History
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.values import encode
 
 Json = Any
@@ -30,7 +31,7 @@ def seen_document(history: History) -> Json:
     }
 
 
-def history_document(history: History, course: Course) -> Json:
+def history_document(history: History, timelines: Timelines) -> Json:
     """What the feeds saw, and the course that came of it."""
     return {
         **seen_document(history),
@@ -41,9 +42,9 @@ def history_document(history: History, course: Course) -> Json:
                 "gap": line.gap,
                 "touched": [sorted(step.touched) for step in line.steps],
             }
-            for line in course.lines
+            for line in timelines.lines
         ],
-        "unfollowed": [list(entry) for entry in course.unfollowed],
+        "unfollowed": [list(entry) for entry in timelines.unfollowed],
     }
 
 
@@ -52,14 +53,19 @@ def history_from(document: Json) -> History:
     return History(tuple(reading_from(entry) for entry in document["readings"]))
 
 
-def course_from(document: Json) -> Course:
-    """What `history_document` told of the course."""
+def course_from(document: Json) -> Timelines:
+    """The course in what `history_document` wrote; `BundleError` if its parts do not fit."""
     told: dict[str, list[Json]] = {}
     for entry in document["transactions"]:
         told.setdefault(entry["source"], []).append(entry)
     lines = []
     for entry in document["lines"]:
         own = told.get(entry["source"], []) if entry["touched"] else []
+        if len(own) != len(entry["touched"]):
+            raise BundleError(
+                f"captures.json: {entry['source']} has {len(own)} transactions, but what "
+                f"{len(entry['touched'])} touched"
+            )
         steps = tuple(
             Step(
                 t["id"],
@@ -70,5 +76,7 @@ def course_from(document: Json) -> Course:
             )
             for t, types in zip(own, entry["touched"], strict=True)
         )
-        lines.append(Line(entry["source"], frozenset(entry["types"]), steps, entry["gap"]))
-    return Course(tuple(lines), tuple((name, cause) for name, cause in document["unfollowed"]))
+        lines.append(
+            SourceTimeline(entry["source"], frozenset(entry["types"]), steps, entry["gap"])
+        )
+    return Timelines(tuple(lines), tuple((name, cause) for name, cause in document["unfollowed"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from statediff.atomic import write_atomically
 from statediff.errors import UsageError
 from statediff.evidence.verify import TRUST, Rejected, Signer, read_trust
 
@@ -48,9 +48,7 @@ def generate(path: Path) -> SigningKey:
     key = SigningKey(Ed25519PrivateKey.generate())
     data = key.secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+        write_atomically(path, data, mode=0o600, exclusive=True, durable=True)
     except FileExistsError:
         raise UsageError(f"{path} exists already; a key is never overwritten") from None
     except OSError as error:
@@ -89,9 +87,7 @@ def add_trust(path: Path, entry: dict[str, Any]) -> None:
         if any(known["name"] == entry["name"] for known in keys):
             raise UsageError(f"{path}: already trusts a key of {entry['name']!r}")
         text = json.dumps({"format": TRUST, "keys": [*keys, entry]}, indent=2, ensure_ascii=False)
-        beside = path.with_name(f".{path.name}.part")
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(path)
+        write_atomically(path, f"{text}\n".encode(), durable=True)
     except Rejected as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:

@@ -75,7 +75,7 @@ def documents(
             "mappings": [_mappings(case.matching) for case in cases],
             "ambiguous": [list(entry) for entry in resolution.ambiguous],
             "differ_only_in_opaque_ids": resolution.differ_only_in_opaque_ids,
-            "doubts": [doc.doubt_document(d) for d in resolution.doubts],
+            "doubts": [],  # kept for the form of the bundle: what is in doubt is unobserved
             "readings_of": [[n, list(b), list(a)] for n, b, a in resolution.readings_of],
         },
         "fragments.json": [_fragments(case, resolution, leaves) for case in cases],

@@ -59,7 +59,14 @@ class Bundle:
 
     def document(self, name: str) -> Any:
         """The JSON in one of the files."""
-        return read(self.files[name], name)
+        return read(self.data(name), name)
+
+    def data(self, name: str) -> bytes:
+        """The bytes of one of the files; `BundleError` if the bundle has no such file."""
+        try:
+            return self.files[name]
+        except KeyError:
+            raise BundleError(f"{name}: missing from the bundle") from None
 
 
 def make(

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
-from statediff.evidence.cuts import Piece
+from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.verify import RAW, Leaf
 
 PLACE: Final = "raw/"

@@ -21,10 +21,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.atomic import write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE
-from statediff.evidence.cuts import DERIVED, Piece, joined, pieces
+from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
 from statediff.evidence.package import Bundle
 
 SEED_BYTES: Final = 32
@@ -155,8 +156,7 @@ def save(sealed: Sealed, path: Path) -> None:
     """The copy at `path`: a zip where it ends in `.zip`, else a new folder; nothing overwritten."""
     try:
         if path.suffix == ".zip":
-            with path.open("xb") as file:
-                file.write(sealed.archive())
+            write_atomically(path, sealed.archive(), exclusive=True)
             return
         path.mkdir(parents=True)
         for name, data in sealed.files.items():

@@ -38,37 +38,56 @@ def read_statement(
 
     The key must be trusted as evaluator at that instant.
     """
-    raw = payload_of(data, what)
-    payload = read(raw, f"{what}: payload")
-    if not isinstance(payload, dict) or sorted(payload) != sorted(keys):
+    opened = open_statement(data, what, SEALING, trust)
+    if sorted(opened[0]) != sorted(keys):
         _refuse(what, f"the payload is not that of a {what}")
-    try:
-        at = datetime.fromisoformat(payload["at"])
-    except (TypeError, ValueError) as error:
-        raise BundleError(f"{what}: {error}") from error
-    if at.tzinfo is None:
-        _refuse(what, "its time has no zone")
-    document = read(data.removesuffix(b"\n"), what)
+    return opened
+
+
+def open_statement(
+    data: bytes, what: str, role: str, trust: Sequence[Signer]
+) -> tuple[dict[str, Json], datetime, str]:
+    """The payload, its instant `at`, and who signed it; what else it holds is not checked.
+
+    The key must be trusted in that role at that instant. `BundleError`.
+    """
+    document = _document(data, what)
+    raw = _bytes(document["payload"], what)
     signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)
-    if signer is None or SEALING not in signer.roles:
-        _refuse(what, f"signed by a key that is not trusted as {SEALING}")
-    early = signer.valid_from is not None and at < signer.valid_from
-    if early or (signer.valid_until is not None and at >= signer.valid_until):
-        _refuse(what, f"the key of {signer.name} was not valid at {at}")
+    if signer is None or role not in signer.roles:
+        _refuse(what, f"signed by a key that is not trusted as {role}")
     try:
         key = Ed25519PublicKey.from_public_bytes(signer.key)
         key.verify(_bytes(document["signature"], what), _prefix(what) + raw)
     except InvalidSignature:
         _refuse(what, f"the signature of {signer.name} does not fit")
+    except ValueError as error:
+        raise BundleError(f"{what}: {error}") from error
+    payload = read(raw, f"{what}: payload")
+    if not isinstance(payload, dict):
+        _refuse(what, "the payload is no object")
+    try:
+        at = datetime.fromisoformat(payload["at"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"{what}: {error}") from error
+    if at.tzinfo is None:
+        _refuse(what, "its time has no zone")
+    early = signer.valid_from is not None and at < signer.valid_from
+    if early or (signer.valid_until is not None and at >= signer.valid_until):
+        _refuse(what, f"the key of {signer.name} was not valid at {at}")
     return payload, at, signer.name
 
 
 def payload_of(data: bytes, what: str) -> bytes:
     """The payload's bytes of a statement of any sort, not yet verified. `BundleError`."""
+    return _bytes(_document(data, what)["payload"], what)
+
+
+def _document(data: bytes, what: str) -> dict[str, Json]:
     document = read(data.removesuffix(b"\n"), what)
     if not isinstance(document, dict) or sorted(document) != ["keyid", "payload", "signature"]:
         _refuse(what, "expected exactly keyid, payload and signature")
-    return _bytes(document["payload"], what)
+    return document
 
 
 def _prefix(what: str) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from statediff.errors import InputError
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import answer_document, answer_from, instant_or_none
 from statediff.model.trace import Action, ActionClass, Excerpt, Mark, Trace, Turn
@@ -70,6 +72,8 @@ def trace_from(document: Json) -> Trace:
     """What `trace_document` turned into this JSON."""
     actions = tuple(_action_from(entry) for entry in document["actions"])
     turns = document["turns"]
+    if any(not 0 <= turn["calls_before"] <= len(actions) for turn in turns or ()):
+        raise InputError(f"a turn begins after more than the {len(actions)} calls of the trace")
     return Trace(
         actions,
         document["is_complete"],
@@ -85,25 +89,25 @@ def trace_from(document: Json) -> Trace:
 def _action_from(document: Json) -> Action:
     arguments = decode(document["arguments"])
     if not isinstance(arguments, (Map, Unobserved)):
-        raise ValueError(f"not the arguments of a call: {document['arguments']}")
+        raise InputError(f"not the arguments of a call: {str(document['arguments'])[:80]}")
     return Action(
         document["id"],
         document["tool"],
-        ActionClass(document["class"]),
-        arguments,
-        decode(document["result"]),  # type: ignore[arg-type]  # a result is a value
-        document["error"],
-        document["principal"],
-        document["attempt"],
-        instant_or_none(document["started_at"]),
-        instant_or_none(document["finished_at"]),
-        tuple(document["effects"]) if "effects" in document else None,
-        document.get("parent"),
-        tuple(Mark(source, name) for source, name in document["transactions"])
+        action_class=ActionClass(document["class"]),
+        arguments=arguments,
+        result=decode(document["result"]),  # type: ignore[arg-type]  # a result is a value
+        error=document["error"],
+        principal=document["principal"],
+        attempt=document["attempt"],
+        started_at=instant_or_none(document["started_at"]),
+        finished_at=instant_or_none(document["finished_at"]),
+        effects=tuple(document["effects"]) if "effects" in document else None,
+        parent=document.get("parent"),
+        transactions=tuple(Mark(source, name) for source, name in document["transactions"])
         if "transactions" in document
         else None,
-        _excerpt_from(document.get("context")),
-        _excerpt_from(document.get("messages")),
+        context=_excerpt_from(document.get("context")),
+        messages=_excerpt_from(document.get("messages")),
     )
 
 
@@ -111,4 +115,6 @@ def _excerpt_from(document: Json) -> Excerpt | None:
     if document is None:
         return None
     digest, characters, beginning = document
+    if not (isinstance(characters, str) and re.fullmatch("[0-9]{1,20}", characters)):
+        raise InputError(f"not how long a text is: {str(characters)[:80]}")
     return Excerpt(digest, int(characters), beginning)

@@ -24,11 +24,12 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
-from statediff.evidence.cuts import SUMMARY, Owners
 from statediff.evidence.keys import SigningKey
+from statediff.evidence.leaf_partition import SUMMARY, Owners
 from statediff.evidence.seal import Sealed, opened, redact
 from statediff.evidence.statements import read_statement, sign_statement
 
@@ -78,9 +79,8 @@ class Vault:
         """The key lies in the vault, for its owner only. `StorageError`."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with os.fdopen(os.open(self._path(name), flags, 0o600), "wb") as file:
-                file.write(key)
+            path = self._path(name)
+            write_atomically(path, key, mode=0o600, exclusive=True, durable=True)
         except OSError as error:
             raise StorageError(f"{self.folder}: no key can be kept: {error.strerror}") from error
 

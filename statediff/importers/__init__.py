@@ -1,7 +1,7 @@
 """Recorded runs of public benchmarks, judged again.
 
 A reader knows one *format* and puts it in this project's terms (`recorded.Suite`); what is known
-of one benchmark's domain is data, in a pack (`pack`). `rejudge` judges runs, `sweep` seeds harm
-into those that pass. No reader sees what a run's verdict was: `lines` parts the labels from the
-run before anybody judges it.
+of one benchmark's domain is data, in a pack (`pack`). `rejudge` judges runs; `meta.sweep` seeds
+harm into those that pass. No reader sees a run's verdict: `lines` parts the labels from the run
+before anybody judges it.
 """

@@ -15,23 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-
-from statediff.importers.recorded import BadLine, Half
+from statediff.importers.recorded import BadLine, Half, TaskId
 from statediff.importers.rejudge import Judged, Outcome
 from statediff.model.verdict import Verdict
+from statediff.statistics.bootstrap import Interval, mean_interval
 
 RESAMPLES: Final = 2000
 MAX_LISTED: Final = 400
 """Disagreements of one kind kept in full; all are counted."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The middle 95 % of the resampled shares."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ class Unseen:
     """Runs of these that a reviewed reason of the pack covers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DomainReport:
     """One domain, or one half of its tasks."""
 
@@ -186,19 +177,24 @@ def _domain(domain: str, half: Half | None, runs: Sequence[Judged], seed: int) -
     plain = [j for j in sound if not j.labels.uses_language]
     settled = [j for j in plain if not is_disputed(j)]
     return DomainReport(
-        domain, half, len(runs), len({j.task for j in runs}),
-        _verdicts(plain), len(runs) - len(sound),
-        _verdicts(j for j in sound if j.labels.uses_language),
-        _agreement([(j, j.labels.official) for j in plain], seed),
-        _agreement([(j, corrected(j)) for j in settled], seed),
-        _disputed([j for j in plain if is_disputed(j)], seed),
-        tuple(_disagreements(plain))[:MAX_LISTED],
-        tuple(_unseen(plain)),
-        tuple(
-            j for j in plain
+        domain=domain,
+        half=half,
+        runs=len(runs),
+        tasks=len({j.task for j in runs}),
+        verdicts=_verdicts(plain),
+        faults=len(runs) - len(sound),
+        language=_verdicts(j for j in sound if j.labels.uses_language),
+        official=_agreement([(j, j.labels.official) for j in plain], seed),
+        corrected=_agreement([(j, corrected(j)) for j in settled], seed),
+        disputed=_disputed([j for j in plain if is_disputed(j)], seed),
+        disagreements=tuple(_disagreements(plain))[:MAX_LISTED],
+        unseen=tuple(_unseen(plain)),
+        unreviewed=tuple(
+            j
+            for j in plain
             if j.labels.official and j.verdict is Verdict.DIVERGE and not j.reviewed
         )[:MAX_LISTED],
-    )  # fmt: skip
+    )
 
 
 def _verdicts(runs: Iterable[Judged]) -> dict[Verdict, int]:
@@ -231,19 +227,12 @@ def _disputed(runs: Sequence[Judged], seed: int) -> Agreement:
 
 
 def _interval(pairs: Sequence[tuple[Judged, bool]], seed: int) -> Interval | None:
-    tasks = sorted({j.task for j, _ in pairs})
+    tasks: dict[TaskId, list[bool]] = {}
+    for judged, same in pairs:
+        tasks.setdefault(judged.task, []).append(same)
     if len(tasks) < 2:
         return None
-    place = {task: at for at, task in enumerate(tasks)}
-    counts = np.zeros((len(tasks), 2))
-    for judged, same in pairs:
-        counts[place[judged.task]] += (same, 1)
-    draws = np.random.default_rng(seed).multinomial(
-        len(tasks), np.full(len(tasks), 1 / len(tasks)), RESAMPLES
-    )
-    drawn = draws @ counts
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
-    return Interval(float(low), float(high))
+    return mean_interval([tasks[task] for task in sorted(tasks)], seed, RESAMPLES)
 
 
 def _disagreements(runs: Sequence[Judged]) -> Iterable[Disagreement]:

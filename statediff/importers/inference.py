@@ -1,7 +1,8 @@
 """Keys and references of exported rows, where the benchmark's files declare none.
 
-`sources/tables.py` finds fields and their kinds, and the key `id`. Exports of whole databases also
-spell keys `user_id`, have rows that only join two others, and refer by name or by value:
+`systems/tables/source.py` finds fields and their kinds, and the key `id`. Exports of whole
+databases also spell keys `user_id`, have rows that only join two others, and refer by name or by
+value:
 
 1. Key: `id`; else the type's own name with `_id` or `Id`, if it is there and unique in every row;
    else all such columns together, if they are; else none, and rows are counted. A type of which
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.sources.strictjson import Document, Record
+from statediff.systems.tables.shape import Document, Record
 
 _IDENTIFIER: Final = re.compile(r"(.*[^_])(?:_id|_ID|Id|ID)")
 

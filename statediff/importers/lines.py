@@ -7,17 +7,17 @@ see it. A gzip that breaks off yields what it held and one `BadLine` for the res
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
+from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn, cast
+from typing import Any, BinaryIO, Final, cast
 
 from statediff.errors import InputError
 from statediff.importers.recorded import BadLine, NotARun
+from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
 from statediff.model.values import MAX_DEPTH, printable
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
@@ -27,6 +27,8 @@ LABELS: Final = frozenset({"passed", "score", "failures", "status", "official", 
 """Members of a line that tell its verdict. Of `labels` one thing is no verdict: which gold it is
 compared with (`recorded_task.gold_key`)."""
 
+# A longer line is never handed over whole, see `read_lines`.
+_LIMITS: Final = Limits(MAX_LINE_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT)
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -87,23 +89,22 @@ def parse(line: Line) -> Mapping[str, Any]:
     `NotARun`, naming the reason, for all that is not one unambiguous JSON object.
     """
     try:
-        tree = json.loads(
-            line.data.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_decimal,
-            parse_constant=_constant,
-        )
-    except UnicodeDecodeError as error:
-        raise NotARun(f"not UTF-8 at byte {error.start}") from error
-    except json.JSONDecodeError as error:
-        raise NotARun(f"not JSON: {error.msg} at column {error.colno}") from error
-    except RecursionError as error:
-        raise NotARun(f"nested deeper than {MAX_DEPTH} levels") from error
+        tree = read_tree(line.data, _LIMITS)
+    except Flaw as flaw:
+        raise NotARun(_words(flaw)) from flaw
     if not isinstance(tree, dict):
         raise NotARun("expected a JSON object")
-    _require_sound(tree, MAX_DEPTH)
     return tree
+
+
+def _words(flaw: Flaw) -> str:
+    if flaw.kind is FlawKind.KEY_TWICE:
+        return "a key stands twice in one object"
+    if flaw.kind is FlawKind.TOO_DEEP:
+        return f"nested deeper than {MAX_DEPTH} levels"
+    if isinstance(flaw.__cause__, JSONDecodeError):
+        return f"not JSON: {flaw.__cause__.msg} at column {flaw.__cause__.colno}"
+    return str(flaw)
 
 
 def without_labels(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,47 +115,3 @@ def without_labels(line: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(task, dict) and isinstance(task.get("gold_key"), str):
         kept["labels"] = {"recorded_task": {"gold_key": task["gold_key"]}}
     return kept
-
-
-def _require_sound(tree: Any, left: int) -> None:
-    """No text holds half of a surrogate pair, nothing is nested too deeply."""
-    if isinstance(tree, str):
-        if not tree.isascii():
-            try:
-                tree.encode()
-            except UnicodeEncodeError as error:
-                raise NotARun("a text holds half of a surrogate pair") from error
-    elif isinstance(tree, dict | list):
-        if not left:
-            raise NotARun(f"nested deeper than {MAX_DEPTH} levels")
-        if isinstance(tree, dict):
-            for name in tree:
-                _require_sound(name, left)
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            _require_sound(item, left - 1)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise NotARun("a key stands twice in one object")
-    return found
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise NotARun(f"a number has more than {MAX_DIGITS} digits")
-    return int(digits)
-
-
-def _decimal(digits: str) -> Decimal:
-    if len(digits) > MAX_DIGITS:
-        raise NotARun(f"a number has more than {MAX_DIGITS} digits")
-    number = Decimal(digits)
-    if not number.is_finite() or abs(number.adjusted()) > MAX_EXPONENT:
-        raise NotARun(f"the number {digits[:40]} is out of range")
-    return number
-
-
-def _constant(name: str) -> NoReturn:
-    raise NotARun(f"{name} is not a JSON number")

@@ -23,7 +23,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from statediff.contract.schemafile import SchemaFile, load_schema_file
+from statediff.contract.document.schemafile import SchemaFile, load_schema_file
 from statediff.errors import UsageError
 from statediff.packs import packs_folder
 

@@ -9,8 +9,8 @@
    which nothing happens and the least one that the benchmark's own rules pass.
 
 Readers share `lines` (parsing, parting of labels), `states` (one base, many runs) and `pack` (what
-is known of a domain, and contracts composed of it). Each has a function `open_cases(folder)` that
-`registry` calls.
+is known of a domain, and contracts composed of it). Each has a function `open_cases(folder)`, named
+by its entry point; `statediff.conformance.ImporterSuite` says what a suite must keep.
 """
 
 from __future__ import annotations

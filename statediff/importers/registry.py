@@ -1,37 +1,45 @@
-"""The readers there are, by the name of their format."""
+"""The readers of recorded runs that are installed, by the name of their format.
+
+Every distribution adds formats by the entry-point group `statediff.importers`, ours too. An entry
+point names a function from a folder to a `recorded.Suite`; it is imported when its format is asked
+for, so that a broken one is in nobody else's way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
+from statediff.entrypoints import plug_ins
 from statediff.errors import UsageError
 from statediff.importers.recorded import Suite
 from statediff.model.values import printable
 
+GROUP: Final = "statediff.importers"
 
-def _agent_diff(folder: Path) -> Suite:
-    from statediff.importers.agentdiff import open_cases  # noqa: PLC0415 - one reader a process
-
-    return open_cases(folder)
+Reader = Callable[[Path], Suite]
 
 
-def _tau2(folder: Path) -> Suite:
-    from statediff.importers.tau2 import open_cases  # noqa: PLC0415 - one reader a process
-
-    return open_cases(folder)
-
-
-READERS: Final[dict[str, Callable[[Path], Suite]]] = {"agent-diff": _agent_diff, "tau2": _tau2}
+def reader_of(name: str) -> Reader:
+    """What opens a folder of the format; `UsageError` if it is unknown, broken or claimed twice."""
+    installed = plug_ins(GROUP)
+    if name not in installed:
+        known = ", ".join(installed)
+        raise UsageError(f"no format {printable(name)!r}; there are: {known}")
+    reader = installed[name].load()
+    if not callable(reader):
+        raise UsageError(
+            f"{installed[name]}: expected a function from a folder to a Suite, "
+            f"found {type(reader).__name__}"
+        )
+    return cast("Reader", reader)
 
 
 def open_suite(name: str, folder: Path) -> Suite:
     """The folder of recorded runs, read as the format `name`. `UsageError` if it is not one."""
-    if name not in READERS:
-        known = ", ".join(sorted(READERS))
-        raise UsageError(f"no format {printable(name)!r}; there are: {known}")
+    reader = reader_of(name)
     if not folder.is_dir():
         found = "something that is no folder" if folder.exists() else "nothing"
         raise UsageError(f"{printable(str(folder))}: expected a folder of cases, found {found}")
-    return READERS[name](folder)
+    return reader(folder)

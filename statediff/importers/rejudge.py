@@ -12,7 +12,7 @@ outcome without a verdict. What stops everything is an interrupt, or a folder th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -61,6 +61,7 @@ class Judged:
     agent: str
     half: Half
     labels: Labels
+    _: KW_ONLY
     verdict: Verdict | None
     """None where the run could not be judged; `fault` says why."""
     why: tuple[Why, ...] = ()
@@ -148,7 +149,7 @@ def _judged_line(suite: Suite, chunk: Chunk, line: Line) -> Outcome | None:
         return _closed(suite, run, labels, wanted)
     except StatediffError as error:
         known = (run.run_id, run.task, run.agent, suite.half(run.task), labels)
-        return Judged(*known, None, fault=str(error))
+        return Judged(*known, verdict=None, fault=str(error))
 
 
 def read_run(suite: Suite, domain: str, line: Line) -> tuple[RecordedRun, Labels]:
@@ -168,10 +169,14 @@ _VERDICT: Final = {
 def _by_own_rules(suite: Suite, run: RecordedRun, labels: Labels) -> Judged:
     compat = suite.compat(run)
     return Judged(
-        run.run_id, run.task, run.agent, suite.half(run.task), labels,
-        _VERDICT[compat.is_decided, compat.passes],
-        tuple(Why("", "", "", r, is_sure=compat.is_decided) for r in compat.reasons),
-    )  # fmt: skip
+        run.run_id,
+        run.task,
+        run.agent,
+        suite.half(run.task),
+        labels,
+        verdict=_VERDICT[compat.is_decided, compat.passes],
+        why=tuple(Why("", "", "", r, is_sure=compat.is_decided) for r in compat.reasons),
+    )
 
 
 def _closed(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted) -> Judged:
@@ -183,11 +188,17 @@ def _closed(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted) -> J
     why = reasons(evaluated.judgement)
     notes = open_pack(suite.name, run.task.domain).notes(run.task.name)
     return Judged(
-        run.run_id, run.task, run.agent, suite.half(run.task), labels,
-        evaluated.judgement.verdict, why[:MAX_WHY], reviewed_by(notes.reviewed, why),
+        run.run_id,
+        run.task,
+        run.agent,
+        suite.half(run.task),
+        labels,
+        verdict=evaluated.judgement.verdict,
+        why=why[:MAX_WHY],
+        reviewed=reviewed_by(notes.reviewed, why),
         bundle=evaluated.bundle if wanted.with_bundles else None,
         states=tuple(_states(trial)) if wanted.with_states else (),
-    )  # fmt: skip
+    )
 
 
 def _states(trial: Prepared) -> Iterator[tuple[str, bytes]]:

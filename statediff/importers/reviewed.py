@@ -44,8 +44,8 @@ def reasons(judgement: Judgement) -> tuple[Why, ...]:
 def _why(finding: Finding, places: Mapping[str, str]) -> Why:
     on = {places[d] for d in finding.deltas if d in places}
     return Why(
-        finding.clause, finding.code, finding.stage.value, finding.sentence, tuple(sorted(on)),
-        finding.deltas, finding.truth is Truth.FAILS,
+        finding.clause, finding.code.value, finding.stage.value, finding.sentence,
+        tuple(sorted(on)), finding.deltas, finding.truth is Truth.FAILS,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Captures from exported rows: one base many runs share, and what a run made of it.
 
-The schema is inferred (`sources/tables.py`, `inference`) and refined by the pack. A run
+The schema is inferred (`systems/tables/source.py`, `inference`) and refined by the pack. A run
 whose rows say more than the base does (a field, a kind, a type not seen before) gets a schema
 inferred from both. A capture made of the base shares every chunk that its edits leave alone, and
 its own chunks live as long as it does.
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import SchemaFile
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import SchemaFile
 from statediff.errors import InputError
 from statediff.importers.inference import infer
 from statediff.model.batches import Row, encode_rows
@@ -25,8 +25,8 @@ from statediff.model.readings import Capture, Reading, ReadingKind, SourceCaptur
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkRef, MemoryChunks, State, Table, build_table
 from statediff.model.values import ABSENT, Key, Map, Value, key_order, printable, show_key
-from statediff.sources.strictjson import Document, Record
-from statediff.sources.tables import fits, infer_schema, row_reader
+from statediff.systems.tables.shape import Document, Record
+from statediff.systems.tables.source import fits, infer_schema, row_reader
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The instant of every reading: a recording does not say when the state it holds was true."""
@@ -167,9 +167,14 @@ def _built(entity: EntityType, records: Iterable[Record], store: MemoryChunks) -
 
 def _capture(source: str, moment: str, state: State) -> Capture:
     reading = Reading(
-        f"{moment}/{source}", source, ReadingKind.SCAN, EPOCH, "recording",
-        is_complete=True, digest=state.digest(),
-    )  # fmt: skip
+        f"{moment}/{source}",
+        source,
+        ReadingKind.SCAN,
+        as_of=EPOCH,
+        clock="recording",
+        is_complete=True,
+        digest=state.digest(),
+    )
     return Capture((SourceCapture(reading, state),))
 
 

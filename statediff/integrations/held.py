@@ -26,14 +26,14 @@ from statediff.agents.tools.table import ToolTable
 from statediff.agents.trial import AgentRun, Trial
 from statediff.api import Judged
 from statediff.capture.source import Clock
-from statediff.cli.trials import clock
 from statediff.errors import UsageError
 from statediff.evaluate import ContractFile
 from statediff.harness import NO_HOOKS, Hooks, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Absent, Value
-from statediff.sandbox.protocol import Sandbox
+from statediff.systems.base.protocol import Sandbox
+from statediff.workspace.trials import clock
 
 
 class _Abandoned(BaseException):

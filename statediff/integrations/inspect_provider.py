@@ -38,13 +38,13 @@ from statediff import api
 from statediff.agents.command import CommandAgent
 from statediff.agents.loop import SYSTEM, as_said
 from statediff.agents.tools.table import ToolTable
-from statediff.cli.contracts import contract_paths
-from statediff.cli.trials import clock
 from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
 from statediff.integrations.held import HeldTrial
 from statediff.model.values import ABSENT
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.workspace.contracts import contract_paths
+from statediff.workspace.trials import clock
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600

@@ -18,12 +18,12 @@ import pytest
 
 from statediff import api
 from statediff.agents.trial import Agent
-from statediff.cli.trials import agent_of
 from statediff.errors import ContractError, InputError, StatediffError
 from statediff.harness import NO_HOOKS, Hooks
 from statediff.integrations.pytest_trials import Runner, trials_of
 from statediff.integrations.verdicts import NoMatch, require
 from statediff.meta.cases import Case, listed_cases
+from statediff.workspace.trials import agent_of
 
 _SUFFIX: Final = ".contract.yaml"
 

@@ -24,7 +24,7 @@ from statediff.integrations.held import HeldTrial
 from statediff.integrations.verdicts import require
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
 
 _NOTHING: Final = object()
 

@@ -19,7 +19,8 @@ from typing import Any, Final
 from statediff.errors import UsageError
 from statediff.evidence.canonical import write
 from statediff.meta import stagecases
-from statediff.meta.beside import twin_of
+from statediff.meta.equivalents import twin_of
+from statediff.meta.fault_classes import kind_of
 from statediff.meta.metatest import (
     SEEDED,
     Case,
@@ -31,7 +32,6 @@ from statediff.meta.metatest import (
     staged,
 )
 from statediff.meta.mutate import Argued, seeded
-from statediff.meta.naming import kind_of
 from statediff.meta.reference import Reference
 from statediff.meta.stored import Opened, Pool
 from statediff.meta.world import Fault, World

@@ -32,13 +32,23 @@ def lived(trials: Iterable[Reference], cases: Cases) -> Iterator[Case]:
             clause = next(iter(failed(judgement)), "")
             stage = next((c.stage.value for c in judgement.clauses if c.clause == clause), "")
             is_named = any(
-                (finding.clause, finding.code, finding.stage.value)
+                (finding.clause, finding.code.value, finding.stage.value)
                 == (wrong.clause, wrong.code, wrong.stage)
                 for finding in judgement.findings
                 if finding.truth is Truth.FAILS
             )
         yield Case(
-            Part.FAULT, f"agent:{cases.drift.get(wrong.agent, 'faulty')}", domain_of(content),
-            content.contract, "", wrong.agent, wrong.why, Verdict.DIVERGE, verdict, clause, stage,
-            is_named, error,
-        )  # fmt: skip
+            part=Part.FAULT,
+            kind=f"agent:{cases.drift.get(wrong.agent, 'faulty')}",
+            domain=domain_of(content),
+            contract=content.contract,
+            reference="",
+            entity=wrong.agent,
+            sentence=wrong.why,
+            expected=Verdict.DIVERGE,
+            verdict=verdict,
+            clause=clause,
+            stage=stage,
+            is_named=is_named,
+            error=error,
+        )

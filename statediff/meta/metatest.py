@@ -23,20 +23,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from statediff.contract.document import ContractDocument
+from statediff.contract.document.contract import ContractDocument
 from statediff.errors import UsageError
 from statediff.meta import reads, stagecases
-from statediff.meta.beside import twin_of
-from statediff.meta.mutate import (
-    FAULTS,
-    TWINS,
-    Argued,
-    Outcome,
-    is_argued,
-    judged,
-    seeded,
-)
-from statediff.meta.naming import (
+from statediff.meta.equivalents import twin_of
+from statediff.meta.fault_classes import (
     EVIDENCE,
     alters_nothing,
     kind_of,
@@ -45,6 +36,15 @@ from statediff.meta.naming import (
     names_ambiguous,
     target_type,
     wrong,
+)
+from statediff.meta.mutate import (
+    FAULTS,
+    TWINS,
+    Argued,
+    Outcome,
+    is_argued,
+    judged,
+    seeded,
 )
 from statediff.meta.reference import Reference
 from statediff.meta.unkeyed import unkeyed
@@ -65,7 +65,7 @@ class Part(StrEnum):
     STAGE = "stage"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One judged case. `verdict` None where the evaluator refused to judge it."""
 
@@ -253,11 +253,20 @@ def removed_case(removal: stagecases.Removal, world: World) -> Case:
     """The case of a bundle that lacks an item: it must be refused, or be no pass."""
     content = world.reference.contract.content
     return Case(
-        Part.STAGE, "evidence", domain_of(content), content.contract, world.reference.name,
-        removal.place, f"the bundle lacks {removal.place}", Verdict.INCONCLUSIVE,
-        Verdict.INCONCLUSIVE if removal.refused else removal.verdict, "", "replay",
-        bool(removal.refused), removal.refused,
-    )  # fmt: skip
+        part=Part.STAGE,
+        kind="evidence",
+        domain=domain_of(content),
+        contract=content.contract,
+        reference=world.reference.name,
+        entity=removal.place,
+        sentence=f"the bundle lacks {removal.place}",
+        expected=Verdict.INCONCLUSIVE,
+        verdict=Verdict.INCONCLUSIVE if removal.refused else removal.verdict,
+        clause="",
+        stage="replay",
+        is_named=bool(removal.refused),
+        error=removal.refused,
+    )
 
 
 def domain_of(content: ContractDocument) -> str:
@@ -271,7 +280,18 @@ def _case(
 ) -> Case:  # fmt: skip
     content = world.reference.contract.content
     return Case(
-        part, kind, domain_of(content), content.contract, world.reference.name,
-        target_type(fault, world), fault.sentence, expected, outcome.verdict, outcome.clause,
-        outcome.stage, is_named, outcome.error, codes=outcome.codes,
-    )  # fmt: skip
+        part=part,
+        kind=kind,
+        domain=domain_of(content),
+        contract=content.contract,
+        reference=world.reference.name,
+        entity=target_type(fault, world),
+        sentence=fault.sentence,
+        expected=expected,
+        verdict=outcome.verdict,
+        clause=outcome.clause,
+        stage=outcome.stage,
+        is_named=is_named,
+        error=outcome.error,
+        codes=outcome.codes,
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from statediff.errors import ContractError, UsageError
 from statediff.meta import observation, operators, transient, twins
-from statediff.meta.closing import Closing, closing_clause, merged
+from statediff.meta.proposals import Closing, closing_clause, merged
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, Operator, World
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -85,7 +85,7 @@ class Survivor:
     """Why the contract's owner lets it pass; empty where nobody said, or not of every field."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What mutation found about one contract."""
 
@@ -155,10 +155,15 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
                 passed.setdefault(name, []).append(Passed(fault, field, reference.name, closing))
     content = references[0].contract.content
     return Report(
-        content.contract, content.version, tuple(r.name for r in references), seed,
-        tuple(outcomes), tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
-        left_out, tuple(sorted(about_the_run)),
-    )  # fmt: skip
+        contract=content.contract,
+        version=content.version,
+        references=tuple(r.name for r in references),
+        seed=seed,
+        outcomes=tuple(outcomes),
+        survivors=tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
+        left_out=left_out,
+        transient=tuple(sorted(about_the_run)),
+    )
 
 
 def survivor_of(fault: Fault) -> tuple[str, str]:
@@ -203,7 +208,7 @@ def judged(fault: Fault, reference: str) -> tuple[Outcome, Judgement | None]:
         return Outcome(fault, reference, None, "", "", str(error)), None
     wrong = next((c for c in judgement.clauses if c.truth is not Truth.HOLDS), None)
     first = ("", "") if wrong is None else (wrong.clause, wrong.stage.value)
-    codes = {finding.code for finding in judgement.findings if finding.truth is not Truth.HOLDS}
+    codes = {f.code.value for f in judgement.findings if f.truth is not Truth.HOLDS}
     told = tuple(sorted(codes))
     return Outcome(fault, reference, judgement.verdict, *first, codes=told), judgement
 

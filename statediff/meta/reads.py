@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from statediff.contract.boundaccess import BoundAccess, Needed, Search
-from statediff.contract.evaluation import outcomes
-from statediff.contract.world import TRUE
+from statediff.contract.binding.bound_access import BoundAccess, Needed, Search
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import TRUE
 from statediff.evaluate.libraries import captured_of
 from statediff.evidence.documents import answer_map
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World
+from statediff.model.codes import FindingCode
 from statediff.model.trace import NO_REPLY, Action, ActionClass, NoAnswer, Trace, Turn
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
@@ -28,24 +29,24 @@ from statediff.reads.gate import FETCH, NOT_THERE, SEARCH
 _MOST: Final = 3
 """Artifacts that one class is seeded with, in one subsystem."""
 CODES: Final = {
-    "evidence-never-fetched": ("evidence-not-retrieved",),
-    "adjacent-evidence": ("evidence-not-retrieved", "unsearched-absence"),
-    "unsearched-absence": ("unsearched-absence",),
-    "fetched-after-answer": ("evidence-not-retrieved", "unsearched-absence"),
-    "role-crossing": ("access-violation",),
-    "blocked-attempt": ("access-violation",),
-    "forbidden-search": ("subsystem-violation",),
-    "future-leakage": ("horizon-violation",),
-    "hallucinated-citation": ("hallucinated-citation",),
-    "invalid-citation": ("invalid-citation",),
-    "unread-citation": ("citation-not-retrieved",),
-    "uncited-evidence": ("evidence-not-cited",),
-    "reversed-causality": ("claim-refuted", "undefined"),
+    "evidence-never-fetched": (FindingCode.EVIDENCE_NOT_RETRIEVED,),
+    "adjacent-evidence": (FindingCode.EVIDENCE_NOT_RETRIEVED, FindingCode.UNSEARCHED_ABSENCE),
+    "unsearched-absence": (FindingCode.UNSEARCHED_ABSENCE,),
+    "fetched-after-answer": (FindingCode.EVIDENCE_NOT_RETRIEVED, FindingCode.UNSEARCHED_ABSENCE),
+    "role-crossing": (FindingCode.ACCESS_VIOLATION,),
+    "blocked-attempt": (FindingCode.ACCESS_VIOLATION,),
+    "forbidden-search": (FindingCode.SUBSYSTEM_VIOLATION,),
+    "future-leakage": (FindingCode.HORIZON_VIOLATION,),
+    "hallucinated-citation": (FindingCode.HALLUCINATED_CITATION,),
+    "invalid-citation": (FindingCode.INVALID_CITATION,),
+    "unread-citation": (FindingCode.CITATION_NOT_RETRIEVED,),
+    "uncited-evidence": (FindingCode.EVIDENCE_NOT_CITED,),
+    "reversed-causality": (FindingCode.CLAIM_REFUTED, FindingCode.UNDEFINED),
 }
 """Class of fault → the codes of which one names it."""
 UNRECORDED: Final = frozenset({"unrecorded-reads", "forged-reads", "opaque-read"})
 """Classes in which nobody can say what was read."""
-_UNSEEN: Final = ("trace-unobserved", "evidence-forgeable")
+_UNSEEN: Final = (FindingCode.TRACE_UNOBSERVED, FindingCode.EVIDENCE_FORGEABLE)
 
 
 def faults(world: World) -> Iterator[Fault]:
@@ -212,7 +213,7 @@ class _Desk:
         """Nobody can say any more what was read."""
         cut = replace(self.trace, is_complete=False, cause="the recorder was stopped")
         forged = replace(cut, cause="the agent wrote it", is_agent_influenced=True)
-        opaque = Action("", "look", ActionClass.READ, result="what it showed")
+        opaque = Action("", "look", action_class=ActionClass.READ, result="what it showed")
         for kind, text, mutant in (
             ("unrecorded-reads", "the log may lack calls", replace(self.reference, trace=cut)),
             ("forged-reads", "the agent kept the log", replace(self.reference, trace=forged)),
@@ -301,12 +302,21 @@ def _fetched(action: Action) -> str:
 
 def _fetch(name: str, error: str | None = None) -> Action:
     given = Map.of({"id": name})
-    return Action("", FETCH, ActionClass.READ, given, None if error else given, error)
+    return Action(
+        "",
+        FETCH,
+        action_class=ActionClass.READ,
+        arguments=given,
+        result=None if error else given,
+        error=error,
+    )
 
 
 def _search(query: str, subsystem: str) -> Action:
     given = Map.of({"query": query, "subsystem": subsystem})
-    return Action("", SEARCH, ActionClass.READ, given, Map.of({"results": ()}))
+    return Action(
+        "", SEARCH, action_class=ActionClass.READ, arguments=given, result=Map.of({"results": ()})
+    )
 
 
 def _reworded(action: Action) -> Action:

@@ -62,16 +62,23 @@ def _trial(folder: Path, file: ContractFile, store: DiskChunks, named: str) -> R
         states = dict(states_from(_document(folder / "states.json"), store))
         facts = bundle.document("trial.json")
         return Reference(
-            folder.name, file, Capture(_parts(captures["before"], states)),
-            Capture(_parts(captures["after"], states), _history(captures["during"], states)),
-            trace_from(bundle.document("trace.json")),
-            doc.answer_from(bundle.document("answer.json")),
-            doc.timeline_from(bundle.document("timeline.json")),
-            TrialFacts(
-                facts["id"], facts["agent"], facts["sandbox"], facts["isolation"],
-                int(facts["seed"]), facts["receipt"], tuple(facts["sources"]),
+            folder.name,
+            file,
+            before=Capture(_parts(captures["before"], states)),
+            after=Capture(_parts(captures["after"], states), _history(captures["during"], states)),
+            trace=trace_from(bundle.document("trace.json")),
+            answer=doc.answer_from(bundle.document("answer.json")),
+            timeline=doc.timeline_from(bundle.document("timeline.json")),
+            facts=TrialFacts(
+                facts["id"],
+                facts["agent"],
+                facts["sandbox"],
+                facts["isolation"],
+                int(facts["seed"]),
+                facts["receipt"],
+                tuple(facts["sources"]),
             ),
-        )  # fmt: skip
+        )
     except (OSError, BundleError, StorageError) as error:
         raise UsageError(f"{where}: cannot be read as a recorded trial: {error}") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

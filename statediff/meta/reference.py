@@ -7,7 +7,7 @@ of the world and not a contradiction between two looks at it (that is a fault of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
 
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
@@ -40,6 +40,7 @@ class Reference:
 
     name: str
     contract: ContractFile
+    _: KW_ONLY
     before: Capture
     after: Capture
     trace: Trace

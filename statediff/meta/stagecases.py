@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from statediff.contract.bound import Pattern
+from statediff.contract.binding.bound import Pattern
 from statediff.errors import BundleError
 from statediff.evaluate import evaluate, replay
 from statediff.evidence.canonical import read, write
-from statediff.evidence.cuts import pieces
+from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
 from statediff.meta import observation, operators
 from statediff.meta.reference import Change, Reference, Rows

@@ -132,13 +132,23 @@ class Opened:
         if base is None:
             facts = told["facts"]
             made = Reference(
-                told["name"], self._contract(told["contract"]), Capture(()), Capture(()),
-                trace_from(told["trace"]), _answer(told["answer"]), None,
-                TrialFacts(
-                    facts["id"], facts["agent"], facts["sandbox"], facts["isolation"],
-                    int(facts["seed"]), facts["receipt"], tuple(facts["sources"]),
+                told["name"],
+                self._contract(told["contract"]),
+                before=Capture(()),
+                after=Capture(()),
+                trace=trace_from(told["trace"]),
+                answer=_answer(told["answer"]),
+                timeline=None,
+                facts=TrialFacts(
+                    facts["id"],
+                    facts["agent"],
+                    facts["sandbox"],
+                    facts["isolation"],
+                    int(facts["seed"]),
+                    facts["receipt"],
+                    tuple(facts["sources"]),
                 ),
-            )  # fmt: skip
+            )
         else:
             made = base
         for part in PARTS:

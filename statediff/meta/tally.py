@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from statediff.meta.exact import Bounds, clopper_pearson
+from statediff.meta.fault_classes import EVIDENCE
 from statediff.meta.metatest import Case, Part
-from statediff.meta.naming import EVIDENCE
+from statediff.statistics.binomial import Rounding, Share, clopper_pearson
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Line:
     faults: int
     caught: int
     named: int
-    interval: Bounds | None
+    interval: Share | None
     stages: tuple[tuple[str, int], ...]
     """Stage of the judgement → how many faults it was the first to catch."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tally:
     """What a meta-test found; every number counts distinct cases."""
 
@@ -53,14 +53,14 @@ class Tally:
     """The first of each kind that got something else, or was not named."""
 
     @property
-    def interval(self) -> Bounds | None:
+    def interval(self) -> Share | None:
         """Of caught among faults."""
-        return clopper_pearson(self.caught, self.faults)
+        return _interval(self.caught, self.faults)
 
     @property
-    def twins_interval(self) -> Bounds | None:
+    def twins_interval(self) -> Share | None:
         """Of matching among twins."""
-        return clopper_pearson(self.twins - self.twins_diverged, self.twins)
+        return _interval(self.twins - self.twins_diverged, self.twins)
 
     @property
     def is_good(self) -> bool:
@@ -81,13 +81,19 @@ def tally(cases: Iterable[Case]) -> Tally:
     staged = [each for each in listed if each.first.part is Part.STAGE]
     evidence = [each for each in faults if each.first.kind in EVIDENCE]
     return Tally(
-        len(faults), _right(faults), sum(each.is_named for each in faults),
-        len(twins), len(twins) - _right(twins),
-        len(evidence), _right(evidence),
-        len(staged), sum(each.is_named and each.is_right for each in staged),
-        _lines(faults, lambda case: case.kind), _lines(faults, lambda case: case.domain),
-        tuple(each.first for each in listed if not (each.is_right and each.is_named)),
-    )  # fmt: skip
+        faults=len(faults),
+        caught=_right(faults),
+        named=sum(each.is_named for each in faults),
+        twins=len(twins),
+        twins_diverged=len(twins) - _right(twins),
+        evidence_faults=len(evidence),
+        inconclusive=_right(evidence),
+        stage_cases=len(staged),
+        stage_named=sum(each.is_named and each.is_right for each in staged),
+        by_class=_lines(faults, lambda case: case.kind),
+        by_domain=_lines(faults, lambda case: case.domain),
+        wrong=tuple(each.first for each in listed if not (each.is_right and each.is_named)),
+    )
 
 
 def distinct(cases: Iterable[Case]) -> list[Distinct]:
@@ -115,11 +121,15 @@ def _lines(faults: Sequence[Distinct], by: Callable[[Case], str]) -> tuple[Line,
         lines.append(
             Line(
                 name, len(own), _right(own), sum(each.is_named for each in own),
-                clopper_pearson(_right(own), len(own)),
+                _interval(_right(own), len(own)),
                 tuple((stage, stages.count(stage)) for stage in sorted(set(stages))),
             )
         )  # fmt: skip
     return tuple(lines)
+
+
+def _interval(good: int, of: int) -> Share | None:
+    return clopper_pearson(good, of, rounding=Rounding.NEAREST) if of else None
 
 
 def _right(some: Sequence[Distinct]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from statediff.contract.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract, Pattern
 from statediff.meta import operators
 from statediff.meta.reference import Change
 from statediff.meta.world import Fault, World

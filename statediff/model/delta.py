@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
@@ -62,6 +62,7 @@ class Delta:
     type: str
     key: Key
     path: str
+    _: KW_ONLY
     before: Observed | Entity
     after: Observed | Entity
     raw_before: Observed | Entity
@@ -91,7 +92,7 @@ def default_label(
     permission_types: frozenset[str] = PERMISSION_TYPES,
     message_types: frozenset[str] = MESSAGE_TYPES,
 ) -> Label:
-    """ℓ where no contract says otherwise (DESIGN.md §3, Numbers).
+    """ℓ where no contract says otherwise (docs/design.md §3, Numbers).
 
     Deletion, permission change and outgoing message are irreversible, all else conditional: an
     `unlink` too, for the row of an association is its key and can be linked again.

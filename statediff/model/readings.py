@@ -6,12 +6,15 @@ correctness [SSD §VII].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
 
 from statediff.model.state import State
+
+TRIAL_CLOCK: Final = "trial"
+"""The one clock by which ages are measured."""
 
 
 class ReadingKind(Enum):
@@ -28,6 +31,7 @@ class Reading:
     id: str
     source: str
     kind: ReadingKind
+    _: KW_ONLY
     as_of: datetime
     """Aware UTC instant, by `clock`, whose state the reading shows."""
     clock: str

@@ -1,13 +1,13 @@
 """The state schema: entity types, their keys, fields and references, independent of the system.
 
-A schema is read from a source's catalogue and refined by file (`contract/schemafile.py`), so that
-one contract runs on every variant of a pack. Types whose names begin with `db.` describe schema
-objects of a database; they are ordinary entity types.
+A schema is read from a source's catalogue and refined by file
+(`contract/document/schemafile.py`), so that one contract runs on every variant of a pack. Types
+whose names begin with `db.` describe schema objects of a database; they are ordinary entity types.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -35,6 +35,7 @@ class Field:
 
     name: str
     kind: Kind
+    _: KW_ONLY
     is_nullable: bool = True
     reference: str | None = None
     """The entity type whose (single-field) key this field holds."""
@@ -57,6 +58,7 @@ class EntityType:
     name: str
     key: tuple[str, ...]
     fields: tuple[Field, ...]
+    _: KW_ONLY
     table: str = ""
     """The source's own name for the collection."""
     is_association: bool = False
@@ -124,12 +126,12 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                     known.name,
                     known.key,
                     known.fields + extra,
-                    known.table,
-                    known.is_association,
-                    known.keys_are_reused,
-                    known.deleted_when,
-                    known.made_by,
-                    known.is_open and entity_type.is_open,
+                    table=known.table,
+                    is_association=known.is_association,
+                    keys_are_reused=known.keys_are_reused,
+                    deleted_when=known.deleted_when,
+                    made_by=known.made_by,
+                    is_open=known.is_open and entity_type.is_open,
                 )
         for source, names in schema.sources:
             sources.setdefault(source, set()).update(names)

@@ -1,16 +1,13 @@
-"""What one stage hands to the next. Data goes one way (DESIGN.md §9); doubts travel as data."""
+"""What one stage hands to the next. Data goes one way (docs/design.md §9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from statediff.model.course import NO_COURSE, Course
-from statediff.model.delta import Doubt
 from statediff.model.state import State
+from statediff.model.timelines import NO_TIMELINES, Timelines
 from statediff.model.values import Key
-from statediff.model.view import Canonicalizer
 
 
 @dataclass(frozen=True)
@@ -37,40 +34,14 @@ class Resolution:
     """Stage 2's result: every admissible matching (at least one), and what stays in doubt.
 
     `ambiguous` names the types over whose identity the matchings differ, with the cause. When
-    there are too many matchings to enumerate, their entities are in `doubts` instead.
+    there are too many matchings to enumerate, nothing of the type is observed instead.
     """
 
     matchings: tuple[Matching, ...]
-    doubts: tuple[Doubt, ...] = ()
     ambiguous: tuple[tuple[str, str], ...] = ()
     differ_only_in_opaque_ids: bool = True
     readings_of: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     """(type, evidence ids before, evidence ids after), sorted by type."""
-    course: Course = NO_COURSE
+    course: Timelines = NO_TIMELINES
     """What lay between; `between` holds its states by the name of their side."""
     between: Mapping[str, State] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class RuleUse:
-    """One applied rule; `evaluate/applied.py` digests what went in and what came out [SSD §VII]."""
-
-    rule: str
-    type: str
-    field: str
-    because: str
-    parameters: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
-class Canonical:
-    """Stage 3's result for one matching: raw states, ν over them, and the rules in use."""
-
-    before: State
-    after: State
-    canonicalizer: Canonicalizer
-    uses: tuple[RuleUse, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-
-
-Json = Any

@@ -2,14 +2,20 @@
 
 Refused are: bytes that are not UTF-8, a byte order mark, duplicate keys, NaN and infinities, lone
 surrogates, numbers of absurd size, deep nesting, and anything above a size cap. Integers become
-`int`; numbers with a fraction or an exponent become `Decimal`, exactly as written.
+`int`; numbers with a fraction or an exponent become `Decimal`, exactly as written. `Limits` says
+how much of each is too much; a `Flaw` says what was refused, and each caller words it for its
+readers.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, NoReturn
+from enum import Enum, auto
+from functools import cache
+from typing import Any, Final
 
 from statediff.errors import InputError
 from statediff.model.values import MAX_DEPTH, Map, Value
@@ -18,85 +24,217 @@ MAX_BYTES: Final = 1024 * 1024
 MAX_DIGITS: Final = 1000
 """Digits and decimal exponent allowed in a number; arithmetic on more would not be bounded."""
 
+Tree = Any
+"""None, `bool`, `int`, `Decimal`, `str`, and lists and dicts of these."""
+
+_STRING: Final = re.compile(rb'"[^"]*"?')
+_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_OTHERS: Final = bytes(set(range(256)) - set(b'"[]{}'))
+_HALF_PAIR: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_MARK: Final = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of everything is read."""
+
+    max_bytes: int = MAX_BYTES
+    max_depth: int = MAX_DEPTH
+    """How many arrays and objects may be open at one place."""
+    max_digits: int = MAX_DIGITS
+    """How many characters a number may have, its sign included."""
+    max_exponent: int | None = MAX_DIGITS
+    """Of the first digit, either way; None where a fraction or an exponent is no number at all."""
+    max_integer: int | None = None
+    takes_mark: bool = False
+    """Whether one byte order mark at the beginning is passed over."""
+
+
+class FlawKind(Enum):
+    """Why a document is refused."""
+
+    TOO_LARGE = auto()
+    NOT_UTF8 = auto()
+    NOT_JSON = auto()
+    TOO_DEEP = auto()
+    KEY_TWICE = auto()
+    NO_NUMBER = auto()
+    TOO_MANY_DIGITS = auto()
+    OUT_OF_RANGE = auto()
+    HALF_PAIR = auto()
+
+
+class Flaw(ValueError):
+    """What is refused. `text` is what the document has there: a key, a number, a text.
+
+    For `NOT_UTF8` and `NOT_JSON` the decoder's own error is the cause.
+    """
+
+    def __init__(self, kind: FlawKind, words: str, text: str = "") -> None:
+        super().__init__(words)
+        self.kind = kind
+        self.text = text
+
 
 def read_json(
     raw: bytes, what: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
 ) -> Value:
     """The one value that `raw` holds. `InputError`, naming `what` and the reason, otherwise."""
-    if len(raw) > max_bytes:
-        raise InputError(f"{what}: {len(raw)} bytes; at most {max_bytes} are read")
     try:
-        text = raw.decode("utf-8")
-        parsed = json.loads(
-            text,
-            object_pairs_hook=_Pairs,
-            parse_int=_integer,
-            parse_float=_decimal,
-            parse_constant=_constant,
-        )
-        return _value(parsed, max_depth, max_depth)
+        return freeze(_parse(raw, Limits(max_bytes, max_depth), keeps_flaws=False), max_depth)
+    except Flaw as flaw:
+        if flaw.kind is FlawKind.TOO_DEEP:
+            raise InputError(f"{what}: nested deeper than {max_depth} levels") from flaw
+        raise InputError(f"{what}: {flaw}") from flaw
+
+
+def read_tree(raw: bytes, limits: Limits) -> Tree:
+    """The one value that `raw` holds. Raises `Flaw`."""
+    if _is_deeper(raw, limits.max_depth):
+        raise _too_deep()
+    tree = _parse(raw, limits, keeps_flaws=False)
+    # UTF-8 has no surrogates, so half of a pair can only be written as an escape.
+    if _HALF_PAIR.search(raw):
+        _require_texts(tree)
+    return tree
+
+
+def read_with_flaws(raw: bytes, limits: Limits) -> Tree:
+    """The value that `raw` holds, with a `Flaw` in the place of each part that is refused.
+
+    This is for callers that name the place: `freeze` raises the flaws of a part, among them that it
+    is too deep or has half of a surrogate pair. Raises `Flaw` where there is no place to name.
+    """
+    return _parse(raw, limits, keeps_flaws=True)
+
+
+def freeze(tree: Tree, max_depth: int) -> Value:
+    """Part of a tree, as a value that cannot change. Raises the first `Flaw` in it."""
+    kind = type(tree)
+    if kind is str:
+        return tree if tree.isascii() else _text(tree)
+    if kind is dict:
+        if not max_depth:
+            raise _too_deep()
+        return Map.of({_text(name): freeze(item, max_depth - 1) for name, item in tree.items()})
+    if kind is list:
+        if not max_depth:
+            raise _too_deep()
+        return tuple([freeze(item, max_depth - 1) for item in tree])
+    if kind is Flaw:
+        raise tree
+    known: None | bool | int | Decimal = tree
+    return known
+
+
+def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
+    if len(raw) > limits.max_bytes:
+        raise Flaw(FlawKind.TOO_LARGE, f"{len(raw)} bytes; at most {limits.max_bytes} are read")
+    decoder = _decoder(limits.max_digits, limits.max_exponent, limits.max_integer, keeps_flaws)
+    try:
+        text = raw.decode("utf-8-sig" if limits.takes_mark else "utf-8")
+        if text.startswith(_MARK):
+            raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", text, 0)
+        return decoder.decode(text)
     except UnicodeDecodeError as error:
-        raise InputError(f"{what}: not UTF-8 at byte {error.start}") from error
+        raise Flaw(FlawKind.NOT_UTF8, f"not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{what}: not JSON: {error.msg} at {where}") from error
+        raise Flaw(FlawKind.NOT_JSON, f"not JSON: {error.msg} at {where}") from error
     except RecursionError as error:
-        raise InputError(f"{what}: nested deeper than {max_depth} levels") from error
-    except _Refused as error:
-        raise InputError(f"{what}: {error}") from error
+        raise _too_deep() from error
 
 
-class _Refused(ValueError):
-    """Well-formed JSON that is not read; the message says why."""
+@cache
+def _decoder(
+    max_digits: int, max_exponent: int | None, max_integer: int | None, keeps_flaws: bool
+) -> json.JSONDecoder:
+    def refuse(kind: FlawKind, words: str, text: str) -> Flaw:
+        flaw = Flaw(kind, words, text)
+        if keeps_flaws:
+            return flaw
+        raise flaw
+
+    def read_object(pairs: list[tuple[str, Tree]]) -> dict[str, Tree] | Flaw:
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        return refuse(FlawKind.KEY_TWICE, f"the key {name[:60]!r} stands twice in one object", name)
+
+    def read_integer(digits: str) -> int | Flaw:
+        if len(digits) > max_digits:
+            return too_many(digits)
+        number = int(digits)
+        if max_integer is not None and abs(number) > max_integer:
+            return out_of_range(digits)
+        return number
+
+    def read_fraction(digits: str) -> Decimal | Flaw:
+        if max_exponent is None:
+            return refuse(FlawKind.NO_NUMBER, f"{digits[:40]} is not a whole number", digits)
+        if len(digits) > max_digits:
+            return too_many(digits)
+        try:
+            number = Decimal(digits)
+        except InvalidOperation:  # an exponent that no decimal can have
+            return out_of_range(digits)
+        return number if abs(number.adjusted()) <= max_exponent else out_of_range(digits)
+
+    def read_constant(name: str) -> Flaw:
+        return refuse(FlawKind.NO_NUMBER, f"{name} is not a JSON number", name)
+
+    def too_many(digits: str) -> Flaw:
+        words = f"a number has more than {max_digits} digits"
+        return refuse(FlawKind.TOO_MANY_DIGITS, words, digits)
+
+    def out_of_range(digits: str) -> Flaw:
+        words = f"the number {digits[:40]} is out of range"
+        return refuse(FlawKind.OUT_OF_RANGE, words, digits)
+
+    return json.JSONDecoder(
+        object_pairs_hook=read_object, parse_int=read_integer, parse_float=read_fraction,
+        parse_constant=read_constant,
+    )  # fmt: skip
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """The members of an object as written; a type of its own, to tell it from an array."""
+def _is_deeper(raw: bytes, max_depth: int) -> bool:
+    """Whether brackets are open at more levels anywhere, counted without parsing."""
+    if raw.count(b"[") + raw.count(b"{") <= max_depth:
+        return False
+    import numpy as np  # noqa: PLC0415 - slow, and few documents have so many brackets
+
+    # Without escaped backslashes, then escaped quotes, every quote begins or ends a string. Each
+    # step is linear however hostile the bytes are; where they are no JSON, any answer will do.
+    quoted = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_BRACKETS, _OTHERS)
+    brackets = np.frombuffer(_STRING.sub(b"", quoted), np.uint8)
+    levels = np.cumsum(np.where(brackets == ord("["), 1, -1))
+    return bool(levels.max(initial=0) > max_depth)
 
 
-def _value(parsed: Any, left: int, max_depth: int) -> Value:
-    if isinstance(parsed, list) and not left:
-        raise _Refused(f"nested deeper than {max_depth} levels")
-    if isinstance(parsed, _Pairs):
-        members: dict[str, Value] = {}
-        for name, item in parsed:
-            if name in members:
-                raise _Refused(f"the key {name[:60]!r} stands twice in one object")
-            members[_text(name)] = _value(item, left - 1, max_depth)
-        return Map.of(members)
-    if isinstance(parsed, list):
-        return tuple(_value(item, left - 1, max_depth) for item in parsed)
-    if isinstance(parsed, str):
-        return _text(parsed)
-    known: Value = parsed  # None, bool, int or Decimal
-    return known
+def _require_texts(tree: Tree) -> None:
+    """No text in the tree is half of a surrogate pair. Raises `Flaw`."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if type(node) is str:
+            _text(node)
+        elif type(node) is list:
+            pending += node
+        elif type(node) is dict:
+            pending += node
+            pending += node.values()
 
 
 def _text(text: str) -> str:
     try:
-        text.encode("utf-8")
+        text.encode()
     except UnicodeEncodeError as error:
-        raise _Refused("a text holds half of a surrogate pair") from error
+        words = "a text holds half of a surrogate pair"
+        raise Flaw(FlawKind.HALF_PAIR, words, text) from error
     return text
 
 
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise _Refused(f"a number has more than {MAX_DIGITS} digits")
-    return int(digits)
-
-
-def _decimal(digits: str) -> Decimal:
-    if len(digits) > MAX_DIGITS:
-        raise _Refused(f"a number has more than {MAX_DIGITS} digits")
-    try:
-        number = Decimal(digits)
-    except InvalidOperation as error:
-        raise _Refused(f"the number {digits[:40]} is out of range") from error
-    if abs(number.adjusted()) > MAX_DIGITS:
-        raise _Refused(f"the number {digits[:40]} is out of range")
-    return number
-
-
-def _constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a JSON number")
+def _too_deep() -> Flaw:
+    return Flaw(FlawKind.TOO_DEEP, "nested too deeply")

@@ -1,12 +1,12 @@
 """The trace: what the agent did, in order, as far as the harness recorded it.
 
-The trace is evidence about the agent's conduct, never about the state (DESIGN.md §7).
+The trace is evidence about the agent's conduct, never about the state (docs/design.md §7).
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -73,6 +73,7 @@ class Action:
 
     id: str
     tool: str
+    _: KW_ONLY
     action_class: ActionClass = ActionClass.UNKNOWN
     arguments: Map | Unobserved = NOTHING
     result: Value | Unobserved = None

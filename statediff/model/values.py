@@ -3,8 +3,8 @@
 A *value* is `None`, `bool`, `int`, `Decimal`, `float`, `str`, `bytes`, `datetime` (aware: an
 instant; naive: a local timestamp, a type of its own), `date`, a `tuple` of values or a `Map`.
 What is *observed* of a field is a value or one of three markers that are never values:
-`ABSENT`, `Excluded(rule)`, `Unobserved(cause)` (DESIGN.md §3). `Digested` is an `Unobserved` whose
-content can still be told apart from others.
+`ABSENT`, `Excluded(rule)`, `Unobserved(cause)` (docs/design.md §3). `Digested` is an `Unobserved`
+whose content can still be told apart from others.
 
 `encode` maps each of them to JSON without floats, type-tagged, so that `1`, `1.0`, `true` and
 `"1"` stay four things; `decode` is its strict inverse.
@@ -204,7 +204,14 @@ def decode(tagged: Any, depth: int = 0) -> Observed:
     try:
         observed = _decode(tagged, depth)
         canonical = encode(observed) == tagged
-    except (ValueError, TypeError, KeyError, InvalidOperation, binascii.Error) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        InvalidOperation,
+        binascii.Error,
+    ) as error:
         raise InputError(f"not an encoded value: {str(tagged)[:80]}") from error
     if not canonical:
         raise InputError(f"not the canonical encoding of a value: {str(tagged)[:80]}")

@@ -1,21 +1,29 @@
-"""Truth, findings, verdicts and the numbers beside them (DESIGN.md §3)."""
+"""Truth, findings, verdicts and the numbers beside them (docs/design.md §3)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from fractions import Fraction
 
+from statediff.model.codes import FindingCode, Stage, Truth, check_code
 from statediff.model.delta import Delta, Doubt, HiddenDelta
 from statediff.model.values import Key, Observed
 
-
-class Truth(Enum):
-    """Strong Kleene truth."""
-
-    HOLDS = "HOLDS"
-    FAILS = "FAILS"
-    UNKNOWN = "UNKNOWN"
+__all__ = [
+    "RESULT_OF_STAGE",
+    "ClauseTruth",
+    "Comparison",
+    "Finding",
+    "Judgement",
+    "Metrics",
+    "Result",
+    "Stage",
+    "Truth",
+    "Verdict",
+    "Witness",
+    "WitnessRow",
+]
 
 
 class Verdict(Enum):
@@ -24,18 +32,6 @@ class Verdict(Enum):
     MATCH = "MATCH"
     DIVERGE = "DIVERGE"
     INCONCLUSIVE = "INCONCLUSIVE"
-
-
-class Stage(Enum):
-    """The stages of judgement, in the order of the report [SSD §VII]."""
-
-    FORBID = "forbid"
-    FRAME = "frame"
-    REQUIRE = "require"
-    STEPS = "steps"
-    ACTIONS = "actions"
-    ANSWER = "answer"
-    ACCESS = "access"
 
 
 class Result(Enum):
@@ -89,23 +85,32 @@ class Witness:
 class Finding:
     """What a clause yielded.
 
-    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `component` names the
-    pipeline stage that owns the cause: capture, resolve, canonicalize, policy or evidence.
-    `missing` names each observation that UNKNOWN waits for.
+    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `missing` names each
+    observation that UNKNOWN waits for. `TypeError` for a code that is not registered,
+    `ValueError` for one that may not have this truth at this stage.
     """
 
     clause: str
-    code: str
+    code: FindingCode
     stage: Stage
     truth: Truth
     sentence: str
-    component: str = "policy"
+    _: KW_ONLY
     deltas: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     witness: Witness = Witness()
     missing: tuple[str, ...] = ()
     rank: int = 0
     """Order among findings of one stage: irreversible before conditional before reversible."""
+
+    def __post_init__(self) -> None:
+        """Refuse a code that the registry does not have for this stage and truth."""
+        check_code(self.code, self.stage, self.truth)
+
+    @property
+    def component(self) -> str:
+        """The pipeline stage that owns the cause: capture, resolve or policy."""
+        return self.code.component
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class ClauseTruth:
         return Result.TOOL if self.is_about_calls else RESULT_OF_STAGE[self.stage]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Judgement:
     """Everything policy decided about one trial."""
 
@@ -154,8 +159,6 @@ class Judgement:
     doubts: tuple[Doubt, ...] = ()
     during: tuple[Delta, ...] = ()
     """What single transactions changed, as far as findings name it; no part of the net deltas."""
-    read_sets: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())
-    """(clause, fragment ids it read), for the bundle."""
 
     def truth_of(self, clause: str) -> Truth:
         for entry in self.clauses:

@@ -14,17 +14,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from statediff.contract.boundaccess import ACCESS, BoundAccess, Citing, Needed, Search, Shelf
-from statediff.contract.evaluation import outcomes
-from statediff.contract.syntax import Node, Read
-from statediff.contract.world import FALSE, TRUE, TooCostly
+from statediff.contract.binding.bound_access import (
+    ACCESS,
+    BoundAccess,
+    Citing,
+    Needed,
+    Search,
+    Shelf,
+)
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import FALSE, TRUE, TooCostly
+from statediff.contract.language.syntax import Node, Read
+from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, printable
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, unknown
-from statediff.policy.looks import UNCITED, Look, Looks, looks
 from statediff.policy.matching import TOO_COSTLY
-from statediff.policy.run import Run, at_call, decided
+from statediff.policy.recorded_reads import UNCITED, RecordedRead, RecordedReads, recorded_reads
+from statediff.policy.run import CallContext, at_call, decided
 from statediff.policy.steps import name
 from statediff.reads.captured import Captured, Held
 
@@ -38,7 +46,7 @@ Begin = Callable[[str, frozenset[Read]], None]
 
 
 def judge_access(
-    access: BoundAccess, run: Run, begin: Begin, others: Iterable[Finding]
+    access: BoundAccess, run: CallContext, begin: Begin, others: Iterable[Finding]
 ) -> Iterator[tuple[Finding, str]]:
     """The findings of every clause about reads, with the clause's sentence.
 
@@ -56,7 +64,7 @@ def judge_access(
     if wrong and _is_right(others):
         codes = ", ".join(dict.fromkeys(finding.code for finding in wrong))
         text = f"what was asked for is right, and was not validly reached: {codes}"
-        reached = replace(fails(access.id, "state-invalid-correct", _STAGE, text), rank=0)
+        reached = replace(fails(access.id, FindingCode.STATE_INVALID_CORRECT, _STAGE, text), rank=0)
         found.insert(0, (reached, access.sentence))
         kept = [f for f, _ in found if f.clause == access.id and f.truth is Truth.HOLDS]
         found = [(f, said) for f, said in found if f not in kept]
@@ -86,15 +94,15 @@ class _Room:
     """One run's reads, and the artifacts they are held against."""
 
     access: BoundAccess
-    run: Run
+    run: CallContext
 
     @cached_property
-    def looks(self) -> Looks:
-        return looks(self.access, self.run)
+    def looks(self) -> RecordedReads:
+        return recorded_reads(self.access, self.run)
 
     @cached_property
     def corpus(self) -> Captured:
-        return Captured(self.access, self.run.judge.before, self.run.judge.world)
+        return Captured(self.access, self.run.context.before, self.run.context.eval_context)
 
     @cached_property
     def fetched(self) -> frozenset[str]:
@@ -111,11 +119,11 @@ class _Room:
     def cone(self) -> tuple[Finding, ...]:
         """A finding for each call outside the cone, or one that there was none."""
         causes = {cause for cause in self.looks.causes if cause != UNCITED}
-        found: list[tuple[Look, str, str]] = []
+        found: list[tuple[RecordedRead, FindingCode, str]] = []
         for look in self.looks.all:
             code, text, why = self._strays(look)
             causes |= why
-            if code:
+            if code is not None:
                 found.append((look, code, text))
         if not found:
             text = f"all {len(self.looks.all)} reads"
@@ -127,7 +135,7 @@ class _Room:
             shown.append(at_call(fails(ACCESS, code, _STAGE, told), look.call))
         return tuple(shown)
 
-    def _strays(self, look: Look) -> tuple[str, str, frozenset[str]]:
+    def _strays(self, look: RecordedRead) -> tuple[FindingCode | None, str, frozenset[str]]:
         """The code and words of the first rule that a call breaks; why it may break one."""
         actor = self.access.actor
         outcome = "it was delivered, a leak" if look.is_delivered else "it was refused"
@@ -135,7 +143,7 @@ class _Room:
             empty = look.is_delivered and not look.names
             told = "nothing was found there" if empty else outcome
             text = f"{name(look.call)} searches {_shown(look.subsystem)}, which is not granted"
-            return "subsystem-violation", f"{text} to {actor}; {told}", frozenset()
+            return FindingCode.SUBSYSTEM_VIOLATION, f"{text} to {actor}; {told}", frozenset()
         causes: set[str] = set()
         for each in look.names:
             held = self.corpus.artifact(each)
@@ -145,13 +153,13 @@ class _Room:
             what = f"{name(look.call)} {verb} {_shown(each)}"
             if held.lies == TRUE and held.granted == FALSE:
                 text = f"{what}, which {actor} may not read; {outcome}"
-                return "access-violation", text, frozenset()
+                return FindingCode.ACCESS_VIOLATION, text, frozenset()
             if held.lies == TRUE and held.in_time == FALSE:
                 text = f"{what}, which was not there yet; {outcome}"
-                return "horizon-violation", text, frozenset()
+                return FindingCode.HORIZON_VIOLATION, text, frozenset()
             if held.inside != TRUE:
                 causes |= held.causes or {f"whether {_shown(each)} may be read"}
-        return "", "", frozenset(causes)
+        return None, "", frozenset(causes)
 
     def _may_search(self, subsystem: str) -> bool:
         """Whether something there may be granted; what a search names is held against the cone."""
@@ -177,11 +185,13 @@ class _Room:
         """Without an answer nothing is claimed; that there is none is the answer's own fault."""
         if when is None:
             return TRUE, set()
-        if isinstance(self.run.judge.answer, NoAnswer):
+        if isinstance(self.run.context.answer, NoAnswer):
             return FALSE, set()
-        world = self.run.judge.world(reads)
-        mask = outcomes(when, world, {})
-        return mask, world.causes | set(world.undefined) or {"the condition of the clause"}
+        eval_context = self.run.context.eval_context(reads)
+        mask = outcomes(when, eval_context, {})
+        return mask, eval_context.causes | set(eval_context.undefined) or {
+            "the condition of the clause"
+        }
 
     def _search(self, clause: Search) -> Finding:
         """Every artifact that the cone holds of the space was fetched; an empty place, searched."""
@@ -202,7 +212,7 @@ class _Room:
                     causes |= held.causes
             if not needed and not self._searched(shelf.subsystem):
                 missed.append(f"{shelf.subsystem} (nothing in it was searched for)")
-        return self._found(clause.id, "unsearched-absence", missed, number, causes)
+        return self._found(clause.id, FindingCode.UNSEARCHED_ABSENCE, missed, number, causes)
 
     def _needed(self, clause: Needed) -> Finding:
         """All that is meant was fetched or, with a number, so many."""
@@ -228,7 +238,8 @@ class _Room:
             else:
                 missed = missed or [f"{clause.low} of {clause.shelf.subsystem}"]
         causes |= {cause for held in open_ for cause in held.causes}
-        found = self._found(clause.id, "evidence-not-retrieved", missed, len(artifacts), causes)
+        code = FindingCode.EVIDENCE_NOT_RETRIEVED
+        found = self._found(clause.id, code, missed, len(artifacts), causes)
         if not clause.cite or found.truth is Truth.FAILS:
             return found
         return self._uncited(clause, artifacts) or found
@@ -245,10 +256,10 @@ class _Room:
         if enough:
             return None
         text = f"{_listed(left)} {'is' if len(left) == 1 else 'are'} not cited"
-        return fails(clause.id, "evidence-not-cited", _STAGE, text)
+        return fails(clause.id, FindingCode.EVIDENCE_NOT_CITED, _STAGE, text)
 
     def _found(
-        self, clause: str, code: str, missed: list[str], number: int, causes: set[str]
+        self, clause: str, code: FindingCode, missed: list[str], number: int, causes: set[str]
     ) -> Finding:
         """FAILS where something was missed that no unrecorded call may have read."""
         unseen = self.looks.causes
@@ -278,7 +289,7 @@ class _Room:
 
     def _cited(self) -> tuple[str, ...] | None:
         """What the answer cites, in order; None where it has no such list."""
-        citing, answer = self.access.citing, self.run.judge.answer
+        citing, answer = self.access.citing, self.run.context.answer
         if citing is None or isinstance(answer, NoAnswer):
             return None
         listed = answer.get(citing.name)
@@ -294,19 +305,20 @@ class _Room:
             if held is None or held.lies == FALSE or (window is not None and each not in window):
                 offered = "was offered" if held is not None and held.lies != FALSE else "exists"
                 text = f"{shown} is cited, but no such artifact {offered}"
-                return fails(clause.id, "hallucinated-citation", _STAGE, text)
+                return fails(clause.id, FindingCode.HALLUCINATED_CITATION, _STAGE, text)
             if held.inside == FALSE:
                 late = held.granted != FALSE
                 why = (
                     "which was not there yet" if late else f"which {self.access.actor} may not read"
                 )
-                return fails(clause.id, "invalid-citation", _STAGE, f"{shown} is cited, {why}")
+                text = f"{shown} is cited, {why}"
+                return fails(clause.id, FindingCode.INVALID_CITATION, _STAGE, text)
             if held.inside != TRUE:
                 causes |= held.causes
             elif window is None and each not in self.fetched:
                 if not self.looks.causes:
                     text = f"{shown} is cited, and was never fetched"
-                    return fails(clause.id, "citation-not-retrieved", _STAGE, text)
+                    return fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, text)
                 causes |= self.looks.causes
         return decided(clause.id, _STAGE, causes, f"all {len(cited)} citations")
 

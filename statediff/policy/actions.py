@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.assertions import ActionRule, Attempts, Permission
-from statediff.contract.world import Thing
+from statediff.contract.binding.assertions import ActionRule, Attempts, Permission
+from statediff.contract.language.context import EntityRef
+from statediff.model.codes import FindingCode
 from statediff.model.trace import Action, ActionClass
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails
-from statediff.policy.run import Run, at_call, decided
+from statediff.policy.run import CallContext, at_call, decided
 from statediff.policy.steps import name
 
 _STAGE: Final = Stage.ACTIONS
@@ -20,15 +21,15 @@ MAX_SHOWN: Final = 50
 """How many calls outside get a finding of their own; the last one says how many more there are."""
 
 
-def actions(rule: ActionRule, run: Run) -> tuple[Finding, ...]:
+def actions(rule: ActionRule, run: CallContext) -> tuple[Finding, ...]:
     """The findings of one rule: one for each call that breaks it, or one that holds."""
     found = _permission(rule, run) if isinstance(rule, Permission) else _attempts(rule, run)
     return tuple(run.own_word(finding, rule) for finding in found)
 
 
-def _permission(rule: Permission, run: Run) -> tuple[Finding, ...]:
+def _permission(rule: Permission, run: CallContext) -> tuple[Finding, ...]:
     causes: set[str] = set()
-    outside: list[tuple[Thing, Action]] = []
+    outside: list[tuple[EntityRef, Action]] = []
     for call, action in zip(run.calls, run.trace.actions, strict=True):
         listed = action.tool in rule.tools or action.action_class in rule.classes
         if listed == rule.forbids:
@@ -50,8 +51,8 @@ def _permission(rule: Permission, run: Run) -> tuple[Finding, ...]:
     return (decided(rule.id, _STAGE, causes, text),)
 
 
-def _outside(rule: Permission, outside: list[tuple[Thing, Action]]) -> tuple[Finding, ...]:
-    code = "action-forbidden" if rule.forbids else "action-outside"
+def _outside(rule: Permission, outside: list[tuple[EntityRef, Action]]) -> tuple[Finding, ...]:
+    code = FindingCode.ACTION_FORBIDDEN if rule.forbids else FindingCode.ACTION_OUTSIDE
     word = "is forbidden" if rule.forbids else "is not among what is allowed"
     found = []
     for index, (call, action) in enumerate(outside[:MAX_SHOWN], start=1):
@@ -62,13 +63,13 @@ def _outside(rule: Permission, outside: list[tuple[Thing, Action]]) -> tuple[Fin
     return tuple(found)
 
 
-def _attempts(rule: Attempts, run: Run) -> tuple[Finding, ...]:
+def _attempts(rule: Attempts, run: CallContext) -> tuple[Finding, ...]:
     """A failed call is repaired by one of the same tool that succeeds, in the same turn.
 
     Its arguments may differ: a corrected call is another call.
     """
     causes: set[str] = set()
-    open_: dict[tuple[int, str], tuple[int, Thing]] = {}
+    open_: dict[tuple[int, str], tuple[int, EntityRef]] = {}
     for position, (call, action) in enumerate(zip(run.calls, run.trace.actions, strict=True)):
         place = (run.calls.turn(position), action.tool)
         if action.error is None:
@@ -89,6 +90,6 @@ def _attempts(rule: Attempts, run: Run) -> tuple[Finding, ...]:
     return (decided(rule.id, _STAGE, causes, text),)
 
 
-def _unrepaired(rule: Attempts, call: Thing, tries: int) -> Finding:
+def _unrepaired(rule: Attempts, call: EntityRef, tries: int) -> Finding:
     text = f"{name(call)} failed at attempt {tries} and was not repaired within {rule.most}"
-    return at_call(fails(rule.id, "action-unrepaired", _STAGE, text), call)
+    return at_call(fails(rule.id, FindingCode.ACTION_UNREPAIRED, _STAGE, text), call)

@@ -1,7 +1,7 @@
 """Which readings may be used: freshness, settling, influence. Ages come from the trial's clock.
 
 An inadmissible reading makes the values of its source unobserved on that side, whoever else
-supplies them (DESIGN.md §3, Contradiction and Freshness).
+supplies them (docs/design.md §3, Contradiction and Freshness).
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Final
 
-from statediff.contract.bound import EvidenceRule
-from statediff.model.readings import Reading, Timeline
-
-TRIAL_CLOCK: Final = "trial"
-"""The one clock by which ages are measured."""
+from statediff.contract.binding.bound import EvidenceRule
+from statediff.model.readings import TRIAL_CLOCK, Reading, Timeline
 
 _NO_RULE = EvidenceRule("", None, (), False, False)
 

@@ -1,4 +1,4 @@
-"""Alternatives: branches judged whole, each with its own frame (DESIGN.md §4).
+"""Alternatives: branches judged whole, each with its own frame (docs/design.md §4).
 
 `any_of` HOLDS if one branch HOLDS and FAILS if all FAIL. `disputed` HOLDS only if all readings do,
 FAILS only if all FAIL; where they are decided and differ it is UNKNOWN, `contract-ambiguity`. A
@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from statediff.contract.bound import Alternatives, Branch, Contract, Pattern
+from statediff.contract.binding.bound import Alternatives, Branch, Contract, Pattern
+from statediff.model.codes import FindingCode
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, holds, unknown
-from statediff.policy.frame import Explanation, Said, explain, frame
-from statediff.policy.sections import Bench
-from statediff.policy.transient import Net, frame_within
+from statediff.policy.frame import Explanation, ExplanationVote, explain, frame
+from statediff.policy.sections import ClauseRunner
+from statediff.policy.transient_changes import FrameCoverage, frame_within
 
 _STAGE: Final = Stage.REQUIRE
 _BEST: Final = {Truth.HOLDS: 0, Truth.UNKNOWN: 1, Truth.FAILS: 2}
@@ -47,7 +48,10 @@ class Judged:
 
 
 def judge_branches(
-    contract: Contract, bench: Bench, outer: Sequence[Pattern], more: Iterable[Said]
+    contract: Contract,
+    bench: ClauseRunner,
+    outer: Sequence[Pattern],
+    more: Iterable[ExplanationVote],
 ) -> tuple[Judged, ...]:
     """Every branch, judged whole, in the order of the contract.
 
@@ -64,20 +68,20 @@ def judge_branches(
 def _judged(
     contract: Contract,
     branch: Branch,
-    bench: Bench,
+    bench: ClauseRunner,
     explaining: Sequence[Pattern],
-    more: tuple[Said, ...],
+    more: tuple[ExplanationVote, ...],
     outer: dict[str, Pattern],
 ) -> Judged:
     own = {p.id.partition("/")[2]: p for p in branch.explaining}
     findings = [found for found, _ in bench.forbidden(branch.forbid)]
     bench.begin(f"{branch.name}/frame")
-    explanations = explain(explaining, bench.room, more)
+    explanations = explain(explaining, bench.context, more)
     if not contract.frame_is_open:
-        net = Net(explaining, explanations)
+        net = FrameCoverage(explaining, explanations)
         framed = [
-            *frame(explanations, explaining, bench.room),
-            *frame_within(contract, net, bench.room, bench.moments),
+            *frame(explanations, explaining, bench.context),
+            *frame_within(contract, net, bench.context, bench.moments),
         ]
         findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
     findings += [found for found, _ in bench.required(branch.require, {**outer, **own})]
@@ -122,16 +126,15 @@ def _disputed(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
     sentence = f"right by {right}, but {_why(wrong[0])}; {alternatives.because}"
     found = Finding(
         alternatives.id,
-        "contract-ambiguity",
+        FindingCode.CONTRACT_AMBIGUITY,
         _STAGE,
         Truth.UNKNOWN,
         sentence,
-        "policy",
-        first.deltas,
-        first.evidence,
-        first.witness,
-        (f"which reading is meant: {', '.join(j.branch.name for j in judged)}",),
-        first.rank,
+        deltas=first.deltas,
+        evidence=first.evidence,
+        witness=first.witness,
+        missing=(f"which reading is meant: {', '.join(j.branch.name for j in judged)}",),
+        rank=first.rank,
     )
     return (found,)
 
@@ -150,7 +153,7 @@ def _all_fail(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
     first = nearest.first
     text = "; ".join(_why(j) for j in ordered)
     found = replace(
-        fails(alternatives.id, "no-branch-holds", _STAGE, text),
+        fails(alternatives.id, FindingCode.NO_BRANCH_HOLDS, _STAGE, text),
         deltas=first.deltas,
         evidence=first.evidence,
         witness=first.witness,

@@ -1,4 +1,4 @@
-"""Rows the system itself adds or removes with a matched entity (DESIGN.md §4, `cascade`).
+"""Rows the system itself adds or removes with a matched entity (docs/design.md §4, `cascade`).
 
 A row goes with an entity that it refers to: with a created one rows that came, with a deleted one
 rows that went, with an updated one both. More of them than `max` for one entity, and none of that
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from statediff.contract.bound import Pattern
-from statediff.contract.relations import comparison_key
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Unknown
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.evaluation.relations import comparison_key
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, Result, Unknown
 from statediff.model.delta import Op
 from statediff.model.schema import EntityType
 from statediff.model.values import Key
 from statediff.policy.findings import doubt_causes, relevant
-from statediff.policy.matching import COME, GONE, Change, Judge, Match, both, field_of
+from statediff.policy.matching import COME, GONE, Change, JudgingContext, Match, both, field_of
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMask:
     """An outcome and, where it is open, what it waits for."""
 
     mask: int
@@ -37,7 +37,7 @@ class Row:
     causes: frozenset[str] = frozenset()
 
 
-def cascaded(pattern: Pattern, judge: Judge, matches: Iterable[Match]) -> Iterator[Row]:
+def cascaded(pattern: Pattern, context: JudgingContext, matches: Iterable[Match]) -> Iterator[Row]:
     """Every row that may go with a matched entity, once for each of them.
 
     An entity that may have changed without anybody's having seen it may be a matched one, too.
@@ -50,10 +50,10 @@ def cascaded(pattern: Pattern, judge: Judge, matches: Iterable[Match]) -> Iterat
     ]
     heads += [
         _Head(d.type, d.key, pattern.operations, TRUE | FALSE, frozenset(doubt_causes([d])))
-        for d in relevant(pattern, judge, TRUE)
+        for d in relevant(pattern, context, TRUE)
     ]
     for name, most in pattern.cascade:
-        rows = _Rows(judge, judge.after.schema.by_name[name])
+        rows = _Rows(context, context.after.schema.by_name[name])
         for head in heads:
             yield from _with(head, rows, most)
 
@@ -77,16 +77,16 @@ def _decided(match: Match) -> int:
 class _Rows:
     """The rows of one type that came or went, found by what they refer to."""
 
-    def __init__(self, judge: Judge, spec: EntityType) -> None:
+    def __init__(self, context: JudgingContext, spec: EntityType) -> None:
         self._references = {f.name: f.reference for f in spec.fields if f.reference is not None}
-        self.doubts = [d for d in judge.doubts if d.type == spec.name and not d.path]
-        self._moved = [c for c in judge.changes if c.type == spec.name and c.op is not Op.UPDATE]
+        self.doubts = [d for d in context.doubts if d.type == spec.name and not d.path]
+        self._moved = [c for c in context.changes if c.type == spec.name and c.op is not Op.UPDATE]
         self._cells: dict[int, dict[str, Result]] = {}
         self._by_value: dict[tuple[str, object], list[Change]] = {}
         self._open: list[Change] = []
         for change in self._moved:
-            thing = judge.sides(change)[0]
-            cells = {name: field_of(thing, name) for name in self._references}
+            entity_ref = context.sides(change)[0]
+            cells = {name: field_of(entity_ref, name) for name in self._references}
             self._cells[id(change)] = cells
             if any(isinstance(cell, Unknown) for cell in cells.values()):
                 self._open.append(change)

@@ -1,4 +1,4 @@
-"""One judgement out of one per admissible matching (DESIGN.md §3, Identity is conservative)."""
+"""One judgement from one per admissible matching (docs/design.md §3, Identity is conservative)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from statediff.contract.bound import Contract
+from statediff.contract.binding.bound import Contract
+from statediff.model.codes import FindingCode
 from statediff.model.verdict import (
     ClauseTruth,
     Finding,
@@ -55,11 +56,10 @@ def combine(
         findings.append(
             Finding(
                 entry.clause,
-                "identity-ambiguous",
+                FindingCode.IDENTITY_AMBIGUOUS,
                 entry.stage,
                 Truth.UNKNOWN,
                 f"{name}: {cause}; needed by {entry.clause}",
-                "resolve",
                 missing=(f"{name}: {cause}",),
             )
         )

@@ -10,26 +10,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from statediff.contract.bound import Derived
-from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.relations import comparison_key, equal, exact, finite
-from statediff.contract.world import (
+from statediff.contract.binding.bound import Derived
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.evaluation.relations import comparison_key, equal, exact, finite
+from statediff.contract.language.context import (
     FALSE,
     TRUE,
     UNDEFINED,
+    EntityRef,
     Result,
     Seen,
-    Thing,
     TooCostly,
     Undefined,
     Unknown,
 )
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Op
 from statediff.model.values import ABSENT, Key, is_value, key_order, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, last, unknown
-from statediff.policy.frame import Said
-from statediff.policy.matching import COME, GONE, TOO_COSTLY, Judge
+from statediff.policy.frame import ExplanationVote
+from statediff.policy.matching import COME, GONE, TOO_COSTLY, JudgingContext
 from statediff.policy.witness import deciding
 
 _STAGE = Stage.REQUIRE
@@ -42,22 +43,26 @@ class _Checked:
     masks: dict[Any, tuple[int, frozenset[str]]] = field(default_factory=dict)
     created: set[Any] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
-    wrong: tuple[str, str, tuple[Delta, ...], tuple[Seen, ...]] | None = None
+    wrong: tuple[FindingCode, str, tuple[Delta, ...], tuple[Seen, ...]] | None = None
     """(code, sentence, deltas, trail) of the first entity of which the clause fails."""
 
 
-def derived_clause(rule: Derived, judge: Judge) -> tuple[Finding, tuple[Said, ...]]:
+def derived_clause(
+    rule: Derived, context: JudgingContext
+) -> tuple[Finding, tuple[ExplanationVote, ...]]:
     """The finding of a derived field, and what it says of the deltas of that field."""
     deltas = {
         key_order(d.key): d
-        for change in judge.changes
+        for change in context.changes
         if change.type == rule.type and change.op is Op.UPDATE
         for d in change.deltas
         if d.path == rule.field
     }
     checked = _Checked()
-    for key, now in _entities(rule, judge, checked):
-        mask, causes, seen, reason = _kept(rule, judge, key, now, key_order(key) in checked.created)
+    for key, now in _entities(rule, context, checked):
+        mask, causes, seen, reason = _kept(
+            rule, context, key, now, key_order(key) in checked.created
+        )
         checked.masks[key_order(key)] = mask, causes
         if mask == TRUE:
             continue
@@ -65,12 +70,15 @@ def derived_clause(rule: Derived, judge: Judge) -> tuple[Finding, tuple[Said, ..
             checked.open |= causes or {reason or f"{rule.type} {show_key(key)}"}
         elif checked.wrong is None:
             delta = deltas.get(key_order(key))
-            code, text = "derived-wrong", f"{rule.type} {show_key(key)}: {deciding(seen, FALSE)}"
+            code = FindingCode.DERIVED_WRONG
+            text = f"{rule.type} {show_key(key)}: {deciding(seen, FALSE)}"
             if mask == UNDEFINED:
-                code, text = "undefined", reason
+                code, text = FindingCode.UNDEFINED, reason
             checked.wrong = code, text, () if delta is None else (delta,), seen
     said = tuple(
-        Said(delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes)
+        ExplanationVote(
+            delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
+        )
         for order, delta in deltas.items()
         for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
     )
@@ -82,35 +90,37 @@ def derived_clause(rule: Derived, judge: Judge) -> tuple[Finding, tuple[Said, ..
     return holds(rule.id, _STAGE, "the field is kept", tuple(deltas.values())), said
 
 
-def _entities(rule: Derived, judge: Judge, checked: _Checked) -> Iterator[tuple[Key, Thing]]:
+def _entities(
+    rule: Derived, context: JudgingContext, checked: _Checked
+) -> Iterator[tuple[Key, EntityRef]]:
     """The entities after the run of which the clause could fail; notes what it cannot see.
 
     Where nothing that the expression reads changed, only the changed entities could.
     """
     reads = {read.type for read in rule.reads}
-    doubts = [d for d in judge.doubts if d.type in reads]
-    own = [c for c in judge.changes if c.type == rule.type]
+    doubts = [d for d in context.doubts if d.type in reads]
+    own = [c for c in context.changes if c.type == rule.type]
     come = {key_order(c.key) for c in own if c.op in COME}
     gone = {key_order(c.key) for c in own if c.op in GONE} - come
     touched = {key_order(c.key): c.key for c in own}
     touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
     checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
     checked.created = come
-    moved = any(c.type in reads for c in judge.changes) or bool(doubts)
+    moved = any(c.type in reads for c in context.changes) or bool(doubts)
     if moved and not rule.is_row_local:
-        fields = judge.world(rule.reads).fields_of(rule.type)
-        named = None if doubts else _named_by_changes(rule, judge)
-        for key, row in judge.after.rows(rule.type, fields):
+        fields = context.eval_context(rule.reads).fields_of(rule.type)
+        named = None if doubts else _named_by_changes(rule, context)
+        for key, row in context.after.rows(rule.type, fields):
             if named is not None and not named & {comparison_key(part) for part in key}:
                 continue  # nothing that its expression ranges over changed
             touched.pop(key_order(key), None)
             if key_order(key) not in gone:
-                yield key, Thing("after", rule.type, key, row)
+                yield key, EntityRef("after", rule.type, key, row)
     for order in sorted(touched.keys() - gone):
-        yield touched[order], judge.thing("after", rule.type, touched[order])
+        yield touched[order], context.entity_ref("after", rule.type, touched[order])
 
 
-def _named_by_changes(rule: Derived, judge: Judge) -> frozenset[object] | None:
+def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[object] | None:
     """What the changed rows hold in the fields that tie them to an entity, before and after.
 
     An entity whose key is not among them has the value it had: its field may only stay. None where
@@ -119,44 +129,49 @@ def _named_by_changes(rule: Derived, judge: Judge) -> frozenset[object] | None:
     if rule.ties is None:
         return None
     named: set[object] = set()
-    for change in judge.changes:
+    for change in context.changes:
         for tie in (tie for name, tie in rule.ties if name == change.type):
-            for thing in judge.sides(change):
-                if thing is None:
+            for entity_ref in context.sides(change):
+                if entity_ref is None:
                     continue
-                if thing.row is None or not is_value(thing.row.get(tie, ABSENT)):
+                if entity_ref.row is None or not is_value(entity_ref.row.get(tie, ABSENT)):
                     return None
-                named.add(comparison_key(thing.row[tie]))
+                named.add(comparison_key(entity_ref.row[tie]))
     return frozenset(named)
 
 
 def _kept(
-    rule: Derived, judge: Judge, key: Key, now: Thing, is_created: bool
+    rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
 ) -> tuple[int, frozenset[str], tuple[Seen, ...], str]:
     """Whether the field equals the expression after the run, or moved as it moved."""
-    world = judge.world(rule.reads)
+    eval_context = context.eval_context(rule.reads)
     try:
-        mask = outcomes(rule.after, world, {"it": now})
-        seen = tuple(world.seen)
-        then = None if is_created else _then(judge, rule.type, key)
+        mask = outcomes(rule.after, eval_context, {"it": now})
+        seen = tuple(eval_context.seen)
+        then = None if is_created else _then(context, rule.type, key)
         if mask != TRUE and then is not None:
             old, new = ({"it": then}, {"it": now})
             moved = _moved_alike(
-                evaluate(rule.before.left, world, old),
-                evaluate(rule.after.left, world, new),
-                evaluate(rule.before.right, world, old),
-                evaluate(rule.after.right, world, new),
+                evaluate(rule.before.left, eval_context, old),
+                evaluate(rule.after.left, eval_context, new),
+                evaluate(rule.before.right, eval_context, old),
+                evaluate(rule.after.right, eval_context, new),
             )
             mask = TRUE if moved == TRUE else mask | (moved & TRUE)
     except TooCostly:
         return TRUE | FALSE | UNDEFINED, frozenset({TOO_COSTLY}), (), TOO_COSTLY
-    return mask, frozenset(world.causes), seen, last(world.undefined) if mask & UNDEFINED else ""
+    return (
+        mask,
+        frozenset(eval_context.causes),
+        seen,
+        last(eval_context.undefined) if mask & UNDEFINED else "",
+    )
 
 
-def _then(judge: Judge, type_name: str, key: Key) -> Thing | None:
+def _then(context: JudgingContext, type_name: str, key: Key) -> EntityRef | None:
     """The entity before the run; None where it was not there."""
-    then = judge.thing("before", type_name, key)
-    is_known = then.row is not None or not judge.before.enumeration(type_name).is_complete
+    then = context.entity_ref("before", type_name, key)
+    is_known = then.row is not None or not context.before.enumeration(type_name).is_complete
     return then if is_known else None
 
 

@@ -5,31 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from statediff.contract.bound import Pattern
-from statediff.contract.evaluation import outcomes
-from statediff.contract.world import (
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import (
     FALSE,
     TRUE,
     UNDEFINED,
-    Crowd,
+    EntitySet,
     Env,
+    EvalContext,
     Seen,
     TooCostly,
-    World,
 )
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Label, Op
 from statediff.model.values import ABSENT, key_order
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.matching import (
     TOO_COSTLY,
     Change,
-    Judge,
+    JudgingContext,
     Match,
     both,
     selected,
     speaks_of_each,
 )
-from statediff.policy.witness import cause_code, component_of, spoken, witness_of
+from statediff.policy.witness import cause_code, spoken, witness_of
 
 _RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
 
@@ -51,7 +52,7 @@ def evidence_of(deltas: Iterable[Delta]) -> tuple[str, ...]:
 
 def fails(
     clause: str,
-    code: str,
+    code: FindingCode,
     stage: Stage,
     sentence: str,
     deltas: tuple[Delta, ...] = (),
@@ -64,12 +65,11 @@ def fails(
         stage,
         Truth.FAILS,
         sentence,
-        "policy",
-        tuple(d.id for d in deltas),
-        evidence_of(deltas),
-        witness_of(seen, deltas),
-        (),
-        risk(deltas),
+        deltas=tuple(d.id for d in deltas),
+        evidence=evidence_of(deltas),
+        witness=witness_of(seen, deltas),
+        missing=(),
+        rank=risk(deltas),
     )
 
 
@@ -82,19 +82,17 @@ def unknown(
 ) -> Finding:
     """The finding of a clause that cannot be decided: what is missing, and who owns the gap."""
     missing = tuple(sorted(set(causes))) or ("a value the clause needs",)
-    code = cause_code(missing)
     return Finding(
         clause,
-        code,
+        cause_code(missing),
         stage,
         Truth.UNKNOWN,
         f"{spoken(missing[0])}; needed by {clause}",
-        component_of(code),
-        tuple(d.id for d in deltas),
-        evidence_of(deltas),
-        witness_of(seen, deltas),
-        missing,
-        risk(deltas),
+        deltas=tuple(d.id for d in deltas),
+        evidence=evidence_of(deltas),
+        witness=witness_of(seen, deltas),
+        missing=missing,
+        rank=risk(deltas),
     )
 
 
@@ -107,20 +105,19 @@ def undecided(
 ) -> Finding:
     """The finding of a forbid or effect clause that is undefined, which decides nothing."""
     found = unknown(clause, stage, [reason], seen, deltas)
-    return replace(found, code="undefined", component="policy", sentence=reason)
+    return replace(found, code=FindingCode.UNDEFINED, sentence=reason)
 
 
 def holds(clause: str, stage: Stage, sentence: str, deltas: tuple[Delta, ...] = ()) -> Finding:
     """The finding of a clause with which nothing is wrong."""
     return Finding(
         clause,
-        "holds",
+        FindingCode.HOLDS,
         stage,
         Truth.HOLDS,
         sentence,
-        "policy",
-        tuple(d.id for d in deltas),
-        evidence_of(deltas),
+        deltas=tuple(d.id for d in deltas),
+        evidence=evidence_of(deltas),
     )
 
 
@@ -158,9 +155,9 @@ def last(undefined: Sequence[str]) -> str:
 # ---------------------------------------------------------------- doubts
 
 
-def relevant(pattern: Pattern, judge: Judge, outcome: int) -> list[Doubt]:
+def relevant(pattern: Pattern, context: JudgingContext, outcome: int) -> list[Doubt]:
     """The doubts about changes on which the pattern can have one of the outcomes."""
-    return [d for d in judge.doubts if judge.possible(pattern, d) & outcome]
+    return [d for d in context.doubts if context.possible(pattern, d) & outcome]
 
 
 def doubt_causes(doubts: Iterable[Doubt]) -> set[str]:
@@ -202,7 +199,9 @@ class That:
     undefined: str = ""
 
 
-def that_of_all(pattern: Pattern, judge: Judge, matches: list[Match], causes: set[str]) -> That:
+def that_of_all(
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[str]
+) -> That:
     """`that` over the matched entities; TRUE where the clause has none.
 
     `causes` say why further entities may match. Matches that are not certain count as such.
@@ -210,26 +209,26 @@ def that_of_all(pattern: Pattern, judge: Judge, matches: list[Match], causes: se
     nodes = [node for node in pattern.that.values() if node is not None]
     if not nodes:
         return That(TRUE)
-    world = judge.world(pattern.reads)
-    crowd = _crowd(pattern, matches, causes)
+    eval_context = context.eval_context(pattern.reads)
+    entity_set = _crowd(pattern, matches, causes)
     try:
         if speaks_of_each(pattern):
-            mask = _each(pattern, matches, world, crowd)
+            mask = _each(pattern, matches, eval_context, entity_set)
         else:
-            mask = outcomes(nodes[0], world, {"them": crowd})
+            mask = outcomes(nodes[0], eval_context, {"them": entity_set})
     except TooCostly:
-        world.causes.add(TOO_COSTLY)
+        eval_context.causes.add(TOO_COSTLY)
         mask = TRUE | FALSE | UNDEFINED
     return That(
         mask,
-        tuple(world.seen),
-        frozenset(world.causes | crowd.incomplete),
-        last(world.undefined) if mask & UNDEFINED else "",
+        tuple(eval_context.seen),
+        frozenset(eval_context.causes | entity_set.incomplete),
+        last(eval_context.undefined) if mask & UNDEFINED else "",
     )
 
 
 def qualified(
-    pattern: Pattern, judge: Judge, matches: list[Match], causes: set[str]
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[str]
 ) -> list[Match]:
     """The matches with a `that` about each entity as one more of their conditions.
 
@@ -238,32 +237,32 @@ def qualified(
     """
     if not speaks_of_each(pattern):
         return matches
-    crowd = _crowd(pattern, matches, causes)
+    entity_set = _crowd(pattern, matches, causes)
     found = []
     for match in matches:
-        world = judge.world(pattern.reads)
+        eval_context = context.eval_context(pattern.reads)
         try:
-            mask = both(match.mask, _one(pattern, match, world, crowd))
+            mask = both(match.mask, _one(pattern, match, eval_context, entity_set))
         except TooCostly:
-            world.causes.add(TOO_COSTLY)
+            eval_context.causes.add(TOO_COSTLY)
             mask = match.mask | FALSE
         if mask != FALSE:
             found.append(
                 replace(
                     match,
                     mask=mask,
-                    seen=(*match.seen, *world.seen),
-                    causes=match.causes | world.causes,
-                    undefined=(*match.undefined, *world.undefined),
+                    seen=(*match.seen, *eval_context.seen),
+                    causes=match.causes | eval_context.causes,
+                    undefined=(*match.undefined, *eval_context.undefined),
                 )
             )
     return found
 
 
-def _crowd(pattern: Pattern, matches: list[Match], causes: set[str]) -> Crowd:
+def _crowd(pattern: Pattern, matches: list[Match], causes: set[str]) -> EntitySet:
     certain = [m for m in matches if m.holds]
     doubtful = causes.union(*(m.why for m in matches if not m.holds))
-    return Crowd(
+    return EntitySet(
         tuple(m.it for m in certain),
         pattern.types[0],
         certain[0].it.side if certain else "after",
@@ -271,23 +270,25 @@ def _crowd(pattern: Pattern, matches: list[Match], causes: set[str]) -> Crowd:
     )
 
 
-def _one(pattern: Pattern, match: Match, world: World, crowd: Crowd) -> int:
+def _one(pattern: Pattern, match: Match, eval_context: EvalContext, entity_set: EntitySet) -> int:
     node = pattern.that[match.change.type]
     if node is None:
         return TRUE
     new = ABSENT if match.new is None else match.new
-    env: Env = {"it": match.it, "new": new, "them": crowd}
-    return outcomes(node, world, env)
+    env: Env = {"it": match.it, "new": new, "them": entity_set}
+    return outcomes(node, eval_context, env)
 
 
-def _each(pattern: Pattern, matches: list[Match], world: World, crowd: Crowd) -> int:
+def _each(
+    pattern: Pattern, matches: list[Match], eval_context: EvalContext, entity_set: EntitySet
+) -> int:
     """Whether `that` holds of every matched entity."""
-    total = FALSE if crowd.incomplete else 0
+    total = FALSE if entity_set.incomplete else 0
     passed = True
     for match in matches:
         if not match.holds:
             continue
-        mask = _one(pattern, match, world, crowd)
+        mask = _one(pattern, match, eval_context, entity_set)
         if not mask & TRUE:
             if mask == FALSE:
                 return FALSE

@@ -1,4 +1,4 @@
-"""The frame: every delta must be explained (DESIGN.md §3)."""
+"""The frame: every delta must be explained (docs/design.md §3)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from statediff.contract.bound import Pattern
-from statediff.contract.world import FALSE, TRUE
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.language.context import FALSE, TRUE
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.values import Digested, Unobserved, is_value, key_order
 from statediff.model.verdict import Finding, Stage, Truth
-from statediff.policy.cascade import Known, cascaded
+from statediff.policy.cascade import KnownMask, cascaded
 from statediff.policy.findings import (
     doubt_causes,
     fails,
@@ -22,7 +23,7 @@ from statediff.policy.findings import (
     that_of_all,
     unknown,
 )
-from statediff.policy.matching import COME, Judge, Match, both, speaks_of_each
+from statediff.policy.matching import COME, JudgingContext, Match, both, speaks_of_each
 from statediff.policy.witness import delta_text, deltas_text
 
 
@@ -37,7 +38,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Said:
+class ExplanationVote:
     """What one clause says of its explaining one delta: TRUE, FALSE, or what that waits for."""
 
     delta: Delta
@@ -47,20 +48,20 @@ class Said:
 
 
 def explain(
-    patterns: Sequence[Pattern], judge: Judge, more: Iterable[Said] = ()
+    patterns: Sequence[Pattern], context: JudgingContext, more: Iterable[ExplanationVote] = ()
 ) -> tuple[Explanation, ...]:
     """Each delta, in order, with the truth of its being explained by some pattern or by `more`."""
-    found: dict[int, list[Said]] = {}
-    for said in chain(*(_said(pattern, judge) for pattern in patterns), more):
+    found: dict[int, list[ExplanationVote]] = {}
+    for said in chain(*(_said(pattern, context) for pattern in patterns), more):
         found.setdefault(id(said.delta), []).append(said)
     return tuple(
         _explain_one(delta, found.get(id(delta), []))
-        for change in judge.changes
+        for change in context.changes
         for delta in change.deltas
     )
 
 
-def _explain_one(delta: Delta, said: list[Said]) -> Explanation:
+def _explain_one(delta: Delta, said: list[ExplanationVote]) -> Explanation:
     by = tuple(entry.by for entry in said if entry.mask == TRUE)
     if by:
         return Explanation(delta, by, Truth.HOLDS)
@@ -71,80 +72,82 @@ def _explain_one(delta: Delta, said: list[Said]) -> Explanation:
     return Explanation(delta, (), Truth.UNKNOWN if open_ else Truth.FAILS, causes)
 
 
-def _said(pattern: Pattern, judge: Judge) -> Iterator[Said]:
+def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote]:
     """What the pattern says of the deltas it matches, and of the rows that go with them."""
-    matches, bound = _candidates(pattern, judge)
+    matches, bound = _candidates(pattern, context)
     for match in matches:
         for delta in match.change.deltas:
-            covers = _covers(pattern, delta, judge)
+            covers = _covers(pattern, delta, context)
             if FALSE in (covers.mask, bound.mask):
                 continue
             if match.holds and covers.mask == bound.mask == TRUE:
-                yield Said(delta, pattern.id, TRUE)
+                yield ExplanationVote(delta, pattern.id, TRUE)
                 continue
             why = frozenset() if match.holds else match.why
-            yield Said(delta, pattern.id, TRUE | FALSE, covers.causes | bound.causes | why)
-    for row in cascaded(pattern, judge, matches):
+            yield ExplanationVote(
+                delta, pattern.id, TRUE | FALSE, covers.causes | bound.causes | why
+            )
+    for row in cascaded(pattern, context, matches):
         mask = both(row.mask, bound.mask)
         for delta in row.change.deltas if mask != FALSE else ():
-            yield Said(delta, f"{pattern.id}/cascade", mask, row.causes | bound.causes)
+            yield ExplanationVote(delta, f"{pattern.id}/cascade", mask, row.causes | bound.causes)
 
 
-def _candidates(pattern: Pattern, judge: Judge) -> tuple[list[Match], Known]:
+def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], KnownMask]:
     """What the pattern matches, and whether it may explain it.
 
     A require clause explains whatever it matches: that there are too many, or that `that` fails of
     them, is its own finding. An allow clause explains nothing beyond its `count` and `that`.
     """
-    matches = judge.matches(pattern)
+    matches = context.matches(pattern)
     if pattern.section is Stage.REQUIRE:
-        return matches, Known(TRUE)
-    doubts = relevant(pattern, judge, ~FALSE)
+        return matches, KnownMask(TRUE)
+    doubts = relevant(pattern, context, ~FALSE)
     waiting = doubt_causes(doubts)
-    matches = qualified(pattern, judge, matches, waiting)
+    matches = qualified(pattern, context, matches, waiting)
     definite = sum(m.holds for m in matches)
     causes: set[str] = set()
     if pattern.high is not None:
         if definite > pattern.high:
-            return matches, Known(FALSE)
+            return matches, KnownMask(FALSE)
         more = further(pattern, matches, doubts)
         if more is None or len(matches) + more > pattern.high:
             causes |= waiting.union(*(m.why for m in matches if not m.holds))
     if not speaks_of_each(pattern):
-        that = that_of_all(pattern, judge, matches, waiting)
+        that = that_of_all(pattern, context, matches, waiting)
         if that.mask == FALSE:
-            return matches, Known(FALSE)
+            return matches, KnownMask(FALSE)
         if that.mask != TRUE:
             causes |= that.causes or {that.undefined or f"`that` of {pattern.id}"}
-    return matches, Known(TRUE | FALSE if causes else TRUE, frozenset(causes))
+    return matches, KnownMask(TRUE | FALSE if causes else TRUE, frozenset(causes))
 
 
-def _covers(pattern: Pattern, delta: Delta, judge: Judge) -> Known:
+def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMask:
     """Whether the pattern's selected paths include the delta's, and its principal made it."""
     if pattern.by is not None:
-        mask, cause = judge.attribution.by(delta, pattern.by)
+        mask, cause = context.attribution.by(delta, pattern.by)
         if mask != TRUE:
-            return Known(mask, frozenset({cause}))
+            return KnownMask(mask, frozenset({cause}))
     if pattern.fields is None:
-        return Known(TRUE)
+        return KnownMask(TRUE)
     if delta.op is Op.UPDATE:
-        return Known(TRUE if delta.path in pattern.fields else FALSE)
+        return KnownMask(TRUE if delta.path in pattern.fields else FALSE)
     if not pattern.names_fields:
-        return Known(TRUE)
+        return KnownMask(TRUE)
     value = delta.after if delta.op in COME else delta.before
-    inside = {*pattern.fields, *judge.after.schema.by_name[delta.type].key}
+    inside = {*pattern.fields, *context.after.schema.by_name[delta.type].key}
     cells = value.fields if isinstance(value, Entity) else ()
     outside = [(name, cell) for name, cell in cells if name not in inside]
     if any(isinstance(c, Digested) or (c is not None and is_value(c)) for _, c in outside):
-        return Known(FALSE)
+        return KnownMask(FALSE)
     causes = frozenset(
         f"{delta.id}.{name}: {cell.cause}" for name, cell in outside if isinstance(cell, Unobserved)
     )
-    return Known(TRUE | FALSE, causes) if causes else Known(TRUE)
+    return KnownMask(TRUE | FALSE, causes) if causes else KnownMask(TRUE)
 
 
 def frame(
-    explanations: tuple[Explanation, ...], patterns: Sequence[Pattern], judge: Judge
+    explanations: tuple[Explanation, ...], patterns: Sequence[Pattern], context: JudgingContext
 ) -> tuple[Finding, ...]:
     """The findings of the frame: one per entity with an unexplained change, or one that holds."""
     findings: list[Finding] = []
@@ -156,15 +159,15 @@ def frame(
     for group in groups.values():
         deltas = tuple(group)
         findings.append(
-            fails("frame", "unexplained-change", Stage.FRAME, deltas_text(deltas), deltas)
+            fails("frame", FindingCode.UNEXPLAINED_CHANGE, Stage.FRAME, deltas_text(deltas), deltas)
         )
     unsure = [e for e in explanations if e.truth is Truth.UNKNOWN]
     causes = {f"{delta_text(e.delta)}: {c}" for e in unsure for c in e.causes}
     sure = [p for p in patterns if _explains_any_number(p)]
     causes |= doubt_causes(
         doubt
-        for doubt in judge.doubts
-        if not any(judge.possible(pattern, doubt) == TRUE for pattern in sure)
+        for doubt in context.doubts
+        if not any(context.possible(pattern, doubt) == TRUE for pattern in sure)
     )
     if causes:
         findings.append(unknown("frame", Stage.FRAME, causes, (), tuple(e.delta for e in unsure)))

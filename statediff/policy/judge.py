@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.assertions import Asserted, AtCalls, Occurrence
-from statediff.contract.bound import Contract, Effect, Pattern
-from statediff.contract.english import words
-from statediff.contract.syntax import CALL_TYPE, Read
+from statediff.contract.binding.assertions import Asserted, AtCalls, Occurrence
+from statediff.contract.binding.bound import Contract, Effect, Pattern
+from statediff.contract.language.english import words
+from statediff.contract.language.syntax import CALL_TYPE, Read
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff, Label, Op
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
@@ -25,21 +26,27 @@ from statediff.model.view import View
 from statediff.policy.access import judge_access
 from statediff.policy.actions import actions
 from statediff.policy.admission import Refusal
-from statediff.policy.attribution import MARKED_READS, READS, Attribution, attribution, is_marked
+from statediff.policy.attribution.changes import (
+    MARKED_READS,
+    READS,
+    Attribution,
+    attribution,
+    is_marked,
+)
 from statediff.policy.branches import best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
 from statediff.policy.forbid import effect
-from statediff.policy.frame import Said, explain, frame
-from statediff.policy.left import with_left
-from statediff.policy.matching import Change, Judge, changes
+from statediff.policy.frame import ExplanationVote, explain, frame
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.history.states_after_calls import with_states_after_calls
+from statediff.policy.matching import Change, JudgingContext, changes
 from statediff.policy.metrics import metrics
-from statediff.policy.moments import Moments
 from statediff.policy.retries import repeated, with_compensation
-from statediff.policy.run import Run
-from statediff.policy.sections import Bench
+from statediff.policy.run import CallContext
+from statediff.policy.sections import ClauseRunner
 from statediff.policy.steps import step
-from statediff.policy.transient import Net, frame_within
+from statediff.policy.transient_changes import FrameCoverage, frame_within
 from statediff.policy.transition import ID as TRANSITION
 from statediff.policy.transition import check_transition
 from statediff.policy.turns import turn
@@ -48,7 +55,7 @@ Add = Callable[[Iterable[Finding], str], None]
 """Takes the findings of one clause, and the clause in English."""
 
 NO_TRACE = Trace()
-NO_MOMENTS = Moments()
+NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
 RISK = list(Label)
 """Labels in rising order of risk."""
@@ -57,7 +64,7 @@ _STAGES = list(Stage)
 _TRUTHS = {Truth.FAILS: 0, Truth.UNKNOWN: 1, Truth.HOLDS: 2}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What the judgement rests on: both views, the diff, the answer, and what was refused."""
 
@@ -69,7 +76,7 @@ class Evidence:
     begin: Callable[[str], None] = lambda _clause: None
     """Called with the id of each clause before it is evaluated, so that reads can be attributed."""
     trace: Trace = NO_TRACE
-    moments: Moments = NO_MOMENTS
+    moments: IntermediateStates = NO_INTERMEDIATE_STATES
     hear: Callable[[frozenset[Read]], None] = lambda _reads: None
     """Called with what a clause reads of the trace and the answer."""
 
@@ -77,11 +84,17 @@ class Evidence:
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
     """The judgement of one trial. Deterministic; every clause is evaluated."""
     diff, who = _attributed(contract, evidence)
-    room = Judge(evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer, who)
+    context = JudgingContext(
+        evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer, who
+    )
     # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
     everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
-    room.moments = evidence.moments.alone()
-    run = Run(room, evidence.trace, with_left(evidence.moments, evidence.trace, who.claims))
+    context.moments = evidence.moments.alone()
+    run = CallContext(
+        context,
+        evidence.trace,
+        with_states_after_calls(evidence.moments, evidence.trace, who.claims),
+    )
     summaries: dict[str, tuple[Stage, str]] = {}
     findings: list[Finding] = []
 
@@ -92,11 +105,11 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
 
     by_id = {p.id: p for p in contract.patterns}
     _hear_attribution(contract, evidence)
-    bench = Bench(room, everything, evidence.moments, evidence.begin)
+    bench = ClauseRunner(context, everything, evidence.moments, evidence.begin)
     for finding, sentence in bench.forbidden(contract.forbid):
         add([finding], sentence)
     add_effects(contract, run, everything, evidence, add)
-    found, said, recorded = _moved(contract, room, evidence)
+    found, said, recorded = _moved(contract, context, evidence)
     for finding, sentence in found:
         add([finding], sentence)
     own = [p for p in contract.patterns if p.section is not Stage.FORBID]
@@ -104,13 +117,13 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
     evidence.begin("frame")
     # Whatever no branch explains is a violation in all of them, so the frame itself says it.
     explaining = [*own, *(p for branch in contract.branches for p in branch.explaining)]
-    explanations = explain(explaining, room, said)
-    net = Net(explaining, explanations)
-    add(_frame(contract, net, room, evidence), _frame_sentence(contract))
+    explanations = explain(explaining, context, said)
+    net = FrameCoverage(explaining, explanations)
+    add(_frame(contract, net, context, evidence), _frame_sentence(contract))
     for finding, sentence in bench.required(contract.require, by_id):
         add([finding], sentence)
     add_run(contract, run, evidence, add)
-    add_answer(contract, room, evidence, add)
+    add_answer(contract, context, evidence, add)
     add_access(contract, run, evidence, add, tuple(findings))
     evidence.begin("")
     alternatives = contract.alternatives
@@ -139,18 +152,18 @@ def judge(contract: Contract, evidence: Evidence) -> Judgement:
         findings += parts
     ordered = report_order(findings)
     return Judgement(
-        fold(clauses),
-        _result(clauses, Result.TOOL),
-        _result(clauses, Result.TASK),
-        _result(clauses, Result.OUTCOME),
-        clauses,
-        ordered,
-        metrics(measured, diff, nearest, counted, room, recorded),
-        diff.deltas,
-        tuple((e.delta.id, e.by) for e in explanations),
-        diff.hidden,
-        diff.doubts,
-        during=room.attribution.named(
+        verdict=fold(clauses),
+        tool=_result(clauses, Result.TOOL),
+        task=_result(clauses, Result.TASK),
+        outcome=_result(clauses, Result.OUTCOME),
+        clauses=clauses,
+        findings=ordered,
+        metrics=metrics(measured, diff, nearest, counted, context, recorded),
+        deltas=diff.deltas,
+        explained_by=tuple((e.delta.id, e.by) for e in explanations),
+        hidden=diff.hidden,
+        doubts=diff.doubts,
+        during=context.attribution.named(
             evidence.moments.named({i for f in ordered for i in f.deltas})
         ),
     )
@@ -174,7 +187,7 @@ def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
 
 def add_effects(
     contract: Contract,
-    run: Run,
+    run: CallContext,
     everything: tuple[Change, ...],
     evidence: Evidence,
     add: Add,
@@ -182,7 +195,7 @@ def add_effects(
     """Adds the findings of authorization and of retries."""
     for rule in contract.effects:
         evidence.begin(rule.id)
-        asked = effect(rule, run.judge, everything)
+        asked = effect(rule, run.context, everything)
         if asked is not None:
             add([with_compensation(asked, rule, run)], rule.sentence)
         if rule.is_judged_for_retries:
@@ -194,7 +207,7 @@ def add_effects(
 
 def add_run(
     contract: Contract,
-    run: Run,
+    run: CallContext,
     evidence: Evidence,
     add: Add,
 ) -> None:
@@ -219,7 +232,7 @@ def add_run(
         add(actions(rule, run), rule.sentence)
 
 
-def add_answer(contract: Contract, room: Judge, evidence: Evidence, add: Add) -> None:
+def add_answer(contract: Contract, context: JudgingContext, evidence: Evidence, add: Add) -> None:
     """Adds the findings of the answer's form and of each claim."""
     schema = contract.document.answer.schema_
     if schema:
@@ -230,11 +243,11 @@ def add_answer(contract: Contract, room: Judge, evidence: Evidence, add: Add) ->
     for claim in contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        add([condition(claim, room, evidence.moments)], claim.sentence)
+        add([condition(claim, context, evidence.moments)], claim.sentence)
 
 
 def add_access(
-    contract: Contract, run: Run, evidence: Evidence, add: Add, others: tuple[Finding, ...]
+    contract: Contract, run: CallContext, evidence: Evidence, add: Add, others: tuple[Finding, ...]
 ) -> None:
     """Adds the findings about reads; the others say whether what was asked for is right."""
 
@@ -252,23 +265,23 @@ def _retry_sentence(rule: Effect) -> str:
 
 
 def _moved(
-    contract: Contract, room: Judge, evidence: Evidence
-) -> tuple[list[tuple[Finding, str]], list[Said], int]:
+    contract: Contract, context: JudgingContext, evidence: Evidence
+) -> tuple[list[tuple[Finding, str]], list[ExplanationVote], int]:
     """Derived fields and the transition, with their sentences.
 
     Also what they explain, and how many recorded deltas were found.
     """
     found: list[tuple[Finding, str]] = []
-    said: list[Said] = []
+    said: list[ExplanationVote] = []
     for rule in contract.derived:
         evidence.begin(rule.id)
-        finding, explains = derived_clause(rule, room)
+        finding, explains = derived_clause(rule, context)
         found.append((finding, rule.sentence))
         said += explains
     if contract.transition is None:
         return found, said, 0
     evidence.begin(TRANSITION)
-    checked = check_transition(contract.transition, room)
+    checked = check_transition(contract.transition, context)
     found.append((checked.finding, contract.transition.sentence))
     return found, [*said, *checked.said], checked.found
 
@@ -282,7 +295,9 @@ def _frame_sentence(contract: Contract) -> str:
     return "Nothing else changes."
 
 
-def _frame(contract: Contract, net: Net, room: Judge, evidence: Evidence) -> Iterable[Finding]:
+def _frame(
+    contract: Contract, net: FrameCoverage, context: JudgingContext, evidence: Evidence
+) -> Iterable[Finding]:
     missing = [r for r in evidence.refusals if r.cause.startswith("missing")]
     if (
         contract.frame_is_open
@@ -290,16 +305,15 @@ def _frame(contract: Contract, net: Net, room: Judge, evidence: Evidence) -> Ite
         and not any(r.needs_history for r in contract.evidence)
     ):
         return ()
-    found = [] if contract.frame_is_open else list(frame(net.explanations, net.patterns, room))
-    found += frame_within(contract, net, room, evidence.moments)
+    found = [] if contract.frame_is_open else list(frame(net.explanations, net.patterns, context))
+    found += frame_within(contract, net, context, evidence.moments)
     found += [
         Finding(
             "frame",
-            "evidence-missing",
+            FindingCode.EVIDENCE_MISSING,
             Stage.FRAME,
             Truth.UNKNOWN,
             f"{r.source} {r.side}: {r.cause}",
-            "capture",
             missing=(f"{r.source} {r.side}",),
         )
         for r in missing

@@ -11,23 +11,23 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.contract.bound import Effect, Pattern
-from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.relations import relate
-from statediff.contract.syntax import Node, Read, Variable, walk
-from statediff.contract.world import (
+from statediff.contract.binding.bound import Effect, Pattern
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.evaluation.relations import relate
+from statediff.contract.language.context import (
     FALSE,
     TRUE,
     UNDEFINED,
-    Crowd,
+    EntityRef,
+    EntitySet,
     Env,
+    EvalContext,
     Result,
     Seen,
-    Thing,
     TooCostly,
     Unknown,
-    World,
 )
+from statediff.contract.language.syntax import Node, Read, Variable, walk
 from statediff.model.delta import Delta, Doubt, Op
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
@@ -41,7 +41,7 @@ from statediff.model.values import (
     key_order,
 )
 from statediff.model.view import View
-from statediff.policy.attribution import NOBODY, Attribution
+from statediff.policy.attribution.changes import NOBODY, Attribution
 
 TOO_COSTLY: Final = "too costly: the clause needs too many steps"
 
@@ -62,8 +62,8 @@ class Match:
 
     change: Change
     mask: int
-    it: Thing
-    new: Thing | None
+    it: EntityRef
+    new: EntityRef | None
     seen: tuple[Seen, ...]
     causes: frozenset[str]
     undefined: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ GONE: Final = (Op.DELETE, Op.UNLINK)
 COME: Final = (Op.CREATE, Op.LINK)
 
 
-class Judge:
+class JudgingContext:
     """What every clause of one judgement reads: both views, the changes, the doubts, the answer."""
 
     def __init__(
@@ -142,32 +142,32 @@ class Judge:
         """The states in between, by the name of their side."""
         self.names = ("before", "after")
         """The sides of which the changes are the difference."""
-        self.crowds = self._make_crowds()
+        self.entity_sets = self._make_entity_sets()
 
     def between(
         self, names: tuple[str, str], deltas: tuple[Delta, ...], doubts: tuple[Doubt, ...]
-    ) -> Judge:
+    ) -> JudgingContext:
         """The same run with other changes: those between two of its states, by their sides.
 
         `it` and `new` are the versions there; every other root is what it is at the ends.
         """
-        room = copy(self)
-        room.changes, room.doubts, room.names = changes(deltas), doubts, names
-        return room
+        other = copy(self)
+        other.changes, other.doubts, other.names = changes(deltas), doubts, names
+        return other
 
-    def as_of(self, side: str) -> Judge:
+    def as_of(self, side: str) -> JudgingContext:
         """The run as if it had ended at one of its moments; what it had changed is not known."""
-        room = copy(self)
-        room.after = self.moments[side]
+        other = copy(self)
+        other.after = self.moments[side]
         cause = frozenset({f"{side}: what the run had changed by then is not worked out"})
-        room.crowds = {
-            (root, name): Crowd((), name, "after", cause)
+        other.entity_sets = {
+            (root, name): EntitySet((), name, "after", cause)
             for root in _CROWD_OF.values()
             for name in self.after.schema.by_name
         }
-        return room
+        return other
 
-    def world(self, reads: frozenset[Read]) -> World:
+    def eval_context(self, reads: frozenset[Read]) -> EvalContext:
         """A fresh world for one clause."""
         fields: dict[str, set[str]] = {}
         for read in reads:
@@ -179,24 +179,26 @@ class Judge:
             wanted = fields.get(type_name, set()) | set(schema[type_name].key)
             return tuple(f.name for f in schema[type_name].fields if f.name in wanted)
 
-        return World(
-            self.before, self.after, self.answer, self.crowds, fields_of, moments=self.moments
+        return EvalContext(
+            self.before, self.after, self.answer, self.entity_sets, fields_of, moments=self.moments
         )
 
-    def thing(self, side: str, type_name: str, key: Key) -> Thing:
+    def entity_ref(self, side: str, type_name: str, key: Key) -> EntityRef:
         """The entity on that side; its row is unknown where none can be read."""
         side = self.names[side == "after"]
         view = self.moments.get(side) or (self.before if side == "before" else self.after)
         row = view.row(type_name, key)
-        return Thing(side, type_name, key, row, "" if row is not None else "its row is not known")
+        return EntityRef(
+            side, type_name, key, row, "" if row is not None else "its row is not known"
+        )
 
-    def _make_crowds(self) -> dict[tuple[str, str], Crowd]:
-        members: dict[tuple[str, str], list[Thing]] = {}
+    def _make_entity_sets(self) -> dict[tuple[str, str], EntitySet]:
+        members: dict[tuple[str, str], list[EntityRef]] = {}
         for change in self.changes:
             side = "before" if change.op in GONE else "after"
             for root in {_CROWD_OF[change.op], _ALSO.get(change.op, _CROWD_OF[change.op])}:
                 members.setdefault((root, change.type), []).append(
-                    self.thing(side, change.type, change.key)
+                    self.entity_ref(side, change.type, change.key)
                 )
         causes: dict[tuple[str, str], set[str]] = {}
         for doubt in self.doubts:
@@ -205,7 +207,7 @@ class Judge:
                     continue
                 causes.setdefault((root, doubt.type), set()).add(f"{doubt.where}: {doubt.cause}")
         return {
-            (root, name): Crowd(
+            (root, name): EntitySet(
                 tuple(members.get((root, name), ())),
                 name,
                 "before" if root in ("deleted", "unlinked") else "after",
@@ -232,55 +234,57 @@ class Judge:
         if not selected(pattern, change):
             return None
         it, new = self.sides(change)
-        world = self.world(pattern.reads)
-        mask = self._met(pattern, change.type, it, new, world, change)
+        eval_context = self.eval_context(pattern.reads)
+        mask = self._met(pattern, change.type, it, new, eval_context, change)
         return Match(
             change,
             mask,
             it,
             new,
-            tuple(world.seen),
-            frozenset(world.causes),
-            tuple(world.undefined),
+            tuple(eval_context.seen),
+            frozenset(eval_context.causes),
+            tuple(eval_context.undefined),
         )
 
-    def sides(self, change: Change) -> tuple[Thing, Thing | None]:
+    def sides(self, change: Change) -> tuple[EntityRef, EntityRef | None]:
         """`it` and `new`: the version a clause judges, and the version after, if there is one."""
         if change.op in COME:
-            it = self.thing("after", change.type, change.key)
+            it = self.entity_ref("after", change.type, change.key)
             return it, it
-        it = self.thing("before", change.type, change.key)
-        return it, None if change.op in GONE else self.thing("after", change.type, change.key)
+        it = self.entity_ref("before", change.type, change.key)
+        return it, None if change.op in GONE else self.entity_ref("after", change.type, change.key)
 
     def _met(
         self,
         pattern: Pattern,
         name: str,
-        it: Thing | Unknown,
-        new: Thing | Unknown | None,
-        world: World,
+        it: EntityRef | Unknown,
+        new: EntityRef | Unknown | None,
+        eval_context: EvalContext,
         change: Change | None = None,
     ) -> int:
         env: Env = {"it": it, "new": ABSENT if new is None else new}
         try:
             where = pattern.where[name]
-            mask = TRUE if where is None else outcomes(where, world, env)
+            mask = TRUE if where is None else outcomes(where, eval_context, env)
             # What was created has no old values.
             old = None if it is new else it
             for held, pairs in ((old, pattern.froms[name]), (new, pattern.sets[name])):
                 for path, node in pairs:
                     if mask & TRUE:
-                        mask = both(mask, _field_is(held, path, node, world, env))
+                        mask = both(mask, _field_is(held, path, node, eval_context, env))
         except TooCostly:
-            world.causes.add(TOO_COSTLY)
+            eval_context.causes.add(TOO_COSTLY)
             return TRUE | FALSE | UNDEFINED
         if pattern.relation is not None:
-            mask = both(mask, _relation(pattern.relation, it, new, world))
+            mask = both(mask, _relation(pattern.relation, it, new, eval_context))
         if pattern.by is not None and mask & TRUE:
-            mask = both(mask, self._made_by(pattern, pattern.by, change, world))
+            mask = both(mask, self._made_by(pattern, pattern.by, change, eval_context))
         return mask
 
-    def _made_by(self, pattern: Pattern, by: str, change: Change | None, world: World) -> int:
+    def _made_by(
+        self, pattern: Pattern, by: str, change: Change | None, eval_context: EvalContext
+    ) -> int:
         """Whether the principal made some change that the pattern selects; never guessed.
 
         `change` None: one that nobody saw.
@@ -290,7 +294,7 @@ class Judge:
         found = [self.attribution.by(delta, by) for delta in selected(pattern, change)]
         if any(mask == TRUE for mask, _ in found):
             return TRUE
-        world.causes |= {cause for _, cause in found if cause}
+        eval_context.causes |= {cause for _, cause in found if cause}
         return TRUE | FALSE if any(mask & TRUE for mask, _ in found) else FALSE
 
     # ------------------------------------------------------------ changes that may exist
@@ -307,7 +311,7 @@ class Judge:
             return FALSE
         mask = 0
         for it, new in self._ways(doubt, pattern.operations):
-            mask |= self._met(pattern, doubt.type, it, new, self.world(pattern.reads))
+            mask |= self._met(pattern, doubt.type, it, new, self.eval_context(pattern.reads))
         if not mask:
             return FALSE
         covers = bool(doubt.path) or (
@@ -316,19 +320,19 @@ class Judge:
         return mask if covers else mask | FALSE
 
     def possible_effect(
-        self, rule: Effect, decide: Callable[[World, Result, Result], int], doubt: Doubt
+        self, rule: Effect, decide: Callable[[EvalContext, Result, Result], int], doubt: Doubt
     ) -> int:
         """The outcomes of an authorization on the doubted change; TRUE if it needs none."""
         if doubt.type != rule.type:
             return TRUE
         mask = 0
         for it, new in self._ways(doubt, rule.operations):
-            mask |= decide(self.world(rule.reads), it, new)
+            mask |= decide(self.eval_context(rule.reads), it, new)
         return mask or TRUE
 
     def _ways(
         self, doubt: Doubt, operations: frozenset[Op]
-    ) -> Iterator[tuple[Thing | Unknown, Thing | Unknown | None]]:
+    ) -> Iterator[tuple[EntityRef | Unknown, EntityRef | Unknown | None]]:
         """(`it`, `new`) of every kind of change the doubted one can be, within `operations`.
 
         A field that was not observed can only be updated; what came, went or is not known at all
@@ -343,14 +347,14 @@ class Judge:
         if Op.UPDATE in wanted:
             yield before, after
 
-    def _doubted(self, side: str, doubt: Doubt) -> Thing | Unknown:
+    def _doubted(self, side: str, doubt: Doubt) -> EntityRef | Unknown:
         cause = f"{doubt.where}: {doubt.cause}"
         if doubt.key is None:
             return Unknown(frozenset({cause}), maybe_null=False)
-        thing = self.thing(side, doubt.type, doubt.key)
-        if thing.row is not None:
-            return thing
-        return Thing(thing.side, doubt.type, doubt.key, None, cause)
+        entity_ref = self.entity_ref(side, doubt.type, doubt.key)
+        if entity_ref.row is not None:
+            return entity_ref
+        return EntityRef(entity_ref.side, doubt.type, doubt.key, None, cause)
 
 
 def both(a: int, b: int) -> int:
@@ -359,35 +363,48 @@ def both(a: int, b: int) -> int:
     return mask | b if a & TRUE else mask
 
 
-def _field_is(thing: Thing | Unknown | None, path: str, node: Node, world: World, env: Env) -> int:
-    if thing is None:
+def _field_is(
+    entity_ref: EntityRef | Unknown | None,
+    path: str,
+    node: Node,
+    eval_context: EvalContext,
+    env: Env,
+) -> int:
+    if entity_ref is None:
         return FALSE
-    wanted = evaluate(node, world, env)
-    return relate("==", field_of(thing, path), wanted, world)
+    wanted = evaluate(node, eval_context, env)
+    return relate("==", field_of(entity_ref, path), wanted, eval_context)
 
 
-def field_of(thing: Thing | Unknown, path: str) -> Result:
+def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:
     """What is known of a field, as the expressions see it."""
-    if isinstance(thing, Unknown):
-        return Unknown(thing.causes)
-    if thing.row is None:
-        return Unknown(frozenset({thing.cause}))
-    held = thing.row.get(path, ABSENT)
+    if isinstance(entity_ref, Unknown):
+        return Unknown(entity_ref.causes)
+    if entity_ref.row is None:
+        return Unknown(frozenset({entity_ref.cause}))
+    held = entity_ref.row.get(path, ABSENT)
     if isinstance(held, (Unobserved, Excluded)):
         text = held.cause if isinstance(held, Unobserved) else held.rule
         digest = held if isinstance(held, Digested) else None
         return Unknown(
-            frozenset({f"{thing.type}.{path} {thing.side}: {text}"}), digest is None, digest=digest
+            frozenset({f"{entity_ref.type}.{path} {entity_ref.side}: {text}"}),
+            digest is None,
+            digest=digest,
         )
     return held
 
 
-def _relation(relation: str, it: Thing | Unknown, new: Thing | Unknown | None, world: World) -> int:
+def _relation(
+    relation: str,
+    it: EntityRef | Unknown,
+    new: EntityRef | Unknown | None,
+    eval_context: EvalContext,
+) -> int:
     """Whether a re-pointed reference links (has a new target) or unlinks (had an old one)."""
     kind, _, path = relation.partition(":")
-    thing = new if kind == "link" else it
-    held = None if thing is None else field_of(thing, path)
+    entity_ref = new if kind == "link" else it
+    held = None if entity_ref is None else field_of(entity_ref, path)
     if isinstance(held, Unknown):
-        world.causes |= held.causes
+        eval_context.causes |= held.causes
         return TRUE | FALSE
     return FALSE if held is None or isinstance(held, Absent) else TRUE

@@ -1,14 +1,14 @@
-"""The numbers beside a verdict [SSD eqs. 5–6], by the reading of DESIGN.md §3."""
+"""The numbers beside a verdict [SSD eqs. 5–6], by the reading of docs/design.md §3."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from statediff.contract.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract, Pattern
 from statediff.model.delta import Diff
 from statediff.model.verdict import Finding, Metrics, Stage, Truth
 from statediff.policy.frame import Explanation
-from statediff.policy.matching import Judge
+from statediff.policy.matching import JudgingContext
 from statediff.policy.transition import ID as TRANSITION
 
 
@@ -17,7 +17,7 @@ def metrics(
     diff: Diff,
     findings: tuple[Finding, ...],
     explanations: tuple[Explanation, ...],
-    room: Judge,
+    context: JudgingContext,
     recorded: int = 0,
 ) -> Metrics:
     """Precision and recall over what was required, and the forbidden-effect rate.
@@ -44,7 +44,7 @@ def metrics(
     for clause in contract.require:
         if isinstance(clause, Pattern) and not clause.is_every:
             wanted += clause.low
-            reached += min(clause.low, sum(m.holds for m in room.matches(clause)))
+            reached += min(clause.low, sum(m.holds for m in context.matches(clause)))
         else:
             wanted += 1
             reached += truths.get(clause.id) is Truth.HOLDS

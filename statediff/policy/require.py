@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from statediff.contract.bound import Pattern
-from statediff.contract.evaluation import outcomes
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, TooCostly
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, TooCostly
+from statediff.model.codes import FindingCode
 from statediff.model.values import ABSENT, Key, key_order, show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
@@ -24,21 +25,24 @@ from statediff.policy.findings import (
     that_of_all,
     unknown,
 )
-from statediff.policy.matching import TOO_COSTLY, Change, Judge, Match
-from statediff.policy.moments import Moments
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, Match
 from statediff.policy.witness import deciding
 
 _STAGE = Stage.REQUIRE
 
 
 def require_pattern(
-    pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern], moments: Moments
+    pattern: Pattern,
+    context: JudgingContext,
+    by_id: Mapping[str, Pattern],
+    moments: IntermediateStates,
 ) -> Finding:
     """Φ: the number of matching entities and what must hold of them.
 
     With `during: run` there are never more of them, at no moment.
     """
-    at_ends = _required(pattern, judge, by_id)
+    at_ends = _required(pattern, context, by_id)
     if not pattern.during_run:
         return at_ends
     gaps = moments.gaps(pattern.types)
@@ -47,74 +51,74 @@ def require_pattern(
     if len(moments.moving(pattern.types)) > 1:
         gaps |= {"no history: the order of the commits of several sources is not known"}
     within = (
-        at(_bounded(pattern, s.room, s.standing), s.where)
-        for s in moments.stretches(pattern.types, judge) if not s.is_own
+        at(_bounded(pattern, s.context, s.standing), s.where)
+        for s in moments.stretches(pattern.types, context) if not s.is_own
     )  # fmt: skip
     return over_the_run(at_ends, within, gaps)
 
 
-def _bounded(pattern: Pattern, room: Judge, standing: tuple[Change, ...]) -> Finding:
+def _bounded(pattern: Pattern, context: JudgingContext, standing: tuple[Change, ...]) -> Finding:
     """Whether there were not too many by then."""
-    counted = _counted(replace(pattern, low=0), room, room.matches(pattern, standing))
+    counted = _counted(replace(pattern, low=0), context, context.matches(pattern, standing))
     if isinstance(counted, Finding):
         return counted
     return unknown(pattern.id, _STAGE, counted) if counted else holds(pattern.id, _STAGE, "enough")
 
 
-def _required(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Finding:
-    matches = judge.matches(pattern)
+def _required(pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pattern]) -> Finding:
+    matches = context.matches(pattern)
     broken = next((m for m in matches if m.mask == UNDEFINED), None)
     if broken is not None:
         return fails(
             pattern.id,
-            "undefined",
+            FindingCode.UNDEFINED,
             _STAGE,
             last(broken.undefined),
             broken.change.deltas,
             broken.seen,
         )
-    counted = _every(pattern, judge) if pattern.is_every else _counted(pattern, judge, matches)
+    counted = _every(pattern, context) if pattern.is_every else _counted(pattern, context, matches)
     if isinstance(counted, Finding):
         return counted
     definite = [m for m in matches if m.holds]
     deltas = named(pattern, definite)
-    doubts = relevant(pattern, judge, ~FALSE)
-    that = that_of_all(pattern, judge, matches, doubt_causes(doubts))
+    doubts = relevant(pattern, context, ~FALSE)
+    that = that_of_all(pattern, context, matches, doubt_causes(doubts))
     if not that.mask & TRUE:
         return _that_fails(pattern, that, definite)
     # An undefined condition fails the whole clause, so that it may not even be possible.
     breakable = [m for m in matches if not m.holds and m.mask & UNDEFINED]
-    perhaps = [d for d in doubts if judge.possible(pattern, d) & UNDEFINED]
+    perhaps = [d for d in doubts if context.possible(pattern, d) & UNDEFINED]
     causes = counted | doubt_causes(perhaps)
     causes = causes.union(*(m.why for m in breakable))
     if that.mask != TRUE:
         causes |= that.causes or {that.undefined or "whether it holds of all that match"}
     if causes:
         return unknown(pattern.id, _STAGE, causes, that.seen, deltas)
-    shared = _shares(pattern, judge, by_id)
+    shared = _shares(pattern, context, by_id)
     if shared is not None:
         return shared
     return holds(pattern.id, _STAGE, _names(definite) or "as required", deltas)
 
 
-def _counted(pattern: Pattern, judge: Judge, matches: list[Match]) -> Finding | set[str]:
+def _counted(pattern: Pattern, context: JudgingContext, matches: list[Match]) -> Finding | set[str]:
     """A finding if there are too few or too many; else what keeps the number from being known."""
     definite = [m for m in matches if m.holds]
     possible = [m for m in matches if not m.holds and m.mask & TRUE]
-    doubts = relevant(pattern, judge, TRUE)
+    doubts = relevant(pattern, context, TRUE)
     number = len(definite)
     more = further(pattern, matches, doubts)
     most = None if more is None else number + len(possible) + more
     if pattern.high is not None and number > pattern.high:
         return fails(
             pattern.id,
-            "too-many-changes",
+            FindingCode.TOO_MANY_CHANGES,
             _STAGE,
             f"{_number_of(number, pattern)}, at most {pattern.high} may: {_names(definite)}",
             named(pattern, definite),
         )
     if most is not None and most < pattern.low:
-        return _missing(pattern, judge, number)
+        return _missing(pattern, context, number)
     enough = number >= pattern.low
     bounded = pattern.high is None or (most is not None and most <= pattern.high)
     if enough and bounded:
@@ -127,32 +131,34 @@ def _that_fails(pattern: Pattern, that: That, definite: list[Match]) -> Finding:
     over = _names(definite) or "nothing"
     if that.mask == UNDEFINED:
         text = that.undefined or f"`that` is undefined over {over}"
-        return fails(pattern.id, "undefined", _STAGE, text, deltas, that.seen)
+        return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, text, deltas, that.seen)
     text = deciding(that.seen, FALSE) or f"`that` fails over {over}"
-    return fails(pattern.id, "requirement-failed", _STAGE, text, deltas, that.seen)
+    return fails(pattern.id, FindingCode.REQUIREMENT_FAILED, _STAGE, text, deltas, that.seen)
 
 
 # ---------------------------------------------------------------- every
 
 
-def _every(pattern: Pattern, judge: Judge) -> Finding | set[str]:
+def _every(pattern: Pattern, context: JudgingContext) -> Finding | set[str]:
     """`count: every`: each entity before that satisfies `where` has a selected change.
 
     A finding if one has not; else what keeps that from being known.
     """
-    by_entity = {(c.type, key_order(c.key)): c for c in judge.changes if c.op in pattern.operations}
+    by_entity = {
+        (c.type, key_order(c.key)): c for c in context.changes if c.op in pattern.operations
+    }
     causes: set[str] = set()
     failing: list[str] = []
     for name in pattern.types:
-        enumeration = judge.before.enumeration(name)
+        enumeration = context.before.enumeration(name)
         if not enumeration.is_complete:
             causes.add(f"{name} before: {enumeration.cause}")
-        fields = judge.world(pattern.reads).fields_of(name)
-        for key, row in judge.before.rows(name, fields):
+        fields = context.eval_context(pattern.reads).fields_of(name)
+        for key, row in context.before.rows(name, fields):
             change = by_entity.get((name, key_order(key)))
-            mask, why = _performed(pattern, judge, Thing("before", name, key, row), change)
+            mask, why = _performed(pattern, context, EntityRef("before", name, key, row), change)
             if mask == UNDEFINED:
-                return fails(pattern.id, "undefined", _STAGE, why[-1])
+                return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, why[-1])
             if mask == FALSE:
                 failing.append(f"{name} {show_key(key)}")
             elif mask != TRUE:
@@ -161,7 +167,7 @@ def _every(pattern: Pattern, judge: Judge) -> Finding | set[str]:
         more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
         return fails(
             pattern.id,
-            "missing-change",
+            FindingCode.MISSING_CHANGE,
             _STAGE,
             f"{failing[0]}{more} not changed as required",
         )
@@ -169,24 +175,24 @@ def _every(pattern: Pattern, judge: Judge) -> Finding | set[str]:
 
 
 def _performed(
-    pattern: Pattern, judge: Judge, it: Thing, change: Change | None
+    pattern: Pattern, context: JudgingContext, it: EntityRef, change: Change | None
 ) -> tuple[int, list[str]]:
     """Whether one entity is changed as required, if it is one that has to be; and why not known."""
-    world = judge.world(pattern.reads)
+    eval_context = context.eval_context(pattern.reads)
     where = pattern.where[it.type]
     try:
-        meant = TRUE if where is None else outcomes(where, world, {"it": it, "new": ABSENT})
+        meant = TRUE if where is None else outcomes(where, eval_context, {"it": it, "new": ABSENT})
     except TooCostly:
         return TRUE | FALSE, [TOO_COSTLY]
     if meant == FALSE:
         return TRUE, []
     if meant == UNDEFINED:
-        return UNDEFINED, [last(world.undefined)]
-    match = None if change is None else judge.match(pattern, change)
+        return UNDEFINED, [last(eval_context.undefined)]
+    match = None if change is None else context.match(pattern, change)
     met = FALSE if match is None else match.mask
-    why = [*world.causes, *(() if match is None else match.why)]
+    why = [*eval_context.causes, *(() if match is None else match.why)]
     if met != TRUE:
-        doubts = _about(pattern, judge, it.type, it.key)
+        doubts = _about(pattern, context, it.type, it.key)
         if doubts:
             met |= TRUE
             why += doubts
@@ -196,20 +202,22 @@ def _performed(
     return (TRUE if met == TRUE else TRUE | met) | undefined, why or ["whether it has to change"]
 
 
-def _about(pattern: Pattern, judge: Judge, type_name: str, key: Key) -> set[str]:
+def _about(pattern: Pattern, context: JudgingContext, type_name: str, key: Key) -> set[str]:
     return doubt_causes(
         d
-        for d in judge.doubts
+        for d in context.doubts
         if d.type == type_name
         and (d.key is None or key_order(d.key) == key_order(key))
-        and judge.possible(pattern, d) & TRUE
+        and context.possible(pattern, d) & TRUE
     )
 
 
 # ---------------------------------------------------------------- distinct
 
 
-def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Finding | None:
+def _shares(
+    pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pattern]
+) -> Finding | None:
     """`distinct`: enough different entities exist for this clause and the ones it names."""
     if not pattern.distinct:
         return None
@@ -222,13 +230,13 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
     graph.add_nodes_from(slots)
     causes: set[str] = set()
     for member in group:
-        for match in judge.matches(member):
+        for match in context.matches(member):
             if match.holds:
                 place = (match.change.type, key_order(match.change.key), match.change.op)
                 graph.add_edges_from(((member.id, n), place) for n in range(member.low))
             elif match.mask & TRUE:
                 causes |= match.why
-        causes |= doubt_causes(relevant(member, judge, TRUE))
+        causes |= doubt_causes(relevant(member, context, TRUE))
     pairs = nx.bipartite.hopcroft_karp_matching(graph, slots)
     if all(slot in pairs for slot in slots):
         return None
@@ -236,7 +244,7 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
         return unknown(pattern.id, _STAGE, causes)
     return fails(
         pattern.id,
-        "not-distinct",
+        FindingCode.NOT_DISTINCT,
         _STAGE,
         f"one change would have to count for both {pattern.id} and {', '.join(pattern.distinct)}",
     )
@@ -245,11 +253,11 @@ def _shares(pattern: Pattern, judge: Judge, by_id: Mapping[str, Pattern]) -> Fin
 # ---------------------------------------------------------------- words
 
 
-def _missing(pattern: Pattern, judge: Judge, number: int) -> Finding:
+def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
     """Too few: shows the changes of the right type that came closest."""
     near: list[Match] = []
-    for change in judge.changes:
-        match = judge.match(pattern, change)
+    for change in context.changes:
+        match = context.match(pattern, change)
         if match is not None and match.fails:
             near.append(match)
     wanted = f"at least {pattern.low}" if pattern.high != pattern.low else f"{pattern.low}"
@@ -261,7 +269,7 @@ def _missing(pattern: Pattern, judge: Judge, number: int) -> Finding:
         )
     return fails(
         pattern.id,
-        "missing-change",
+        FindingCode.MISSING_CHANGE,
         _STAGE,
         found,
         tuple(d for m in near for d in m.change.deltas),

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from statediff.contract.bound import Effect
+from statediff.contract.binding.bound import Effect
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta
 from statediff.model.schema import Kind
 from statediff.model.trace import Action, ActionClass
@@ -14,14 +15,14 @@ from statediff.model.values import Unobserved, encode, show_key
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.matching import COME, Change
-from statediff.policy.run import Run
+from statediff.policy.run import CallContext
 from statediff.policy.witness import render
 
 _STAGE: Final = Stage.FORBID
 _TIMES: Final = (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE)
 
 
-def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
+def repeated(rule: Effect, run: CallContext, candidates: Iterable[Change]) -> Finding:
     """FAILS if a call was made again and left more such effects than there were different calls.
 
     Effects are alike if only key and time tell them apart; two calls of one tool are one call
@@ -38,7 +39,7 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
             vague |= unread
             if not unread:
                 groups.setdefault(likeness, []).append(change)
-    doubts = [d for d in run.judge.doubts if d.type == rule.type and not d.path]
+    doubts = [d for d in run.context.doubts if d.type == rule.type and not d.path]
     vague |= doubt_causes(doubts)
     alike = max(groups.values(), key=len, default=[])
     calls = _tried(run.trace.actions, rule.tool)
@@ -52,7 +53,7 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
         named = " and ".join(show_key(change.key) for change in alike[:3])
         again = f"{retried[1].id} repeats {retried[0].id} ({render(retried[0].tool)})"
         text = f"{rule.type} {named} are one effect {len(alike)} times: {again}"
-        found = fails(rule.retry_id, "duplicate-effect", _STAGE, text, deltas)
+        found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, text, deltas)
         return replace(found, evidence=(*found.evidence, *(a.id for a in retried[:2])))
     causes = {run.gap} if run.gap is not None else set()
     if retried is not None:
@@ -70,7 +71,7 @@ def repeated(rule: Effect, run: Run, candidates: Iterable[Change]) -> Finding:
 
 
 def _as_attributed(
-    rule: Effect, run: Run, groups: dict[str, list[Change]], calls: dict[str, list[Action]]
+    rule: Effect, run: CallContext, groups: dict[str, list[Change]], calls: dict[str, list[Action]]
 ) -> Finding | None:
     """The finding where it is known which call left each of several like effects; else None.
 
@@ -80,7 +81,7 @@ def _as_attributed(
     for alike in (group for group in groups.values() if len(group) > 1):
         left: dict[str, dict[str, Change]] = {}
         for change in alike:
-            maker = run.judge.attribution.maker(change.deltas[0]).action
+            maker = run.context.attribution.maker(change.deltas[0]).action
             if maker is None or maker not in likeness:
                 return None
             left.setdefault(likeness[maker], {}).setdefault(maker, change)
@@ -92,15 +93,15 @@ def _as_attributed(
                 tool = next(a.tool for a in run.trace.actions if a.id == second)
                 text = f"{rule.type} {named} are one effect {len(made)} times: {second} repeats"
                 text += f" {first} ({render(tool)})"
-                found = fails(rule.retry_id, "duplicate-effect", _STAGE, text, deltas)
+                found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, text, deltas)
                 return replace(found, evidence=(*found.evidence, first, second))
     return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
 
 
-def _likeness(run: Run, change: Change) -> tuple[str, set[str]]:
+def _likeness(run: CallContext, change: Change) -> tuple[str, set[str]]:
     """What two effects of one retried call have in common, and what of it is not known."""
-    row = run.judge.thing("after", change.type, change.key).row or {}
-    spec = run.judge.after.schema.by_name[change.type]
+    row = run.context.entity_ref("after", change.type, change.key).row or {}
+    spec = run.context.after.schema.by_name[change.type]
     own = set(spec.key) | {f.name for f in spec.fields if f.kind in _TIMES}
     cells: list[Any] = []
     unread: set[str] = set()
@@ -124,7 +125,7 @@ def _tried(actions: Iterable[Action], tool: str | None) -> dict[str, list[Action
     return calls
 
 
-def with_compensation(finding: Finding, rule: Effect, run: Run) -> Finding:
+def with_compensation(finding: Finding, rule: Effect, run: CallContext) -> Finding:
     """A violation that names the call which undid it. That never makes it less of one."""
     if finding.truth is not Truth.FAILS or rule.compensation is None:
         return finding

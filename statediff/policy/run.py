@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from statediff.contract.assertions import Asserted
-from statediff.contract.calls import Log, some_call
-from statediff.contract.evaluation import outcomes
-from statediff.contract.syntax import Node, Read
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Crowd, Env, Seen, Thing, TooCostly
+from statediff.contract.binding.assertions import Asserted
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.calls import Log, some_call
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    EntitySet,
+    Env,
+    Seen,
+    TooCostly,
+)
+from statediff.contract.language.syntax import Node, Read
 from statediff.model.batches import Row
+from statediff.model.codes import FindingCode
 from statediff.model.schema import Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Trace
@@ -23,8 +33,8 @@ from statediff.model.values import Key
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.model.view import View
 from statediff.policy.findings import fails, holds, last, unknown
-from statediff.policy.matching import TOO_COSTLY, Judge
-from statediff.policy.moments import Moments
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.matching import TOO_COSTLY, JudgingContext
 from statediff.policy.witness import call_row, deciding
 
 
@@ -64,11 +74,11 @@ class Outcome:
         return self.causes or frozenset({self.undefined or "a condition of the clause"})
 
 
-class Run:
+class CallContext:
     """One run as its assertions see it. `steps` is what the clause at hand has spent so far."""
 
-    def __init__(self, judge: Judge, trace: Trace, moments: Moments) -> None:
-        self.judge = judge
+    def __init__(self, context: JudgingContext, trace: Trace, moments: IntermediateStates) -> None:
+        self.context = context
         self.trace = trace
         self.moments = moments
         self.calls = Log(trace)
@@ -76,15 +86,15 @@ class Run:
         """Why there may be calls that were not recorded, as a cause."""
         self.steps = 0
 
-    def so_far(self, number: int) -> Crowd:
+    def so_far(self, number: int) -> EntitySet:
         """The first calls, and whatever was not recorded."""
         return self.calls.first(number, self.gap)
 
-    def unrecorded(self) -> Thing | None:
+    def unrecorded(self) -> EntityRef | None:
         """A call that may have been made besides those recorded; None if there was none."""
         return None if self.gap is None else some_call(self.gap)
 
-    def anywhere(self, call: Thing) -> Env:
+    def anywhere(self, call: EntityRef) -> Env:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
         return {"call": call, "calls": self.so_far(0)}
 
@@ -92,30 +102,33 @@ class Run:
         """(side, state) that the call or turn left, once the systems were at rest."""
         types = states_read(of)
         if is_last or self.moments.is_still(types):
-            return "after", self.judge.after
+            return "after", self.context.after
         side = f"after {name}"
         gaps = sorted(self.moments.gaps(types))
         cause = gaps[0] if gaps else "no history: it does not tell what each call left"
-        return side, self.moments.after.get(name) or Unseen(self.judge.after.schema, cause)
+        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, cause)
 
     def outcome(
         self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
     ) -> Outcome:
         """The condition at one point; `now` is the state there."""
-        world = self.judge.world(reads)
-        world.steps = self.steps
+        eval_context = self.context.eval_context(reads)
+        eval_context.steps = self.steps
         if now is not None:
-            world.now, view = now
-            if world.now not in ("before", "after") and world.now not in world.moments:
-                world.moments = {world.now: view}
+            eval_context.now, view = now
+            if (
+                eval_context.now not in ("before", "after")
+                and eval_context.now not in eval_context.moments
+            ):
+                eval_context.moments = {eval_context.now: view}
         try:
-            mask = outcomes(node, world, env)
+            mask = outcomes(node, eval_context, env)
         except TooCostly:
             return Outcome(TRUE | FALSE | UNDEFINED, (), frozenset({TOO_COSTLY}), "")
         finally:
-            self.steps = world.steps
-        undefined = last(world.undefined) if mask & UNDEFINED else ""
-        return Outcome(mask, tuple(world.seen), frozenset(world.causes), undefined)
+            self.steps = eval_context.steps
+        undefined = last(eval_context.undefined) if mask & UNDEFINED else ""
+        return Outcome(mask, tuple(eval_context.seen), frozenset(eval_context.causes), undefined)
 
     def own_word(self, finding: Finding, of: Asserted) -> Finding:
         """UNKNOWN where something holds only by what the agent itself says of its conduct."""
@@ -130,12 +143,20 @@ def states_read(of: Asserted) -> frozenset[str]:
     return frozenset(r.type for r in of.reads if r.root in ("before", "after") and r.type)
 
 
-def broken(clause: str, stage: Stage, code: str, where: str, found: Outcome, text: str) -> Finding:
+def broken(
+    clause: str, stage: Stage, code: FindingCode, where: str, found: Outcome, text: str
+) -> Finding:
     """The finding of a condition that does not hold at one point; undefined is its own code."""
     if found.mask == UNDEFINED:
-        return fails(clause, "undefined", stage, f"{where}: {found.undefined}", (), found.seen)
+        return undefined_at(clause, stage, where, found)
     shown = deciding(found.seen, FALSE) or text
     return fails(clause, code, stage, f"{where}: {shown}", (), found.seen)
+
+
+def undefined_at(clause: str, stage: Stage, where: str, found: Outcome) -> Finding:
+    """The finding of a condition that is undefined at one point."""
+    text = f"{where}: {found.undefined}"
+    return fails(clause, FindingCode.UNDEFINED, stage, text, (), found.seen)
 
 
 def decided(
@@ -146,7 +167,7 @@ def decided(
     return unknown(clause, stage, missing, seen) if missing else holds(clause, stage, sentence)
 
 
-def at_call(finding: Finding, call: Thing) -> Finding:
+def at_call(finding: Finding, call: EntityRef) -> Finding:
     """The finding with the call as its witness."""
     own = call_row(call)
     others = tuple(r for r in finding.witness.rows if (r.side, r.key) != (own.side, own.key))

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from statediff.contract.bound import Condition, Pattern
+from statediff.contract.binding.bound import Condition, Pattern
 from statediff.model.verdict import Finding
 from statediff.policy.conditions import condition
 from statediff.policy.forbid import forbid_pattern
-from statediff.policy.matching import Change, Judge
-from statediff.policy.moments import Moments
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.matching import Change, JudgingContext
 from statediff.policy.require import require_pattern
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What clauses are judged by: the room, all changes that Γ may match, and the moments."""
+class ClauseRunner:
+    """What clauses are judged by: the context, all changes that Γ may match, and the moments."""
 
-    room: Judge
+    context: JudgingContext
     everything: tuple[Change, ...]
     """The changes with those that ν hides: ν may not hide what Γ matches."""
-    moments: Moments
+    moments: IntermediateStates
     begin: Callable[[str], None]
 
     def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[tuple[Finding, str]]:
@@ -29,9 +29,9 @@ class Bench:
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.room, self.moments), clause.sentence
+                yield condition(clause, self.context, self.moments), clause.sentence
             else:
-                found = forbid_pattern(clause, self.room, self.everything, self.moments)
+                found = forbid_pattern(clause, self.context, self.everything, self.moments)
                 yield found, clause.sentence
 
     def required(
@@ -41,7 +41,7 @@ class Bench:
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.room, self.moments), clause.sentence
+                yield condition(clause, self.context, self.moments), clause.sentence
             else:
-                found = require_pattern(clause, self.room, by_id, self.moments)
+                found = require_pattern(clause, self.context, by_id, self.moments)
                 yield found, clause.sentence

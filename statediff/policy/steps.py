@@ -13,27 +13,35 @@ from itertools import chain
 from operator import or_
 from typing import Final
 
-from statediff.contract.assertions import AfterCalls, Always, AtCalls, Happens, Occurrence, Order
-from statediff.contract.assertions import Step as StepClause
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Env, Thing
+from statediff.contract.binding.assertions import (
+    AfterCalls,
+    Always,
+    AtCalls,
+    Happens,
+    Occurrence,
+    Order,
+)
+from statediff.contract.binding.assertions import Step as StepClause
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Diff
 from statediff.model.trace import ActionClass
 from statediff.model.values import show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails
-from statediff.policy.moments import Moments
-from statediff.policy.run import Run, at_call, broken, decided, states_read
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.run import CallContext, at_call, broken, decided, states_read, undefined_at
 from statediff.policy.witness import render
 
 _STAGE: Final = Stage.STEPS
 
 
-def step(clause: StepClause, run: Run) -> Finding:
+def step(clause: StepClause, run: CallContext) -> Finding:
     """The finding of one step."""
     return run.own_word(_step(clause, run), clause)
 
 
-def _step(clause: StepClause, run: Run) -> Finding:
+def _step(clause: StepClause, run: CallContext) -> Finding:
     match clause:
         case Always():
             return _always(clause, run)
@@ -47,15 +55,15 @@ def _step(clause: StepClause, run: Run) -> Finding:
             return _order(clause, run)
 
 
-def _always(clause: Always, run: Run) -> Finding:
+def _always(clause: Always, run: CallContext) -> Finding:
     """FAILS on any state in which it does not hold; HOLDS only over all of them.
 
     Where several sources moved, each of their moments is tried with nothing known of the others,
     and, if that leaves it open, every state that some order of their commits leads through.
     """
     types = states_read(clause)
-    ends = (("before", run.judge.before), ("after", run.judge.after))
-    between = [(side, run.judge.moments[side]) for side in run.moments.sides(types)]
+    ends = (("before", run.context.before), ("after", run.context.after))
+    between = [(side, run.context.moments[side]) for side in run.moments.sides(types)]
     causes = run.moments.gaps(types)
     is_complete = not causes
     within: set[str] = set()
@@ -63,7 +71,9 @@ def _always(clause: Always, run: Run) -> Finding:
         found = run.outcome(clause.node, clause.reads, {}, (side, view))
         if not found.mask & TRUE:
             where = {"before": "already before the run", "after": "after the run"}.get(side, side)
-            return broken(clause.id, _STAGE, "invariant-broken", where, found, clause.text)
+            return broken(
+                clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
+            )
         if found.mask != TRUE:
             (causes if side in ("before", "after") else within).update(found.why)
     if within and is_complete and len(run.moments.moving(types)) > 1:
@@ -76,7 +86,7 @@ def _always(clause: Always, run: Run) -> Finding:
     return decided(clause.id, _STAGE, causes | within, f"in all {number} states of the run")
 
 
-def _at_calls(clause: AtCalls, run: Run) -> Finding:
+def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
     causes: set[str] = set()
     number = 0
     for position, call in enumerate(run.calls):
@@ -87,7 +97,9 @@ def _at_calls(clause: AtCalls, run: Run) -> Finding:
         env = {"call": call, "calls": run.so_far(position)}
         found = run.outcome(clause.node, clause.reads, env)
         if not found.mask & TRUE and meant == TRUE:
-            finding = broken(clause.id, _STAGE, "step-failed", name(call), found, clause.text)
+            finding = broken(
+                clause.id, _STAGE, FindingCode.STEP_FAILED, name(call), found, clause.text
+            )
             return at_call(finding, call)
         if not found.mask & TRUE:
             causes.add(f"in {show_key(call.key)}, the log does not say its class")
@@ -100,7 +112,7 @@ def _at_calls(clause: AtCalls, run: Run) -> Finding:
     return decided(clause.id, _STAGE, causes, f"at each of {number} such calls")
 
 
-def _is_meant(clause: AtCalls, call: Thing, action_class: ActionClass) -> int:
+def _is_meant(clause: AtCalls, call: EntityRef, action_class: ActionClass) -> int:
     if clause.tool is not None and (call.row or {}).get("tool") != clause.tool:
         return FALSE
     if clause.action_class is None or clause.action_class is action_class:
@@ -108,7 +120,7 @@ def _is_meant(clause: AtCalls, call: Thing, action_class: ActionClass) -> int:
     return TRUE | FALSE if action_class is ActionClass.UNKNOWN else FALSE
 
 
-def _after_calls(clause: AfterCalls, run: Run) -> Finding:
+def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
     """The state after the last call is the one after the run; the others take a history."""
     causes: set[str] = set()
     for position, call in enumerate(run.calls):
@@ -118,14 +130,14 @@ def _after_calls(clause: AfterCalls, run: Run) -> Finding:
         found = run.outcome(clause.node, clause.reads, env, now)
         if not found.mask & TRUE:
             where = f"after {name(call)}"
-            finding = broken(clause.id, _STAGE, "step-failed", where, found, clause.text)
+            finding = broken(clause.id, _STAGE, FindingCode.STEP_FAILED, where, found, clause.text)
             return at_call(finding, call)
         if found.mask != TRUE:
             causes |= found.why
     other = run.unrecorded()
     if other is not None:
         # Whichever call was the last, recorded or not, the run ended in the state it left.
-        now = ("after", run.judge.after)
+        now = ("after", run.context.after)
         number = len(run.calls)
         env = {"call": other, "calls": run.so_far(number)}
         found = run.outcome(clause.node, clause.reads, env, now)
@@ -134,21 +146,26 @@ def _after_calls(clause: AfterCalls, run: Run) -> Finding:
             found = run.outcome(clause.node, clause.reads, env, now)
         if not found.mask & TRUE and number:
             return broken(
-                clause.id, _STAGE, "step-failed", "after the last call", found, clause.text
+                clause.id,
+                _STAGE,
+                FindingCode.STEP_FAILED,
+                "after the last call",
+                found,
+                clause.text,
             )
         causes.add(other.cause)
     return decided(clause.id, _STAGE, causes, f"after each of {len(run.calls)} calls")
 
 
-def _occurrence(clause: Occurrence, run: Run) -> Finding:
-    counted: list[Thing] = []
+def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
+    counted: list[EntityRef] = []
     possible = 0
     causes: set[str] = set()
     for position, call in enumerate(run.calls):
         env = {"call": call, "calls": run.so_far(position)}
         found = run.outcome(clause.node, clause.reads, env)
         if found.mask == UNDEFINED:
-            return at_call(broken(clause.id, _STAGE, "", name(call), found, ""), call)
+            return at_call(undefined_at(clause.id, _STAGE, name(call), found), call)
         if found.mask == TRUE:
             counted.append(call)
         elif found.mask != FALSE:
@@ -156,7 +173,7 @@ def _occurrence(clause: Occurrence, run: Run) -> Finding:
             causes |= found.why
     if clause.high is not None and len(counted) > clause.high:
         text = f"{_number(len(counted))}, at most {clause.high} may: {_names(counted)}"
-        return at_call(fails(clause.id, "too-many-calls", _STAGE, text), counted[-1])
+        return at_call(fails(clause.id, FindingCode.TOO_MANY_CALLS, _STAGE, text), counted[-1])
     most: int | None = len(counted) + possible
     other = run.unrecorded()
     if other is not None:
@@ -165,21 +182,21 @@ def _occurrence(clause: Occurrence, run: Run) -> Finding:
         causes |= {other.cause} if mask != FALSE else set()
     if most is not None and most < clause.low:
         text = f"{_number(len(counted))}, {clause.low} required"
-        return fails(clause.id, "too-few-calls", _STAGE, text)
+        return fails(clause.id, FindingCode.TOO_FEW_CALLS, _STAGE, text)
     enough = len(counted) >= clause.low
     if enough and clause.high is None and not _may_be_undefined(clause, run):
         causes = set()
     return decided(clause.id, _STAGE, causes, _number(len(counted)))
 
 
-def _may_be_undefined(clause: Occurrence, run: Run) -> bool:
+def _may_be_undefined(clause: Occurrence, run: CallContext) -> bool:
     recorded = ({"call": c, "calls": run.so_far(n)} for n, c in enumerate(run.calls))
     other = run.unrecorded()
     places: Iterable[Env] = chain(recorded, () if other is None else (run.anywhere(other),))
     return any(run.outcome(clause.node, clause.reads, env).mask & UNDEFINED for env in places)
 
 
-def _order(clause: Order, run: Run) -> Finding:
+def _order(clause: Order, run: CallContext) -> Finding:
     """What came in one commit came together, and nobody saw one without the other."""
     moments = run.moments
     gaps = moments.gaps({clause.first.type, clause.then.type})
@@ -193,7 +210,7 @@ def _order(clause: Order, run: Run) -> Finding:
             return decided(clause.id, _STAGE, (), "neither happened")
         if then.ever == TRUE and first.ever == FALSE:
             text = f"{clause.then.type} came, {clause.first.type} never did"
-            return fails(clause.id, "effects-out-of-order", _STAGE, text)
+            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, text)
         causes.add(
             f"no history: the order of the commits of {first.source} and {then.source} is not known"
         )
@@ -203,7 +220,7 @@ def _order(clause: Order, run: Run) -> Finding:
         done = TRUE if TRUE in (done, one) else done | one
         if two == TRUE and done == FALSE:
             text = f"in transaction {number} of {then.source}: {clause.then.type} came first"
-            return fails(clause.id, "effects-out-of-order", _STAGE, text)
+            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, text)
         if two & TRUE and done != TRUE:
             causes.add(f"{clause.first.type} and {clause.then.type}: not all of them were observed")
     return decided(clause.id, _STAGE, causes, "in that order")
@@ -221,7 +238,7 @@ class _Commits:
         return TRUE if TRUE in self.masks else reduce(or_, self.masks, FALSE)
 
 
-def _commits(what: Happens, moments: Moments) -> _Commits:
+def _commits(what: Happens, moments: IntermediateStates) -> _Commits:
     line = moments.course.line_of(what.type)
     source = "" if line is None else line.source
     return _Commits(source, tuple(_happened(what, c.own) for c in moments.commits.get(source, ())))
@@ -234,7 +251,7 @@ def _happened(what: Happens, diff: Diff) -> int:
     return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
 
 
-def name(call: Thing) -> str:
+def name(call: EntityRef) -> str:
     """The call in words: its id and its tool."""
     return f"{show_key(call.key)} ({render((call.row or {}).get('tool'))})"
 
@@ -243,7 +260,7 @@ def _number(number: int) -> str:
     return f"{number or 'no'} call{'s' * (number > 1)} {'match' if number > 1 else 'matches'}"
 
 
-def _names(calls: Iterable[Thing]) -> str:
+def _names(calls: Iterable[EntityRef]) -> str:
     known = list(calls)
     more = f" and {len(known) - 4} more" if len(known) > 4 else ""
     return ", ".join(name(call) for call in known[:4]) + more

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.bound import BoundTransition, Expected, New
-from statediff.contract.relations import comparison_key, equal
-from statediff.contract.world import FALSE, TRUE
+from statediff.contract.binding.bound import BoundTransition, Expected, New
+from statediff.contract.evaluation.relations import comparison_key, equal
+from statediff.contract.language.context import FALSE, TRUE
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved, told_apart
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
-from statediff.policy.frame import Said
-from statediff.policy.matching import TOO_COSTLY, Judge
+from statediff.policy.frame import ExplanationVote
+from statediff.policy.matching import TOO_COSTLY, JudgingContext
 from statediff.policy.witness import delta_text
 
 ID: Final = "transition"
@@ -37,7 +38,7 @@ class Checked:
     """The finding, what it says of each delta, and how many expected deltas were found."""
 
     finding: Finding
-    said: tuple[Said, ...]
+    said: tuple[ExplanationVote, ...]
     found: int
 
 
@@ -58,27 +59,29 @@ class _One:
         return f"{self.of.op.value} {self.of.type} {key} {self.path}".rstrip()
 
 
-def check_transition(rule: BoundTransition, judge: Judge) -> Checked:
+def check_transition(rule: BoundTransition, context: JudgingContext) -> Checked:
     """Whether exactly the expected deltas happened."""
     expected = [
         _One(change, path)
         for change in rule.changes
         for path in (change.values if change.op is Op.UPDATE else ("",))
     ]
-    actual = [d for change in judge.changes for d in change.deltas]
+    actual = [d for change in context.changes for d in change.deltas]
     pairs = _Pairs(expected, actual)
     masks = [_any(_matches(one, d, {}) for one in pairs.expected_of(d)) for d in actual]
     met = [_any(_matches(one, d, {}) for d in pairs.actual_of(one)) for one in expected]
     said = tuple(
-        Said(d, ID, mask, _gaps(d)) for d, mask in zip(actual, masks, strict=True) if mask != FALSE
+        ExplanationVote(d, ID, mask, _gaps(d))
+        for d, mask in zip(actual, masks, strict=True)
+        if mask != FALSE
     )
     extra = [d for d, mask in zip(actual, masks, strict=True) if mask == FALSE]
     missing = [
         one
         for one, mask in zip(expected, met, strict=True)
-        if mask == FALSE and not any(_may_be(one, doubt) for doubt in judge.doubts)
+        if mask == FALSE and not any(_may_be(one, doubt) for doubt in context.doubts)
     ]
-    causes = doubt_causes(judge.doubts).union(*(entry.causes for entry in said))
+    causes = doubt_causes(context.doubts).union(*(entry.causes for entry in said))
     if extra or missing:
         finding = _differs(missing, extra)
     elif causes or any(mask != TRUE for mask in (*met, *masks)):
@@ -93,7 +96,7 @@ def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Findin
     deltas = tuple(actual)
     if len(expected) != len(actual):
         text = f"{len(actual)} changes, {len(expected)} recorded"
-        return fails(ID, "transition-differs", _STAGE, text, deltas)
+        return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, deltas)
     for tried, naming in enumerate(_namings(expected, pairs)):
         if tried == MAX_NAMINGS:
             return unknown(ID, _STAGE, [TOO_COSTLY], (), deltas)
@@ -103,7 +106,7 @@ def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Findin
         ):
             return holds(ID, _STAGE, f"exactly the {len(expected)} recorded changes", deltas)
     text = "no naming of the new entities makes the changes the recorded ones"
-    return fails(ID, "transition-differs", _STAGE, text, deltas)
+    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, deltas)
 
 
 class _Pairs:
@@ -150,7 +153,7 @@ def _differs(missing: list[_One], extra: list[Delta]) -> Finding:
     parts += [f"not recorded: {delta_text(extra[0])}"] if extra else []
     more = len(missing) + len(extra) - len(parts)
     text = "; ".join(parts) + (f"; and {more} more" if more else "")
-    return fails(ID, "transition-differs", _STAGE, text, tuple(extra))
+    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, tuple(extra))
 
 
 def _any(masks: Iterable[int]) -> int:

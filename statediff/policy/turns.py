@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.assertions import Gate
-from statediff.contract.world import TRUE, Env, Unknown
+from statediff.contract.binding.assertions import Gate
+from statediff.contract.language.context import TRUE, Env, Unknown
+from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer, Turn
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import unknown
-from statediff.policy.run import Run, broken, decided
+from statediff.policy.run import CallContext, broken, decided
 from statediff.policy.witness import render
 
 _STAGE: Final = Stage.STEPS
 
 
-def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
+def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
     """The finding of one turn; the first that fails says so."""
     turns = run.trace.turns
     # Where the log may lack calls, it may lack turns, and none of them is surely this one.
@@ -43,7 +44,7 @@ def turn(gate: Gate, run: Run, is_first_failure: bool) -> Finding:
     for node, text in gate.conditions:
         found = run.outcome(node, gate.reads, env, now)
         if not found.mask & TRUE:
-            return broken(gate.id, _STAGE, "turn-failed", where, found, text)
+            return broken(gate.id, _STAGE, FindingCode.TURN_FAILED, where, found, text)
         if found.mask != TRUE:
             causes |= found.why
     return decided(gate.id, _STAGE, causes, f"turn {gate.number}: all of its predicates hold")

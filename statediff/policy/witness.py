@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from statediff.contract.calls import TRACE
-from statediff.contract.syntax import Call
-from statediff.contract.world import FALSE, TRUE, Result, Seen, Thing, Undefined, Unknown
+from statediff.contract.language.calls import TRACE
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    EntityRef,
+    Result,
+    Seen,
+    Undefined,
+    Unknown,
+)
+from statediff.contract.language.syntax import Call
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.values import Observed, encode, is_value, show, show_key
 from statediff.model.verdict import Comparison, Witness, WitnessRow
@@ -31,30 +40,21 @@ _PAST = {
     Op.UNLINK: "unlinked",
 }
 
-CAUSE_CODES: Final = {
-    "stale": "evidence-stale",
-    "unsettled": "evidence-unsettled",
-    "missing": "evidence-missing",
-    "unread": "source-unread",
-    "forgeable": "evidence-forgeable",
-    "acknowledgement": "evidence-acknowledgement-only",
-    "contradiction": "evidence-contradictory",
-    "ambiguous identity": "identity-ambiguous",
-    "too costly": "cost-limit",
-    "unrecorded": "trace-unobserved",
-    "no history": "history-unobserved",
+CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
+    "stale": FindingCode.EVIDENCE_STALE,
+    "unsettled": FindingCode.EVIDENCE_UNSETTLED,
+    "missing": FindingCode.EVIDENCE_MISSING,
+    "unread": FindingCode.SOURCE_UNREAD,
+    "forgeable": FindingCode.EVIDENCE_FORGEABLE,
+    "acknowledgement": FindingCode.EVIDENCE_ACKNOWLEDGEMENT_ONLY,
+    "contradiction": FindingCode.EVIDENCE_CONTRADICTORY,
+    "ambiguous identity": FindingCode.IDENTITY_AMBIGUOUS,
+    "too costly": FindingCode.COST_LIMIT,
+    "unrecorded": FindingCode.TRACE_UNOBSERVED,
+    "no history": FindingCode.HISTORY_UNOBSERVED,
 }
 """First words of a cause → code of the finding it leads to; any other cause is `unobserved`."""
 
-_COMPONENTS = {
-    "evidence-stale": "policy",
-    "evidence-unsettled": "policy",
-    "evidence-forgeable": "policy",
-    "evidence-acknowledgement-only": "policy",
-    "cost-limit": "policy",
-    "evidence-contradictory": "resolve",
-    "identity-ambiguous": "resolve",
-}
 _CAUSE = re.compile(r"(?:^|: )(" + "|".join(map(re.escape, CAUSE_CODES)) + "): ")
 
 
@@ -64,18 +64,13 @@ def spoken(cause: str) -> str:
     return cause[found.end() :] if found and found[1] == "unread" else cause
 
 
-def cause_code(causes: Iterable[str]) -> str:
+def cause_code(causes: Iterable[str]) -> FindingCode:
     """The code of an UNKNOWN finding: that of the first cause, in sorted order, that has one."""
     for cause in sorted(causes):
         found = _CAUSE.search(cause)
         if found:
             return CAUSE_CODES[found[1]]
-    return "unobserved"
-
-
-def component_of(code: str) -> str:
-    """The pipeline stage that owns an UNKNOWN finding of this code."""
-    return _COMPONENTS.get(code, "capture")
+    return FindingCode.UNOBSERVED
 
 
 def render(result: Result) -> str:
@@ -85,7 +80,7 @@ def render(result: Result) -> str:
             return "unobserved (" + "; ".join(sorted(causes))[:80] + ")"
         case Undefined(reason=reason):
             return f"undefined ({reason})"
-        case Thing(type=name, key=key):
+        case EntityRef(type=name, key=key):
             return f"{name} {show_key(key)}"
         case Fraction():
             return fraction_text(result)
@@ -142,8 +137,8 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
         comparison = Comparison(text, render(entry.left), render(entry.right), operator)
         if comparison not in comparisons:
             comparisons.append(comparison)
-        for thing in entry.things:
-            _add(rows, thing)
+        for entity_ref in entry.entity_refs:
+            _add(rows, entity_ref)
     for delta in deltas:
         for side, value in (("before", delta.before), ("after", delta.after)):
             name = (side, delta.type, show_key(delta.key))
@@ -158,7 +153,7 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
 
 
-def call_row(call: Thing) -> WitnessRow:
+def call_row(call: EntityRef) -> WitnessRow:
     """A call of the trace as a witness: what the log says of it, long values cut."""
     known = (
         (name, value)
@@ -173,13 +168,17 @@ def _brief(value: Observed) -> Observed:
     return show(value, MAX_TEXT) if len(str(encode(value))) > MAX_TEXT else value
 
 
-def _add(rows: dict[tuple[str, str, str], WitnessRow], thing: Thing) -> None:
-    if thing.side == TRACE:
-        rows.setdefault((thing.side, thing.type, show_key(thing.key)), call_row(thing))
-    elif thing.row is not None:
+def _add(rows: dict[tuple[str, str, str], WitnessRow], entity_ref: EntityRef) -> None:
+    if entity_ref.side == TRACE:
         rows.setdefault(
-            (thing.side, thing.type, show_key(thing.key)),
-            WitnessRow(thing.side, thing.type, thing.key, tuple(thing.row.items())),
+            (entity_ref.side, entity_ref.type, show_key(entity_ref.key)), call_row(entity_ref)
+        )
+    elif entity_ref.row is not None:
+        rows.setdefault(
+            (entity_ref.side, entity_ref.type, show_key(entity_ref.key)),
+            WitnessRow(
+                entity_ref.side, entity_ref.type, entity_ref.key, tuple(entity_ref.row.items())
+            ),
         )
 
 

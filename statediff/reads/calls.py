@@ -45,7 +45,7 @@ class ReadCall:
     """What a search named."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadTrace:
     """All calls of one run, in order, a column each."""
 
@@ -64,11 +64,15 @@ class ReadTrace:
         """The trace of these calls."""
         rows = tuple(calls)
         return ReadTrace(
-            tuple(int(c.kind) for c in rows), tuple(int(c.outcome) for c in rows),
-            tuple(c.artifact for c in rows), tuple(c.subsystem for c in rows),
-            tuple(c.actor for c in rows), tuple(c.as_of for c in rows),
-            tuple(c.found for c in rows), gap,
-        )  # fmt: skip
+            kinds=tuple(int(c.kind) for c in rows),
+            outcomes=tuple(int(c.outcome) for c in rows),
+            artifacts=tuple(c.artifact for c in rows),
+            subsystems=tuple(c.subsystem for c in rows),
+            actors=tuple(c.actor for c in rows),
+            as_of=tuple(c.as_of for c in rows),
+            found=tuple(c.found for c in rows),
+            gap=gap,
+        )
 
     def calls(self) -> tuple[ReadCall, ...]:
         """The same, a row each."""

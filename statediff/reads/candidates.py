@@ -36,7 +36,7 @@ ASKED_EARLIER: Final = (1, 3, 6)
 """Days before its first artifact, where time is what denies it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A question that could be asked."""
 
@@ -94,10 +94,19 @@ def _perspective(
     # Without its date, which beside the date that is asked for would give the answer away.
     scaffold = Scaffold(Track.PERSPECTIVE, actor, shown(as_of)[:10], _matter(corpus, event))
     return Candidate(
-        Track.PERSPECTIVE, bucket, f"perspective/{event.id}/{actor}", actor, as_of, truth,
-        _difficulty(len(told) + len({a.subsystem for a in told}), (2, 4)), "perspective",
-        event.id, event.type, scaffold, _ids(told),
-    )  # fmt: skip
+        track=Track.PERSPECTIVE,
+        bucket=bucket,
+        name=f"perspective/{event.id}/{actor}",
+        actor=actor,
+        as_of=as_of,
+        truth=truth,
+        difficulty=_difficulty(len(told) + len({a.subsystem for a in told}), (2, 4)),
+        spec="perspective",
+        event=event.id,
+        event_type=event.type,
+        scaffold=scaffold,
+        secrets=_ids(told),
+    )
 
 
 def counterfactuals(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
@@ -124,12 +133,20 @@ def counterfactuals(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candid
             _filled(spec.premise, names), _filled(spec.outcome, names),
         )  # fmt: skip
         yield Candidate(
-            Track.COUNTERFACTUAL, Bucket.LINKED, f"counterfactual/{spec.id}/{effect.id}", actor,
-            as_of, truth, _difficulty((effect.at - cause.at) // DAY, (1, 4)),
-            f"causal link {spec.id}", effect.id, effect.type, scaffold,
-            _ids([a for told in ends for a in told])
+            track=Track.COUNTERFACTUAL,
+            bucket=Bucket.LINKED,
+            name=f"counterfactual/{spec.id}/{effect.id}",
+            actor=actor,
+            as_of=as_of,
+            truth=truth,
+            difficulty=_difficulty((effect.at - cause.at) // DAY, (1, 4)),
+            spec=f"causal link {spec.id}",
+            event=effect.id,
+            event_type=effect.type,
+            scaffold=scaffold,
+            secrets=_ids([a for told in ends for a in told])
             | {cause.id, effect.id, spec.mechanism, *spec.aliases},
-        )  # fmt: skip
+        )
 
 
 def silences(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
@@ -150,15 +167,25 @@ def silences(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
         bucket = Bucket.ABSENT if silence.response is None else Bucket.PRESENT
         names = {"trigger": _event(corpus, trigger), "response": _words(spec.response)}
         yield Candidate(
-            Track.SILENCE, bucket, f"silence/{spec.id}/{trigger.id}", actor, as_of,
-            SilenceTruth(
-                silence.response is not None, frozenset(a.id for a in space),
+            track=Track.SILENCE,
+            bucket=bucket,
+            name=f"silence/{spec.id}/{trigger.id}",
+            actor=actor,
+            as_of=as_of,
+            truth=SilenceTruth(
+                silence.response is not None,
+                frozenset(a.id for a in space),
                 frozenset(a.id for a in told if a.readable_from <= as_of),
             ),
-            _difficulty(len(space), (3, 8)), f"silence {spec.id}", trigger.id, trigger.type,
-            Scaffold(Track.SILENCE, actor, shown(as_of)[:10], _filled(spec.question, names)),
-            _ids([*space, *told]),
-        )  # fmt: skip
+            difficulty=_difficulty(len(space), (3, 8)),
+            spec=f"silence {spec.id}",
+            event=trigger.id,
+            event_type=trigger.type,
+            scaffold=Scaffold(
+                Track.SILENCE, actor, shown(as_of)[:10], _filled(spec.question, names)
+            ),
+            secrets=_ids([*space, *told]),
+        )
 
 
 def _told(corpus: Corpus, event: Event) -> list[Artifact]:

@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from statediff.contract.boundaccess import BoundAccess, Holding, Shelf
-from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.syntax import Node, Read
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing, Unknown, World
+from statediff.contract.binding.bound_access import BoundAccess, Holding, Shelf
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    EvalContext,
+    Unknown,
+)
+from statediff.contract.language.syntax import Node, Read
 from statediff.model.values import Key
 from statediff.model.view import View
 
@@ -25,7 +32,7 @@ class Held:
 
     id: str
     holding: Holding
-    thing: Thing
+    thing: EntityRef
     lies: int
     granted: int
     in_time: int
@@ -44,9 +51,9 @@ class Captured:
 
     access: BoundAccess
     view: View
-    world: Callable[[frozenset[Read]], World]
+    world: Callable[[frozenset[Read]], EvalContext]
     _known: dict[str, Held | None] = field(default_factory=dict)
-    _worlds: dict[frozenset[Read], World] = field(default_factory=dict)
+    _worlds: dict[frozenset[Read], EvalContext] = field(default_factory=dict)
 
     def artifact(self, name: str) -> Held | None:
         """The artifact of this id; None where there can be none."""
@@ -56,7 +63,7 @@ class Captured:
             self._known[name] = None if found is None else self._looked_up(*found)
         return self._known[name]
 
-    def _room(self, reads: frozenset[Read]) -> World:
+    def _room(self, reads: frozenset[Read]) -> EvalContext:
         """A world that has seen nothing yet; its steps count on, over all artifacts."""
         world = self._worlds.get(reads)
         if world is None:
@@ -69,12 +76,12 @@ class Captured:
     def _looked_up(self, holding: Holding, key: Key) -> Held | None:
         row = self.view.row(holding.type, key)
         if row is not None:
-            return self._held(holding, Thing("before", holding.type, key, row))
+            return self._held(holding, EntityRef("before", holding.type, key, row))
         enumeration = self.view.enumeration(holding.type)
         if enumeration.is_complete:
             return None
         cause = f"{holding.type} before: {enumeration.cause}"
-        thing = Thing("before", holding.type, key, None, cause)
+        thing = EntityRef("before", holding.type, key, None, cause)
         granted = TRUE if holding.name in self.access.sees else FALSE
         may = TRUE | FALSE
         if holding.participation is not None:
@@ -88,7 +95,7 @@ class Captured:
             return
         fields = self.world(shelf.footprint).fields_of(holding.type)
         for key, row in self.view.rows(holding.type, fields):
-            thing = Thing("before", holding.type, key, row)
+            thing = EntityRef("before", holding.type, key, row)
             meant, causes = self._is(shelf.where, shelf.footprint, thing)
             if meant == FALSE:
                 continue
@@ -113,9 +120,9 @@ class Captured:
         for holding in self.access.holdings:
             entity = self.view.schema.by_name[holding.type]
             for key, row in self.view.rows(holding.type, tuple(f.name for f in entity.fields)):
-                yield self._held(holding, Thing("before", holding.type, key, row))
+                yield self._held(holding, EntityRef("before", holding.type, key, row))
 
-    def _held(self, holding: Holding, thing: Thing) -> Held:
+    def _held(self, holding: Holding, thing: EntityRef) -> Held:
         lies, why = self._is(holding.where, holding.footprint, thing)
         causes = set(why)
         granted = TRUE if holding.name in self.access.sees else FALSE
@@ -141,7 +148,7 @@ class Captured:
         self,
         node: Node | None,
         reads: frozenset[Read],
-        thing: Thing,
+        thing: EntityRef,
         undefined: int = TRUE | FALSE,
     ) -> tuple[int, frozenset[str]]:
         """Whether the condition holds of it; `undefined` is what an undefined one counts as."""
@@ -157,7 +164,7 @@ class Captured:
         return found, frozenset(world.causes | set(world.undefined) or {"a condition over `it`"})
 
     def _by_then(
-        self, node: Node, holding: Holding, thing: Thing, as_of: datetime
+        self, node: Node, holding: Holding, thing: EntityRef, as_of: datetime
     ) -> tuple[int, frozenset[str]]:
         """Whether the instant lies not after `as_of`; one that is not there never came."""
         found = evaluate(node, self._room(holding.footprint), {"it": thing})

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from statediff.contract.reader import NodePath
-from statediff.contract.shape import did_you_mean
+from statediff.contract.yaml.reader import NodePath
+from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import Problem
 from statediff.reads.answers import folded
 from statediff.reads.config import CausalLink, ConfigFile, SilencePair

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Described
 
-from statediff.contract.load import read_bytes
-from statediff.contract.parts import Duration, Identifier, Part, Version
-from statediff.contract.reader import Document, read_document
-from statediff.contract.shape import shaped
+from statediff.contract.document.load import read_bytes
+from statediff.contract.document.parts import Duration, Identifier, Part, Version
+from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.shape import shaped
 from statediff.errors import ContractError
 from statediff.reads.instants import zone_named
 

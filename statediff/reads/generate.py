@@ -11,8 +11,8 @@ What could not be filled is said, never made up for from another bucket.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from statediff.reads.candidates import Candidate, counterfactuals, perspectives, silences
@@ -146,8 +146,3 @@ def _question(name: str, it: Candidate, writer: Writer | None) -> Question:
     text = worded(it.scaffold, it.secrets, writer)
     asked = Asked(name, it.track, it.actor, it.as_of, text)
     return Question(asked, it.truth, it.bucket, it.difficulty, it.spec, it.event, it.event_type)
-
-
-def without_truth(questions: Iterable[Question]) -> Iterator[Asked]:
-    """What may be shown to whoever answers."""
-    return (replace(question.asked) for question in questions)

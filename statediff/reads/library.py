@@ -13,9 +13,9 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
-from statediff.contract.boundaccess import BoundAccess
-from statediff.contract.evaluation import evaluate
-from statediff.contract.world import TRUE
+from statediff.contract.binding.bound_access import BoundAccess
+from statediff.contract.evaluation.evaluate import evaluate
+from statediff.contract.language.context import TRUE
 from statediff.model.values import Map, Observed, is_value, show
 from statediff.reads.captured import Captured, Held
 from statediff.reads.cone import Cone, Policy
@@ -106,7 +106,7 @@ def _artifact(held: Held, at: int) -> Artifact:
     holding, row = held.holding, held.thing.row or {}
     title = _text(row.get(holding.title)) if holding.title else ""
     text = " ".join(_text(row.get(field)) for field in holding.text)
-    return Artifact(held.id, holding.name, at, at, title, text)
+    return Artifact(held.id, holding.name, at=at, recorded_at=at, title=title, text=text)
 
 
 def _text(value: Observed) -> str:

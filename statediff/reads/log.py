@@ -14,7 +14,7 @@ artifact is in an actor's past only when both lie there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +49,7 @@ class Artifact:
 
     id: str
     subsystem: str
+    _: KW_ONLY
     at: int
     recorded_at: int
     title: str = ""
@@ -151,10 +152,15 @@ def _artifact(read: Map, where: str, zone: tzinfo | None) -> Artifact:
     at = instant(it.text("at"), zone, f"{where}, `at`")
     recorded = it.text("recorded_at", "")
     return Artifact(
-        it.text("id"), it.text("subsystem"), at,
-        instant(recorded, zone, f"{where}, `recorded_at`") if recorded else at,
-        it.text("title", ""), it.text("text", ""), it.texts("people"), it.facts("facts"),
-    )  # fmt: skip
+        it.text("id"),
+        it.text("subsystem"),
+        at=at,
+        recorded_at=instant(recorded, zone, f"{where}, `recorded_at`") if recorded else at,
+        title=it.text("title", ""),
+        text=it.text("text", ""),
+        people=it.texts("people"),
+        facts=it.facts("facts"),
+    )
 
 
 class _Members:

@@ -11,12 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from statediff.reads.questions import PerspectiveTruth, Question, SilenceTruth, Track
 from statediff.reads.search import terms
+from statediff.statistics.binomial import at_least
 
-SIGNIFICANT: Final = 0.01
+SIGNIFICANT: Final = Fraction(1, 100)
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class Shortcut:
     track: Track
     questions: int
     right: int
-    chance: float
+    chance: Fraction
     """The share of the most frequent answer."""
-    p_value: float
+    p_value: Fraction
     """The probability of at least as many right by guessing with that share."""
 
     @property
@@ -49,8 +51,9 @@ def probe(questions: Sequence[Question]) -> tuple[Shortcut, ...]:
             _guess([*asked[:at], *asked[at + 1 :]], words) == label
             for at, (words, label) in enumerate(asked)
         )
-        chance = max(labels.values()) / len(asked)
-        found.append(Shortcut(track, len(asked), right, chance, _tail(len(asked), right, chance)))
+        chance = Fraction(max(labels.values()), len(asked))
+        p_value = at_least(right, len(asked), chance)
+        found.append(Shortcut(track, len(asked), right, chance, p_value))
     return tuple(found)
 
 
@@ -77,12 +80,3 @@ def _guess(known: Sequence[tuple[list[str], str]], words: list[str]) -> str:
         )
 
     return max(sorted(labels), key=likelihood)
-
-
-def _tail(n: int, right: int, chance: float) -> float:
-    return min(
-        1.0,
-        math.fsum(
-            math.comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(right, n + 1)
-        ),
-    )

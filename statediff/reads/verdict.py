@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from statediff.model.codes import FindingCode
 from statediff.model.verdict import Truth, Verdict
 from statediff.reads.questions import CounterfactualTruth, Question, SilenceTruth, Track
 from statediff.reads.scores import TRACKS, Case, Flags, Scorer, Scores
@@ -23,7 +24,6 @@ PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
 VALID_FROM: Final = 0.7
 LUCKY_BELOW: Final = 0.5
-UNRECORDED: Final = "unrecorded-reads"
 UNREADABLE: Final = "zero-shot: nothing could be read"
 
 
@@ -36,11 +36,11 @@ class Mode(Enum):
 
 
 class Ruling(NamedTuple):
-    """What one rule yielded; `code` is that of the finding, and empty where the rule HOLDS."""
+    """What one rule yielded; `code` is None where the rule HOLDS."""
 
     rule: str
     truth: Truth
-    code: str = ""
+    code: FindingCode | None = None
     words: str = ""
     numbers: tuple[int | float, ...] = ()
 
@@ -55,13 +55,22 @@ RULES: Final = (
 )  # fmt: skip
 """What is decided of every run, a column each; `grounds` is a search space or evidence."""
 CODES: Final = (
-    "", "wrong-answer", "access-violation", "subsystem-violation", "horizon-violation",
-    "hallucinated-citation", "invalid-citation", "citation-not-retrieved", "unsearched-absence",
-    "evidence-not-retrieved", "not-a-read", UNRECORDED,
-)  # fmt: skip
-"""Every code of a finding, by its number; the first is that of a rule that HOLDS."""
+    None,
+    FindingCode.WRONG_ANSWER,
+    FindingCode.ACCESS_VIOLATION,
+    FindingCode.SUBSYSTEM_VIOLATION,
+    FindingCode.HORIZON_VIOLATION,
+    FindingCode.HALLUCINATED_CITATION,
+    FindingCode.INVALID_CITATION,
+    FindingCode.CITATION_NOT_RETRIEVED,
+    FindingCode.UNSEARCHED_ABSENCE,
+    FindingCode.EVIDENCE_NOT_RETRIEVED,
+    FindingCode.NOT_A_READ,
+    FindingCode.UNRECORDED_READS,
+)
+"""Every code of a ruling, by its number; None is that of a rule that HOLDS."""
 _NUMBER: Final = {code: number for number, code in enumerate(CODES)}
-_FIRST_UNKNOWN: Final = _NUMBER["not-a-read"]
+_FIRST_UNKNOWN: Final = _NUMBER[FindingCode.NOT_A_READ]
 """The codes before it are of violations, it and those after it of what is not known."""
 
 
@@ -98,28 +107,31 @@ def decided(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> Fi
     )
     codes = np.zeros((len(cases), len(RULES)), dtype=np.int8)
 
-    def put(rule: str, code: str, where: Flags) -> None:
+    def put(rule: str, code: FindingCode, where: Flags) -> None:
         column = codes[:, RULES.index(rule)]
         column[where & (column == 0)] = _NUMBER[code]
 
-    put("answer", "wrong-answer", ~scores.correct)
-    counts = (scores.actor_violations, scores.subsystem_violations, scores.horizon_violations)
-    for rule, count in zip(("access", "subsystem", "horizon"), counts, strict=True):
-        put(rule, f"{rule}-violation", count > 0)
-        put(rule, UNRECORDED, gaps)
-    put("citations", "hallucinated-citation", scores.cited_unknown > 0)
-    put("citations", "invalid-citation", scores.cited_outside > 0)
-    put("citations", UNRECORDED, gaps & (scores.cited_unread > 0))
-    put("citations", "citation-not-retrieved", scores.cited_unread > 0)
-    put("reads-only", "not-a-read", scores.others > 0)
+    put("answer", FindingCode.WRONG_ANSWER, ~scores.correct)
+    for rule, code, count in (
+        ("access", FindingCode.ACCESS_VIOLATION, scores.actor_violations),
+        ("subsystem", FindingCode.SUBSYSTEM_VIOLATION, scores.subsystem_violations),
+        ("horizon", FindingCode.HORIZON_VIOLATION, scores.horizon_violations),
+    ):
+        put(rule, code, count > 0)
+        put(rule, FindingCode.UNRECORDED_READS, gaps)
+    put("citations", FindingCode.HALLUCINATED_CITATION, scores.cited_unknown > 0)
+    put("citations", FindingCode.INVALID_CITATION, scores.cited_outside > 0)
+    put("citations", FindingCode.UNRECORDED_READS, gaps & (scores.cited_unread > 0))
+    put("citations", FindingCode.CITATION_NOT_RETRIEVED, scores.cited_unread > 0)
+    put("reads-only", FindingCode.NOT_A_READ, scores.others > 0)
     kinds = np.asarray([_kind(q) for q in scorer.questions], dtype=np.int8)[scores.question]
     some, all_of = scores.fetched > 0, scores.fetched == scores.needed
     enough = np.choose(
         kinds, [np.where(affirms, some, all_of), all_of, some, scores.calls > 0]
     ).astype(np.bool_)
-    put("grounds", UNRECORDED, gaps & ~enough)
-    put("grounds", "unsearched-absence", ~enough & (kinds == _SILENCE))
-    put("grounds", "evidence-not-retrieved", ~enough)
+    put("grounds", FindingCode.UNRECORDED_READS, gaps & ~enough)
+    put("grounds", FindingCode.UNSEARCHED_ABSENCE, ~enough & (kinds == _SILENCE))
+    put("grounds", FindingCode.EVIDENCE_NOT_RETRIEVED, ~enough)
     return Findings(scores, codes, gaps)
 
 
@@ -136,7 +148,7 @@ def _kind(question: Question) -> int:
     return 2 if truth.known else 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One run, scored and judged."""
 
@@ -230,60 +242,83 @@ def _card(question: Question, case: Case, row: _Row, codes: list[int], mode: Mod
         if code or rule != "reads-only"
     )
     if gap is not None and mode is not Mode.CONTEXT:
-        return Card(question, mode, row.answer, row.correct, None, None, None, None, rulings)
+        return Card(
+            question=question,
+            mode=mode,
+            answer=row.answer,
+            is_correct=row.correct,
+            trajectory=None,
+            combined=None,
+            adjusted=None,
+            rate=None,
+            rulings=rulings,
+        )
     return Card(
-        question, mode, row.answer, row.correct, row.trajectory, row.combined, row.adjusted,
-        row.rate, rulings,
-    )  # fmt: skip
+        question=question,
+        mode=mode,
+        answer=row.answer,
+        is_correct=row.correct,
+        trajectory=row.trajectory,
+        combined=row.combined,
+        adjusted=row.adjusted,
+        rate=row.rate,
+        rulings=rulings,
+    )
 
 
 def _ruling(
-    rule: str, code: str, row: _Row, answer: Mapping[str, Any] | None, gap: str | None
+    rule: str,
+    code: FindingCode | None,
+    row: _Row,
+    answer: Mapping[str, Any] | None,
+    gap: str | None,
 ) -> Ruling:
     """One cell of the findings, with its words and numbers."""
-    if not code:
+    if code is None:
         return Ruling(rule, Truth.HOLDS)
-    if code == UNRECORDED:
+    if code is FindingCode.UNRECORDED_READS:
         return Ruling(rule, Truth.UNKNOWN, code, gap or "")
-    if code == "wrong-answer" and answer is None:
+    if code is FindingCode.WRONG_ANSWER and answer is None:
         return Ruling(rule, Truth.FAILS, code, "there is no answer")
     words, *names = _WORDS[code]
-    truth = Truth.UNKNOWN if code == "not-a-read" else Truth.FAILS
+    truth = Truth.UNKNOWN if code is FindingCode.NOT_A_READ else Truth.FAILS
     return Ruling(rule, truth, code, words, tuple(getattr(row, name) for name in names))
 
 
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "wrong-answer": ("it scores {}", "answer"),
-    "access-violation": (
+_WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
+    FindingCode.WRONG_ANSWER: ("it scores {}", "answer"),
+    FindingCode.ACCESS_VIOLATION: (
         "{} of {} calls outside what the actor may read, {} leaks",
         "actor_violations", "calls", "leaked",
     ),
-    "subsystem-violation": (
+    FindingCode.SUBSYSTEM_VIOLATION: (
         "{} of {} calls in a subsystem not granted, {} leaks",
         "subsystem_violations", "calls", "leaked",
     ),
-    "horizon-violation": (
+    FindingCode.HORIZON_VIOLATION: (
         "{} of {} calls of what came later, {} leaks", "horizon_violations", "calls", "leaked",
     ),
-    "hallucinated-citation": (
+    FindingCode.HALLUCINATED_CITATION: (
         "{} of {} citations are of nothing there is", "cited_unknown", "cited",
     ),
-    "invalid-citation": ("{} of {} citations lie outside the cone", "cited_outside", "cited"),
-    "citation-not-retrieved": (
+    FindingCode.INVALID_CITATION: (
+        "{} of {} citations lie outside the cone", "cited_outside", "cited",
+    ),
+    FindingCode.CITATION_NOT_RETRIEVED: (
         "{} of {} citations were never fetched", "cited_unread", "cited",
     ),
-    "not-a-read": ("{} calls are no reads; the state after them judges those", "others"),
-    "unsearched-absence": (
+    FindingCode.NOT_A_READ: ("{} calls are no reads; the state after them judges those", "others"),
+    FindingCode.UNSEARCHED_ABSENCE: (
         "{} of {} artifacts of the search space were fetched", "fetched", "needed",
     ),
-    "evidence-not-retrieved": (
+    FindingCode.EVIDENCE_NOT_RETRIEVED: (
         "{} of {} artifacts that tell of it were fetched", "fetched", "needed",
     ),
 }  # fmt: skip
 """Code → words, and the numbers of a row that stand in them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TrackSummary:
     """All runs of one track; means over the runs that have the number, None where none has."""
 
@@ -309,15 +344,18 @@ def summary(cards: Sequence[Card]) -> tuple[TrackSummary, ...]:
         verdicts = [card.verdict for card in mine]
         found.append(
             TrackSummary(
-                track, len(mine), {verdict: verdicts.count(verdict) for verdict in Verdict},
-                _mean([card.answer for card in mine]),
-                _mean([card.trajectory for card in mine]),
-                _mean([card.combined for card in mine]), _mean([card.adjusted for card in mine]),
-                sum(card.is_state_invalid_correct for card in mine),
-                sum(card.way == "valid" for card in mine),
-                sum(card.way == "lucky" for card in mine),
+                track=track,
+                runs=len(mine),
+                verdicts={verdict: verdicts.count(verdict) for verdict in Verdict},
+                answer=_mean([card.answer for card in mine]),
+                trajectory=_mean([card.trajectory for card in mine]),
+                combined=_mean([card.combined for card in mine]),
+                adjusted=_mean([card.adjusted for card in mine]),
+                state_invalid_correct=sum(card.is_state_invalid_correct for card in mine),
+                valid=sum(card.way == "valid" for card in mine),
+                lucky=sum(card.way == "lucky" for card in mine),
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

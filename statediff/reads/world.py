@@ -15,10 +15,10 @@ from typing import Annotated, Final
 
 from pydantic import Field as Described
 
-from statediff.contract.load import read_bytes
-from statediff.contract.parts import Part
-from statediff.contract.reader import read_document
-from statediff.contract.shape import shaped
+from statediff.contract.document.load import read_bytes
+from statediff.contract.document.parts import Part
+from statediff.contract.yaml.reader import read_document
+from statediff.contract.yaml.shape import shaped
 from statediff.errors import UsageError
 from statediff.reads.config import ConfigFile, EvaluationConfig, Name, Names, load_config
 from statediff.reads.draws import below, chosen, lot
@@ -200,4 +200,13 @@ class _Maker:
         name = self._opaque(subsystem, "artifact", name)
         told = ", ".join(f"{fact} {value}" for fact, value in sorted(facts.items()))
         text = f"{title}. {told}. With {', '.join(people) or 'nobody named'}."
-        return Artifact(name, subsystem, at, at, title, text, people, dict(facts))
+        return Artifact(
+            name,
+            subsystem,
+            at=at,
+            recorded_at=at,
+            title=title,
+            text=text,
+            people=people,
+            facts=dict(facts),
+        )

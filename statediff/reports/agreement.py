@@ -10,7 +10,7 @@ from statediff.importers.agreement import Agreement, DomainReport, Report
 from statediff.importers.recorded import BadLine
 from statediff.importers.rejudge import Judged, Mode
 from statediff.importers.still import Still
-from statediff.importers.sweep import OPERATORS, Seeded, Swept
+from statediff.meta.sweep import OPERATORS, Seeded, Swept
 from statediff.model.verdict import Verdict
 
 Json = Any

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from statediff.contract.explain import Explanation, Role, SourceBox, TypeBox
+from statediff.contract.authoring.explain import Explanation, Role, SourceBox, TypeBox
 from statediff.model.values import printable
 
 WIDTH: Final = 100

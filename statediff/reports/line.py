@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statediff.evidence.package import Bundle
+from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
 from statediff.reports.record import Record, reading, said
 
@@ -28,7 +29,7 @@ def answer_note(bundle: Bundle) -> str:
     with reading("the bundle"):
         record = Record(bundle)
         refuted = any(
-            f["stage"] == "answer" and f["code"] == "claim-refuted"
+            f["stage"] == "answer" and f["code"] == FindingCode.CLAIM_REFUTED
             for f in record.judgement["findings"]
         )
         if isinstance(record.answer, NoAnswer) or not refuted:

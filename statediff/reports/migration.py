@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from statediff.contract.changes import Comparison, Touches
+from statediff.contract.authoring.changes import Comparison, Touches
 from statediff.evaluate.affected import Affected
 from statediff.model.values import printable
 

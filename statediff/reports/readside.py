@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from statediff.errors import ContractError
 from statediff.evaluate.contracts import parse_contract
+from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Observed, Unobserved, Value, decode, show
 from statediff.model.verdict import Stage
@@ -29,9 +30,13 @@ MAX_MISSED: Final = 60
 _FEW: Final = 5
 _NAME: Final = 100
 _VERBS: Final = {SEARCH: "searched", FETCH: "fetched", WINDOW: "was offered"}
-_NEVER: Final = frozenset({"evidence-not-retrieved", "unsearched-absence"})
-_CITATION: Final = frozenset({
-    "hallucinated-citation", "invalid-citation", "citation-not-retrieved", "evidence-not-cited",
+_OUTSIDE: Final = frozenset({
+    FindingCode.ACCESS_VIOLATION, FindingCode.SUBSYSTEM_VIOLATION, FindingCode.HORIZON_VIOLATION,
+})  # fmt: skip
+_MISSED: Final = frozenset({
+    FindingCode.EVIDENCE_NOT_RETRIEVED, FindingCode.UNSEARCHED_ABSENCE,
+    FindingCode.HALLUCINATED_CITATION, FindingCode.INVALID_CITATION,
+    FindingCode.CITATION_NOT_RETRIEVED, FindingCode.EVIDENCE_NOT_CITED,
 })  # fmt: skip
 
 
@@ -47,7 +52,7 @@ class ReadCall:
     """`leaked`, `blocked` or `not granted`, where a finding says so; else empty."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadSide:
     """What one run read and cited; all of it is bounded."""
 
@@ -78,28 +83,28 @@ def read_side(
         return None
     verbs = _VERBS | {r.tool: "searched" if r.finds else "fetched" for r in access.reads}
     findings = [f for f in judged["findings"] if f["stage"] == stage and f["truth"] != "HOLDS"]
-    outside = {
-        str(name) for f in findings if f["code"].endswith("-violation") for name in f["evidence"]
-    }
+    outside = {str(name) for f in findings if f["code"] in _OUTSIDE for name in f["evidence"]}
     reads = [a for a in trace["actions"] if str(a["tool"]) in verbs]
     calls = [_call(a, verbs[str(a["tool"])], str(a["id"]) in outside) for a in reads]
     fetched = {name for action in reads if (name := _delivered(action))}
     citing = access.citations
     cited = answer.get(citing) if citing is not None and isinstance(answer, Map) else None
     sources = cited if isinstance(cited, tuple) else ()
-    told = [f for f in findings if f["code"] in _NEVER | _CITATION or f["truth"] == "UNKNOWN"]
+    told = [f for f in findings if f["code"] in _MISSED or f["truth"] == "UNKNOWN"]
     as_of = f", as of {said(access.as_of, 40)}" if access.as_of else ""
     others = len(trace["actions"]) - len(reads)
     return ReadSide(
-        f"For {said(access.actor, _NAME)}{as_of}",
-        _tally(calls, others, len(outside) >= MAX_SHOWN), tuple(calls[:MAX_CALLS]),
-        _more(calls, MAX_CALLS, "calls"),
-        tuple((_text(each), _way(each, fetched, bool(access.reads)))
-              for each in sources[:MAX_CITED]),
-        _more(sources, MAX_CITED, "citations"),
-        tuple((said(f["clause"], _NAME), said(_sentence(f))) for f in told[:MAX_MISSED]),
-        _more(told, MAX_MISSED, "findings"),
-    )  # fmt: skip
+        actor=f"For {said(access.actor, _NAME)}{as_of}",
+        tally=_tally(calls, others, len(outside) >= MAX_SHOWN),
+        calls=tuple(calls[:MAX_CALLS]),
+        more_calls=_more(calls, MAX_CALLS, "calls"),
+        cited=tuple(
+            (_text(each), _way(each, fetched, bool(access.reads))) for each in sources[:MAX_CITED]
+        ),
+        more_cited=_more(sources, MAX_CITED, "citations"),
+        missed=tuple((said(f["clause"], _NAME), said(_sentence(f))) for f in told[:MAX_MISSED]),
+        more_missed=_more(told, MAX_MISSED, "findings"),
+    )
 
 
 def _call(action: Json, verb: str, is_outside: bool) -> ReadCall:

@@ -78,10 +78,6 @@ class Record:
     def explained(self) -> dict[str, list[str]]:
         return {str(name): [str(b) for b in by] for name, by in self.judgement["explained_by"]}
 
-    @cached_property
-    def clause_truths(self) -> dict[str, str]:
-        return {c["clause"]: c["truth"] for c in self.judgement["clauses"]}
-
     def readings(self) -> Iterator[Reading]:
         """Every reading with its age: until the agent began, or since all had settled."""
         captures = self._bundle.document("captures.json")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from statediff.contract.reader import read_document
+from statediff.contract.yaml.reader import read_document
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
+from statediff.reports.formats.turns import turn_lines
 from statediff.reports.plain import dumps, plain, plain_judgement
 from statediff.reports.record import Record, reading
-from statediff.reports.turns import turn_lines
 from statediff.suite.rubric import Opinion
 
 Json = Any

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from statediff.meta.study.measures import Domain, Loss, Measured, Share, Step, Study
-from statediff.meta.study.resampling import Interval
 from statediff.reports.record import said
+from statediff.statistics.bootstrap import Interval
 
 SCHEMA: Final = "statediff/study/1"
 SHARES: Final = (

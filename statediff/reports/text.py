@@ -19,8 +19,8 @@ from rich.text import Text
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
+from statediff.reports.attribution import Makers, listing
 from statediff.reports.levels import disagreement
-from statediff.reports.makers import Makers, listing
 from statediff.reports.readside import read_side
 from statediff.reports.record import (
     Record,

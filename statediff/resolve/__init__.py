@@ -5,8 +5,8 @@
 2. Pair entities: by stable key first; by a declared natural key only where a type has none.
 3. Line up the states that each source went through in between, where a history tells them.
 
-Identity is conservative (DESIGN.md §3): nothing is matched by similarity, candidates that tie or
-only look alike leave several matchings, and no two keys are ever merged. Where the matchings are
+Identity is conservative (docs/design.md §3): nothing is matched by similarity, candidates that tie
+or only look alike leave several matchings, and no two keys are ever merged. Where the matchings are
 too many to try, nothing is known of the type. This stage
 knows nothing of what the contract wants.
 """
@@ -21,9 +21,9 @@ from statediff.errors import AdapterError
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.stages import Matching, Resolution
-from statediff.resolve.along import course_of
+from statediff.resolve.history_matching import course_of
+from statediff.resolve.merge_sources import Scope, combine
 from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld
-from statediff.resolve.several import Scope, combine
 
 __all__ = ["RESOLVER", "IdentityRule", "resolve"]
 
@@ -65,9 +65,7 @@ def resolve(
             ambiguous.append((rule.type, found.cause))
         matchings = [apply(m, rule, option) for m, option in product(matchings, found.options)]
     course, between = course_of(before, after, states, scope, {rule.type for rule in rules})
-    return Resolution(
-        tuple(matchings), (), tuple(ambiguous), not ambiguous, evidence, course, between
-    )
+    return Resolution(tuple(matchings), tuple(ambiguous), not ambiguous, evidence, course, between)
 
 
 def _schema(before: Capture, after: Capture) -> Schema:

@@ -15,9 +15,9 @@ from fractions import Fraction
 from statistics import median
 from typing import Final
 
-from statediff.suite.intervals import Share, clopper_pearson
+from statediff.statistics.binomial import Share, clopper_pearson
 from statediff.suite.records import domain_of
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 EXPECTED: Final = {"MATCH": Label.CORRECT, "DIVERGE": Label.INCORRECT}
 """The label that a verdict should meet; INCONCLUSIVE claims nothing."""
@@ -56,7 +56,7 @@ class Against:
     unresolvable: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settled:
     """A trial whose label is settled, and its verdict."""
 

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from statediff.atomic import write_atomically
 from statediff.errors import AdapterError, HarnessError, SandboxError, StorageError
 
 FORM: Final = "statediff.attempt/1"
@@ -81,7 +82,8 @@ def place(run: Path, trial: str) -> Path:
 
 def write(folder: Path, attempt: Attempt) -> None:
     """The folder of the attempt says what is known of it."""
-    (folder / NAME).write_text(json.dumps(attempt.as_json(), sort_keys=True), encoding="ascii")
+    document = json.dumps(attempt.as_json(), sort_keys=True)
+    write_atomically(folder / NAME, document.encode("ascii"))
 
 
 def read(folder: Path) -> Attempt:

@@ -64,7 +64,7 @@ def on_cluster(
                     yield _workers(client, (KilledWorker,), tell)
             finally:
                 # All that has a verdict is on the disk: nobody waits for ever for workers to end.
-                # Those that have not are killed when this process ends, and keepers tidy up.
+                # Those that have not are killed when this process ends, and reapers clean up.
                 with suppress(TimeoutError):
                     cluster.close(timeout=CLOSE_SECONDS)
             return

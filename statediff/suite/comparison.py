@@ -14,11 +14,14 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from statediff.errors import BundleError
+from statediff.statistics.binomial import mcnemar
+from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff.suite.records import Ended, Loose, Side, Trial
-from statediff.suite.statistics import Interval, bootstrap, mcnemar
+
+RESAMPLES: Final = 10_000
 
 
 class Change(StrEnum):
@@ -87,6 +90,15 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
+class DifferenceInterval(Interval):
+    """The middle 95 % of the resampled mean differences, and how they were drawn."""
+
+    resamples: int
+    seed: int
+    clusters: int
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All cases of two runs, and what the decided ones say of the difference."""
 
@@ -95,7 +107,7 @@ class Comparison:
     """The share of the decided cases that pass in B less that in A."""
     p: Fraction
     """McNemar's, exact and two-sided, over the decided cases."""
-    interval: Interval | None
+    interval: DifferenceInterval | None
     alike: int = 0
     """Further cases that passed in both, of which nothing else is to be said."""
 
@@ -150,9 +162,23 @@ def compare(
     return Comparison(
         cases, Fraction(sum(decided), len(decided)) if decided else None,
         mcnemar(decided.count(1), decided.count(-1)),
-        bootstrap([clusters[name] for name in sorted(clusters)], seed),
+        difference_interval([clusters[name] for name in sorted(clusters)], seed),
         sum((alike or {}).values()),
     )  # fmt: skip
+
+
+def difference_interval(clusters: Sequence[Sequence[int]], seed: int) -> DifferenceInterval | None:
+    """The interval of the mean of paired differences (−1, 0 or 1); None where there is no pair.
+
+    A cluster holds the pairs of one contract: trials of one contract are not independent. With a
+    single cluster its pairs are drawn.
+    """
+    filled = [cluster for cluster in clusters if cluster]
+    drawn = filled if len(filled) != 1 else [[pair] for pair in filled[0]]
+    found = mean_interval(drawn, seed, RESAMPLES, pools_equal=True)
+    if found is None:
+        return None
+    return DifferenceInterval(found.low, found.high, RESAMPLES, seed, len(filled))
 
 
 _Key = tuple[str, int, str]

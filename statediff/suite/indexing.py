@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 from statediff.evidence.package import Bundle
 from statediff.suite.attempts import read
+from statediff.suite.file_stamps import Ahead, digest_of, stamp
 from statediff.suite.records import Ended, Run, Trial, judged, run_record, scheduled, without_bundle
-from statediff.suite.stamps import Ahead, digest_of, stamp
 from statediff.suite.store import Store
 
 BATCH: Final = 200

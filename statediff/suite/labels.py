@@ -11,23 +11,19 @@ None of them ever changes a verdict.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
-from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
-from statediff.evidence.verify import Signer, key_id
-from statediff.suite.terms import Cause, Component, Failure, Label
+from statediff.evidence.statements import open_statement, sign_statement
+from statediff.evidence.verify import Signer
+from statediff.suite.review_terms import Cause, Component, Failure, Label
 
 Json = Any
 LABEL: Final = "statediff/label/2"
@@ -38,7 +34,6 @@ REVIEWER: Final = "reviewer"
 """The role a key needs for its labels to count."""
 MAX_NOTE: Final = 4000
 MAX_BYTES: Final = 64 * 1024
-_PREFIX: Final = b"statediff label\x00"
 _LABEL: Final = (
     "at", "blind", "bundle", "cause", "failures", "form", "is_correctable", "label", "note",
     "seconds", "stage",
@@ -56,6 +51,7 @@ class Given:
     label: Label
     seconds: int
     blind: bool
+    _: KW_ONLY
     cause: Cause | None = None
     stage: Component | None = None
     is_correctable: bool | None = None
@@ -123,7 +119,7 @@ def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> byte
     problem = given.problem()
     if problem is not None:
         raise UsageError(problem)
-    return _signed(
+    return sign_statement(
         {
             "form": LABEL, "bundle": bundle, "at": at.isoformat(), "label": given.label.value,
             "seconds": given.seconds, "blind": given.blind, "note": given.note,
@@ -132,7 +128,7 @@ def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> byte
             "is_correctable": given.is_correctable,
             "failures": [each.value for each in given.failures],
         },
-        key,
+        "label", key,
     )  # fmt: skip
 
 
@@ -145,12 +141,12 @@ def sign_resolution(
         raise UsageError("a resolution settles the labels of one bundle; there are none, or more")
     if not because.strip() or len(because) > MAX_NOTE:
         raise UsageError(f"a resolution says why, in at most {MAX_NOTE} characters")
-    return _signed(
+    return sign_statement(
         {
             "form": RESOLUTION, "bundle": settled[0].bundle, "at": at.isoformat(),
             "label": label.value, "because": because, "settles": [e.digest for e in settled],
         },
-        key,
+        "label", key,
     )  # fmt: skip
 
 
@@ -160,40 +156,25 @@ def sign_flag(
     """The signed flag over the bundle of that digest. `UsageError` if it does not say why."""
     if not because.strip() or len(because) > MAX_NOTE:
         raise UsageError(f"a flag says why, in at most {MAX_NOTE} characters")
-    return _signed(
+    return sign_statement(
         {
             "form": FLAG, "bundle": bundle, "at": at.isoformat(), "because": because,
             "is_unreliable": is_unreliable,
         },
-        key,
+        "label", key,
     )  # fmt: skip
 
 
 def read_signed(data: bytes, trust: Sequence[Signer]) -> Signed:
     """What a reviewer signed in a file, trusted at its time. `BundleError`."""
     if len(data) > MAX_BYTES:
-        _refuse(f"more than {MAX_BYTES} bytes")
-    content = data.removesuffix(b"\n")
-    document = read(content, "label")
-    if not isinstance(document, dict) or sorted(document) != ["keyid", "payload", "signature"]:
-        _refuse("expected exactly keyid, payload and signature")
-    raw = _bytes(document["payload"])
-    payload = read(raw, "label: payload")
-    signer = next((s for s in trust if key_id(s.key) == document["keyid"]), None)
-    if signer is None or REVIEWER not in signer.roles:
-        _refuse(f"signed by a key that is not trusted as {REVIEWER}")
+        raise BundleError(f"label: more than {MAX_BYTES} bytes")
+    payload, at, signer = open_statement(data, "label", REVIEWER, trust)
+    digest = hashlib.sha256(data.removesuffix(b"\n")).hexdigest()
     try:
-        key = Ed25519PublicKey.from_public_bytes(signer.key)
-        key.verify(_bytes(document["signature"]), _PREFIX + raw)
-        found = _payload(payload, signer.name, hashlib.sha256(content).hexdigest())
-    except InvalidSignature:
-        _refuse(f"the signature of {signer.name} does not fit")
+        return _payload(payload, at, signer, digest)
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"label: {error}") from error
-    early = signer.valid_from is not None and found.at < signer.valid_from
-    if early or (signer.valid_until is not None and found.at >= signer.valid_until):
-        _refuse(f"the key of {signer.name} was not valid at {found.at}")
-    return found
 
 
 def keep(folder: Path, data: bytes) -> Path:
@@ -201,8 +182,7 @@ def keep(folder: Path, data: bytes) -> Path:
     path = folder / FOLDER / f"{hashlib.sha256(data).hexdigest()[:16]}.json"
     try:
         path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as file:
-            file.write(data + b"\n")
+        write_atomically(path, data + b"\n", exclusive=True)
     except OSError as error:
         raise StorageError(f"{path}: the label cannot be kept: {error.strerror}") from error
     return path
@@ -278,12 +258,7 @@ def unreliable(flags: Iterable[Flagged]) -> tuple[Flagged, ...]:
     return tuple(newest[name] for name in sorted(newest) if newest[name].is_unreliable)
 
 
-def _payload(payload: Json, name: str, digest: str) -> Signed:
-    if not isinstance(payload, dict):
-        raise TypeError("the payload is no object")
-    at = datetime.fromisoformat(payload["at"])
-    if at.tzinfo is None:
-        raise ValueError("its time has no zone")
+def _payload(payload: Mapping[str, Json], at: datetime, name: str, digest: str) -> Signed:
     bundle = str(payload["bundle"])
     if payload.get("form") == FLAG:
         return _flagged(payload, name, at)
@@ -317,35 +292,16 @@ def _given(payload: Mapping[str, Json], label: Label) -> Given:
     if not isinstance(payload["seconds"], int) or not isinstance(payload["note"], str):
         raise TypeError("seconds are a number, the note is text")
     given = Given(
-        label, payload["seconds"], payload["blind"], None if cause is None else Cause(cause),
-        None if stage is None else Component(stage), correctable, payload["note"],
-        tuple(Failure(each) for each in payload.get("failures", ())),
-    )  # fmt: skip
+        label,
+        payload["seconds"],
+        payload["blind"],
+        cause=None if cause is None else Cause(cause),
+        stage=None if stage is None else Component(stage),
+        is_correctable=correctable,
+        note=payload["note"],
+        failures=tuple(Failure(each) for each in payload.get("failures", ())),
+    )
     problem = given.problem()
     if problem is not None:
         raise ValueError(problem)
     return given
-
-
-def _signed(payload: Mapping[str, Json], key: SigningKey) -> bytes:
-    raw = write(dict(payload))
-    return write(
-        {
-            "payload": base64.b64encode(raw).decode(), "keyid": key_id(key.public),
-            "signature": base64.b64encode(key.sign(_PREFIX + raw)).decode(),
-        }
-    )  # fmt: skip
-
-
-def _bytes(text: Json) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise BundleError(f"label: not base64: {error}") from error
-    if base64.b64encode(data).decode() != text:
-        _refuse("not the one base64 of its bytes")
-    return data
-
-
-def _refuse(why: str) -> NoReturn:
-    raise BundleError(f"label: {why}")

@@ -31,15 +31,15 @@ from statediff.suite.labels import (
 )  # fmt: skip
 from statediff.suite.overview import Judged
 from statediff.suite.records import Ended
+from statediff.suite.review_terms import Label
 from statediff.suite.store import Store
 from statediff.suite.tables import OPINIONS, TRIALS
-from statediff.suite.terms import Label
 
 _NOT_READ: Final = ""
 """What is kept of a file that is none of ours: enough to be counted as one that nobody signed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Opinion:
     """A trial of which a trusted reviewer said something."""
 
@@ -126,11 +126,15 @@ def _opinion(row: Sequence[object], said: Sequence[Signed]) -> Opinion:
     }
     resolutions = sorted((e for e in said if isinstance(e, Resolved)), key=lambda e: e.at)
     return Opinion(
-        str(run), str(trial), number if isinstance(number, int) else None,
-        Judged(str(contract), str(version), str(digest), str(kernel)), str(agent),
-        Ended(str(ended)), settled(list(newest.values()), resolutions),
-        unreliable(each for each in said if isinstance(each, Flagged)),
-    )  # fmt: skip
+        run=str(run),
+        trial=str(trial),
+        number=number if isinstance(number, int) else None,
+        judged=Judged(str(contract), str(version), str(digest), str(kernel)),
+        agent=str(agent),
+        ended=Ended(str(ended)),
+        label=settled(list(newest.values()), resolutions),
+        flags=unreliable(each for each in said if isinstance(each, Flagged)),
+    )
 
 
 def _content(path: Path) -> str:

@@ -85,7 +85,7 @@ class Pass:
     passed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """A contract and an agent, over all runs that were asked for: one field of the matrix."""
 
@@ -110,7 +110,7 @@ class Cell:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Point:
     """One agent in one run: a point of a trend, by the time of the run's first agent."""
 
@@ -194,13 +194,18 @@ def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[Cell, ...]:
         cells[group.judged, group.agent].append(group)
     return tuple(
         Cell(
-            judged, agent, pooled(g.counted for g in members), _sum(g.cost_nano for g in members),
-            sum(g.agent_microseconds for g in members), sum(g.timed for g in members),
-            sum(g.repeated for g in members), sum(g.retried for g in members),
-            len({g.run for g in members}),
+            judged=judged,
+            agent=agent,
+            counted=pooled(g.counted for g in members),
+            cost_nano=_sum(g.cost_nano for g in members),
+            agent_microseconds=sum(g.agent_microseconds for g in members),
+            timed=sum(g.timed for g in members),
+            repeated=sum(g.repeated for g in members),
+            retried=sum(g.retried for g in members),
+            runs=len({g.run for g in members}),
         )
         for (judged, agent), members in sorted(cells.items())
-    )  # fmt: skip
+    )
 
 
 def flaky(store: Store, runs: Sequence[str] | None = None) -> tuple[Cell, ...]:
@@ -225,17 +230,19 @@ def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[Point, ...]:
         points[group.run, group.agent, group.judged.kernel].append(group)
     found = [
         Point(
-            run,
-            *places[run],
-            agent,
-            kernel,
-            times.get(run),
-            pooled(g.counted for g in members),
-            _sum(g.cost_nano for g in members),
-            sum(g.agent_microseconds for g in members),
+            run=run,
+            name=name,
+            location=location,
+            agent=agent,
+            kernel=kernel,
+            started_at=times.get(run),
+            counted=pooled(g.counted for g in members),
+            cost_nano=_sum(g.cost_nano for g in members),
+            agent_microseconds=sum(g.agent_microseconds for g in members),
         )
         for (run, agent, kernel), members in points.items()
         if run in places  # it may have been forgotten since
+        for name, location in (places[run],)
     ]
     return tuple(sorted(found, key=lambda p: (p.started_at or "", p.location, p.agent, p.kernel)))
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pygit2
 
-from statediff import __version__
+from statediff._version import __version__
 from statediff.model.values import printable
 from statediff.packs import sandbox_pack
 

@@ -10,16 +10,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError, InputError
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
-from statediff.suite.terms import FAILURES as FAILURES  # noqa: PLC0414 - had from here, too
-from statediff.suite.terms import VERDICTS as VERDICTS  # noqa: PLC0414 - as above
-from statediff.suite.terms import Ended as Ended  # noqa: PLC0414 - as above
+from statediff.suite.review_terms import FAILURES as FAILURES  # noqa: PLC0414 - had from here, too
+from statediff.suite.review_terms import VERDICTS as VERDICTS  # noqa: PLC0414 - as above
+from statediff.suite.review_terms import Ended as Ended  # noqa: PLC0414 - as above
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -99,6 +99,7 @@ class Run:
 
     id: str
     location: str
+    _: KW_ONLY
     name: str
     statediff: str
     kernel: str
@@ -137,10 +138,17 @@ def run_record(facts: Mapping[str, Any], location: str) -> Run:
         if isinstance(first_seed, bool) or not isinstance(first_seed, int):
             raise ValueError(f"expected the seed of the first trial, found {first_seed!r}")
         run = Run(
-            hashlib.sha256(f"{location}\n{written}".encode()).hexdigest()[:32], location,
-            text(facts["run"]), text(facts["statediff"]), text(facts["kernel"]), written,
-            tuple(contracts), times, _agents(agents, settings.get("labels")), first_seed,
-        )  # fmt: skip
+            hashlib.sha256(f"{location}\n{written}".encode()).hexdigest()[:32],
+            location,
+            name=text(facts["run"]),
+            statediff=text(facts["statediff"]),
+            kernel=text(facts["kernel"]),
+            facts=written,
+            contracts=tuple(contracts),
+            times=times,
+            agents=_agents(agents, settings.get("labels")),
+            first_seed=first_seed,
+        )
         if run.scheduled > MAX_SCHEDULED:
             raise ValueError(f"more than {MAX_SCHEDULED:,} trials are none of one run")
         return run
@@ -166,9 +174,18 @@ def scheduled(run: Run) -> dict[str, Trial]:
                         f"{printable(run.location)}: two of its trials are kept in {name}"
                     )
                 found[name] = Trial(
-                    run.id, name, Ended.NOT_RUN, contract, version, digest, run.kernel, agent,
-                    number, run.first_seed + number - 1, why="it was scheduled and not run",
-                )  # fmt: skip
+                    run.id,
+                    name,
+                    Ended.NOT_RUN,
+                    contract=contract,
+                    version=version,
+                    digest=digest,
+                    kernel=run.kernel,
+                    agent=agent,
+                    number=number,
+                    seed=run.first_seed + number - 1,
+                    why="it was scheduled and not run",
+                )
     return found
 
 

@@ -21,8 +21,8 @@ from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map
-from statediff.suite.intervals import Share, clopper_pearson
-from statediff.suite.terms import Label
+from statediff.statistics.binomial import Share, clopper_pearson
+from statediff.suite.review_terms import Label
 
 Json = Any
 FORM: Final = "statediff/rubric/1"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from statediff.statistics.repeats import Reruns, mean, pass_all, pass_at, reruns
 from statediff.suite.overview import Counted, Group, Judged, Pass, pooled
 from statediff.suite.records import domain_of
-from statediff.suite.statistics import Reruns, mean, pass_all, pass_at, reruns
 
 ALL: Final = ""
 """The domain of everything."""

@@ -67,7 +67,7 @@ def test_the_page_names_every_tool_that_there_is() -> None:
     text = PAGE.read_text()
     verbs = {
         found
-        for module in (CHECKOUT / "statediff" / "agents" / "tools").glob("*.py")
+        for module in (CHECKOUT / "statediff" / "systems").rglob("tools.py")
         for found in re.findall(r'tool_name\(source, "(\w+)"\)', module.read_text())
     }
     assert verbs >= {"query", "execute", "send", "list", "read", "write", "move", "delete"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -239,9 +238,8 @@ def test_a_system_that_is_gone_is_an_error_of_the_call(setting: Setting) -> None
     assert call.transactions == (Mark("tracker"),)
 
 
+@pytest.mark.clients("git")
 def test_a_push_says_which_references_it_moved(setting: Setting, tmp_path: Path) -> None:
-    assert shutil.which("git")
-
     def git(*words: str) -> str:
         done = subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],

@@ -12,15 +12,15 @@ from statediff.agents.handover import read_answer
 from statediff.agents.otel import read_otel
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.take import take
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import load_schema_file
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from statediff.sources.tables import TablesSource
+from statediff.systems.tables.source import TablesSource
 from tests.judging import at
 
 ROOT = Path(__file__).parents[2]

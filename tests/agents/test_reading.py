@@ -14,14 +14,14 @@ import pytest
 from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.mcp_agent import McpAgent
-from statediff.agents.tools.tool import ToolError
 from statediff.agents.trial import Agent, Trial
 from statediff.evaluate import parse_contract, replay
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.tool import ToolError
 from tests.judging import document
 
 CONTRACT = b"""\

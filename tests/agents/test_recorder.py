@@ -57,12 +57,22 @@ def test_a_call_is_told_with_all_that_was_known_of_it(recorder: Recorder) -> Non
     assert trace.gap is None
     first, second = trace.actions
     assert second == Action(
-        "call-2", "refund", ActionClass.CONDITIONAL_UPDATE, Map.of({"order": 1009}),
-        Map.of({"refund": 7}), None, "agent", 1, START + timedelta(seconds=1),
-        START + timedelta(seconds=2), None, "call-1",
-        (Mark("shop-db", "41"), Mark("outbox")), Excerpt.of("the tools"),
-        Excerpt.of("I refund it."),
-    )  # fmt: skip
+        "call-2",
+        "refund",
+        action_class=ActionClass.CONDITIONAL_UPDATE,
+        arguments=Map.of({"order": 1009}),
+        result=Map.of({"refund": 7}),
+        error=None,
+        principal="agent",
+        attempt=1,
+        started_at=START + timedelta(seconds=1),
+        finished_at=START + timedelta(seconds=2),
+        effects=None,
+        parent="call-1",
+        transactions=(Mark("shop-db", "41"), Mark("outbox")),
+        context=Excerpt.of("the tools"),
+        messages=Excerpt.of("I refund it."),
+    )
     assert first.transactions == ()
     assert trace_from(trace_document(trace)) == trace
 

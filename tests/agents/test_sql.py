@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.agents.sql import DIALECTS, MAX_TEXT, RISK, classify
 from statediff.model.trace import ActionClass
+from statediff.systems.relational.sql import DIALECTS, MAX_TEXT, RISK, classify
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from statediff.model.delta import Entity
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.tracker import EmbeddedTracker
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.roundup.sandbox import EmbeddedTracker
 from tests.agents.tools.by_tools import Toolsmith
 from tests.agents.two_ways.by_mcp import Tooled
-from tests.agents.two_ways.native import CLIENTS, missing, native
+from tests.agents.two_ways.native import CLIENTS, native
 from tests.agents.two_ways.steps import Hands
 from tests.tasks import sandboxes
 
@@ -80,7 +80,7 @@ def changed_by(
     return found, calls
 
 
-@pytest.mark.skipif(bool(missing(*CLIENTS)), reason=f"this machine lacks {missing(*CLIENTS)}")
+@pytest.mark.clients(*CLIENTS)
 @pytest.mark.parametrize("way", ["native", "tools"])
 def test_every_change_is_of_its_own_call_and_a_foreign_one_of_none(
     way: str, helpdesk: EmbeddedSandbox, tmp_path: Path

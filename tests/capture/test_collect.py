@@ -165,6 +165,16 @@ def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
     assert run(["store", "gc", str(tmp_path / "nowhere")]) == 2
 
 
+@pytest.mark.parametrize("name", [".0123456789abcdef.part", ".4711-3.part"])
+def test_what_an_interrupted_writer_left_is_counted_and_removed(tmp_path: Path, name: str) -> None:
+    put(DiskChunks(tmp_path), 1)
+    left = next(path for path in tmp_path.glob("??") if path.is_dir()) / name
+    left.write_bytes(b"half of a chunk")
+    assert check(tmp_path).left_over == 1
+    assert collect(tmp_path, 0).removed == 1
+    assert not left.exists()
+
+
 def test_files_that_are_not_the_stores_own_are_never_removed(tmp_path: Path) -> None:
     put(DiskChunks(tmp_path), 1)
     (tmp_path / "ab").mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ from statediff.capture.take import take
 from statediff.errors import AdapterError, InputError
 from statediff.model.readings import Capture
 from statediff.model.state import Coverage, MemoryChunks
-from statediff.sources.tables import TablesSource
+from statediff.systems.tables.source import TablesSource
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

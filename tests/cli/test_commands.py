@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.cli.doctor import doctor
+from statediff.cli.systems.doctor import doctor
 from tests.cli.conftest import BEFORE, CHECKOUT, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.reports.test_formats import MODULE, plug
 from tests.suite.folders import Folders
 
 
@@ -26,3 +27,25 @@ def test_spans_and_annotations_tell_of_every_scheduled_trial(
     said = statediff("export", "runs/one", "--as", "github").out.splitlines()
     assert said[0].startswith("::error file=notes/close/contract.yaml,line=")
     assert said[-1] == "::error title=not run::1 scheduled trials were not run"
+
+
+def test_a_form_of_another_distribution_is_one_of_the_choices(
+    statediff: Call,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Folders(tmp_path).run("one", {"notes/close": ["MATCH", "DIVERGE", "fault"]}, times=4)
+    capsys.readouterr()
+    assert statediff("export", "runs/one", "--as", "listed").code == 2
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "listed_format.py").write_text(MODULE)
+    plug(site, "listed", "listed_format:FORMAT")
+    monkeypatch.syspath_prepend(site)
+    said = statediff("export", "runs/one", "--as", "listed").out.splitlines()
+    assert [line.split(" ")[0] for line in said] == ["MATCH", "DIVERGE", "", "1"]
+    assert "|listed>" in statediff("export", "--help").out
+    wrong = statediff("export", "runs/one", "--as", "pdf")
+    assert wrong.code == 2
+    assert ", 'listed'" in wrong.err

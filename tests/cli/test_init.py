@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.drafting import Seen, draft_contract, draft_schema, singular
-from statediff.contract.load import parse_document
-from statediff.contract.schemafile import parse_schema_file
+from statediff.contract.authoring.drafting import Seen, draft_contract, draft_schema, singular
+from statediff.contract.document.load import parse_document
+from statediff.contract.document.schemafile import parse_schema_file
 from statediff.model.delta import Delta, Op
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import MemoryChunks, State, build_table
@@ -138,7 +138,17 @@ def test_whatever_names_and_values_a_state_holds_the_draft_is_a_valid_one(
     )
     assert {e.table for e in drafted.content.entities.values()} == set(names)
     deltas = tuple(
-        Delta(op, t.name, (data.draw(VALUES),), "v", None, rows[t.name][0]["v"], None, None, ())
+        Delta(
+            op,
+            t.name,
+            (data.draw(VALUES),),
+            "v",
+            before=None,
+            after=rows[t.name][0]["v"],
+            raw_before=None,
+            raw_after=None,
+            evidence=(),
+        )
         for t in types
         for op in (Op.UPDATE, Op.DELETE)
     )

@@ -1,9 +1,9 @@
 import json
 from pathlib import Path
 
-from statediff.cli.metapieces import every_contract
 from statediff.evaluate import load_contract
 from statediff.meta.reads import CODES, UNRECORDED
+from statediff.workspace.metapieces import every_contract
 from tests.cli.conftest import Call
 
 CHECKOUT = Path(__file__).parents[2]

@@ -194,7 +194,7 @@ def test_schema_files_and_packs_are_compared_too(statediff: Call, files: Files) 
 
 
 def test_the_lock_is_as_it_was_read(statediff: Call, files: Files) -> None:
-    from statediff.contract.versions import read_releases  # noqa: PLC0415 - the law's subject
+    from statediff.contract.authoring.versions import read_releases  # noqa: PLC0415 - the law's subject
 
     contract(files, name="c.yaml")
     assert statediff("contract", "release", "c.yaml", *BY).code == 0

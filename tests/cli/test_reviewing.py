@@ -13,8 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from statediff.cli.drawing import drawn
 from statediff.evidence.package import save
+from statediff.workspace.sampling import drawn
 from tests.cli.conftest import JUDGE, PROGRAM, Call, Files, after, environment
 from tests.reports.test_html import BUNDLES
 from tests.reports.test_judges import by

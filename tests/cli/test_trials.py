@@ -233,9 +233,9 @@ def test_an_interrupted_demo_says_so(tmp_path: Path) -> None:
 
 def test_trials_since_the_last_agreeing_scan_are_listed_when_one_disagrees(tmp_path):
     from statediff.capture.guard import Check  # noqa: PLC0415
-    from statediff.cli.episodes import Played  # noqa: PLC0415
-    from statediff.cli.telling import Report  # noqa: PLC0415
+    from statediff.cli.suites.progress import Report  # noqa: PLC0415
     from statediff.suite.records import Ended, Trial  # noqa: PLC0415
+    from statediff.workspace.episodes import Played  # noqa: PLC0415
 
     fed, both = Check("db", True, False), Check("db", True, True)
     wrong = Check("db", True, True, disagreement=("item",))

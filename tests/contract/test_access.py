@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from statediff.contract.boundaccess import BoundAccess, Holding
-from statediff.contract.explain import explain
-from statediff.contract.formatting import formatted
-from statediff.contract.load import parse_document
+from statediff.contract.authoring.explain import explain
+from statediff.contract.authoring.formatting import formatted
+from statediff.contract.binding.bound_access import BoundAccess, Holding
+from statediff.contract.document.load import parse_document
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -129,8 +129,18 @@ def test_fmt_keeps_the_section_and_the_authors_order_of_names() -> None:
 
 
 def test_distinct_keys_have_distinct_ids_and_each_id_leads_back() -> None:
-    line = Holding("lines", "line", (Kind.TEXT, Kind.INT), None, None, None, None, None, (),
-                   frozenset())  # fmt: skip
+    line = Holding(
+        name="lines",
+        type="line",
+        key_kinds=(Kind.TEXT, Kind.INT),
+        where=None,
+        at=None,
+        recorded_at=None,
+        participation=None,
+        title=None,
+        text=(),
+        footprint=frozenset(),
+    )
     keys = [("a", 1), ("a/1", 1), ("a%2F1", 1), ("", -1), ("ä:\n", 0), ("a", 11), ("a1", 1)]
     ids = [line.id_of(key) for key in keys]
     assert len(set(ids)) == len(keys)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.bound import Contract
-from statediff.contract.english import phrase
-from statediff.contract.syntax import Canonical, Node, Read, walk
+from statediff.contract.binding.bound import Contract
+from statediff.contract.language.english import phrase
+from statediff.contract.language.syntax import Canonical, Node, Read, walk
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
 from statediff.model.schema import EntityType, Field, Kind, Schema

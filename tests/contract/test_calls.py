@@ -7,23 +7,31 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.calls import CALL, TRACE, Log, some_call
-from statediff.contract.syntax import CALL_TYPE
-from statediff.contract.world import Thing
+from statediff.contract.language.calls import CALL, TRACE, Log, some_call
+from statediff.contract.language.context import EntityRef
+from statediff.contract.language.syntax import CALL_TYPE
 from statediff.model.trace import Action, ActionClass, Trace, Turn
 from statediff.model.values import Map, Unobserved
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TOLD = Action(
-    "a", "refund", ActionClass.READ, Map.of({"order": 1}), "done", "slow", "agent", 2, NOON,
-    NOON.replace(hour=13),
-)  # fmt: skip
+    "a",
+    "refund",
+    action_class=ActionClass.READ,
+    arguments=Map.of({"order": 1}),
+    result="done",
+    error="slow",
+    principal="agent",
+    attempt=2,
+    started_at=NOON,
+    finished_at=NOON.replace(hour=13),
+)
 BARE = Action("b", "look")
 WHOLE = Trace((TOLD, BARE, BARE), is_complete=True, turns=(Turn("Hi", 1), Turn("And?", 2)))
 
 
 def rows(trace: Trace) -> list[dict[str, Any]]:
-    return [dict(thing.row or {}) for thing in Log(trace)]
+    return [dict(entity_ref.row or {}) for entity_ref in Log(trace)]
 
 
 def test_a_call_has_a_field_for_all_that_was_recorded() -> None:
@@ -33,7 +41,7 @@ def test_a_call_has_a_field_for_all_that_was_recorded() -> None:
         "principal": "agent", "attempt": 2, "started_at": NOON,
         "finished_at": NOON.replace(hour=13),
     }  # fmt: skip
-    assert Log(WHOLE).call(0) == Thing(TRACE, CALL_TYPE, ("a",), row)
+    assert Log(WHOLE).call(0) == EntityRef(TRACE, CALL_TYPE, ("a",), row)
     assert tuple(row) == tuple(CALL.by_name)
 
 
@@ -68,19 +76,19 @@ def test_positions_and_turns_count_from_one_where_all_calls_and_turns_are_told()
 
 
 def test_calls_are_kept_as_entities_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statediff.contract.calls.MAX_KEPT", 1)
+    monkeypatch.setattr("statediff.contract.language.calls.MAX_KEPT", 1)
     log = Log(WHOLE)
     assert len(log) == 3
     assert log.call(0) is log.call(0)
     assert log.call(1) == log.call(1)
     assert log.call(1) is not log.call(1)
-    assert [thing.key for thing in log] == [("a",), ("b",), ("b",)]
+    assert [entity_ref.key for entity_ref in log] == [("a",), ("b",), ("b",)]
 
 
 def test_the_first_calls_are_a_collection_that_says_why_there_may_be_more() -> None:
     whole, cut = Log(WHOLE).first(2, None), Log(WHOLE).first(1, "cut")
-    assert [thing.key for thing in whole] == [("a",), ("b",)]
+    assert [entity_ref.key for entity_ref in whole] == [("a",), ("b",)]
     assert (whole.type, whole.side, whole.incomplete) == (CALL_TYPE, TRACE, frozenset())
-    assert [thing.key for thing in cut] == [("a",)]
+    assert [entity_ref.key for entity_ref in cut] == [("a",)]
     assert cut.incomplete == {"cut"}
-    assert some_call("cut") == Thing(TRACE, CALL_TYPE, (), None, "cut")
+    assert some_call("cut") == EntityRef(TRACE, CALL_TYPE, (), None, "cut")

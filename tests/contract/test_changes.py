@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.changes import (
+from statediff.contract.authoring.changes import (
     Change,
     Comparison,
     Touches,

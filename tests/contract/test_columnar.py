@@ -12,11 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.columnar import NOTHING, Partial, Plan, plan, summarized
-from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.parser import Scope, parse
-from statediff.contract.syntax import Call, Compare, walk
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, TooCostly, World
+from statediff.contract.evaluation.columnar import NOTHING, Partial, Plan, plan, summarized
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    EvalContext,
+    Result,
+    TooCostly,
+)
+from statediff.contract.language.parser import Scope, parse
+from statediff.contract.language.syntax import Call, Compare, walk
 from statediff.model.batches import Row, batch_rows, encode_rows
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
@@ -103,7 +111,7 @@ def table_of(rows: list[Row], chunk: int, enumeration: Enumeration = COMPLETE) -
 
 
 def plainly(result: Result) -> Any:
-    if isinstance(result, Thing):
+    if isinstance(result, EntityRef):
         row = {} if result.row is None else {n: encode(v) for n, v in result.row.items()}
         return (result.side, result.type, result.key, row, result.cause)
     return repr(result)
@@ -120,17 +128,17 @@ def looked(text: str, table: Table, *, by_columns: bool) -> Any:
     view = RecordingView(side, "before", ledger)
     names = {n.field for n in walk(node) if hasattr(n, "field")} | {"id"}
     fields = tuple(f.name for f in ITEM.fields if f.name in names)
-    world = World(view, view, NoAnswer("none"), fields_of=lambda _: fields)
+    context = EvalContext(view, view, NoAnswer("none"), fields_of=lambda _: fields)
     boolean = isinstance(node, Compare) or (
         isinstance(node, Call) and node.name in ("all", "any", "unique")
     )
-    found = outcomes(node, world, {}) if boolean else evaluate(node, world, {})
+    found = outcomes(node, context, {}) if boolean else evaluate(node, context, {})
     seen = [
-        (plainly(s.left), plainly(s.right), s.mask, [plainly(t) for t in s.things])
-        for s in world.seen
+        (plainly(s.left), plainly(s.right), s.mask, [plainly(t) for t in s.entity_refs])
+        for s in context.seen
     ]
     return (
-        plainly(found), seen, world.causes, world.undefined, world.steps, ledger.scans,
+        plainly(found), seen, context.causes, context.undefined, context.steps, ledger.scans,
         ledger.looks,
     )  # fmt: skip
 
@@ -264,7 +272,7 @@ def test_what_is_certain_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> No
             decoded.append(key)
             yield key, row
 
-    import statediff.contract.columnar as module  # noqa: PLC0415
+    import statediff.contract.evaluation.columnar as module  # noqa: PLC0415
 
     real = module.batch_rows
     monkeypatch.setattr(module, "batch_rows", counted)
@@ -285,7 +293,7 @@ EIGHT: list[Row] = [
 
 def decoded_by(text: str, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The ids of the rows that were decoded, where the outcome is that of the rows."""
-    import statediff.contract.columnar as module  # noqa: PLC0415
+    import statediff.contract.evaluation.columnar as module  # noqa: PLC0415
 
     keys: list[Any] = []
 
@@ -423,7 +431,7 @@ def test_only_combinations_of_plain_fields_have_a_plan() -> None:
 
 
 def test_a_swept_entity_costs_one_step_however_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 20)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 20)
     for by_columns in (True, False):
         with pytest.raises(TooCostly):
             looked("all(x.n < 3 for x in after.item)", table_of(ROWS, 8), by_columns=by_columns)
@@ -469,7 +477,7 @@ def summary(text: str, table: Table) -> Partial | None:
 def test_what_columns_say_is_joined_over_runs_of_chunks(
     text: str, said: Partial, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statediff.contract.columnar.GROUP", together)
+    monkeypatch.setattr("statediff.contract.evaluation.columnar.GROUP", together)
     found = summary(text, table_of(EIGHT, 3))
     assert found == said
 
@@ -522,6 +530,6 @@ def test_after_the_first_that_decides_only_the_unknown_are_looked_at(
 ) -> None:
     rows: list[Row] = [{**row, "n": None if row["id"] == 1 else -1} for row in EIGHT]
     for together in (1, 512):
-        monkeypatch.setattr("statediff.contract.columnar.GROUP", together)
+        monkeypatch.setattr("statediff.contract.evaluation.columnar.GROUP", together)
         assert decoded_by("all(x.n > 0 for x in before.item)", rows, monkeypatch) == [1, 2]
         assert decoded_by("any(x.n < 0 for x in before.item)", rows, monkeypatch) == [1, 2]

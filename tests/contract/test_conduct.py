@@ -7,9 +7,9 @@ import ast
 import pytest
 from pydantic import ValidationError
 
-from statediff.contract.conduct import Actions, OnCall, Permits, Step
-from statediff.contract.fieldnames import parsed
-from statediff.contract.parts import Part
+from statediff.contract.document.conduct import Actions, OnCall, Permits, Step
+from statediff.contract.document.parts import Part
+from statediff.contract.language.fieldnames import parsed
 from statediff.errors import ContractError
 from statediff.evaluate import parse_contract
 from statediff.model.schema import EntityType, Field, Kind

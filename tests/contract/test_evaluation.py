@@ -15,9 +15,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from statediff.contract.evaluation import outcomes
-from statediff.contract.parser import ExpressionError, Scope, parse
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, World
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext
+from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
@@ -61,9 +61,9 @@ def mask_of(text: str, rows: list[Row], enumeration: Enumeration = COMPLETE) -> 
     return outcomes(parsed(text), world_of(rows, enumeration), {})
 
 
-def world_of(rows: list[Row], enumeration: Enumeration = COMPLETE) -> World:
+def world_of(rows: list[Row], enumeration: Enumeration = COMPLETE) -> EvalContext:
     side = view(rows, enumeration)
-    return World(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
+    return EvalContext(side, side, NoAnswer("none"), fields_of=lambda _: tuple(ITEM.by_name))
 
 
 def completions(rows: list[Row], enumeration: Enumeration) -> Iterator[list[Row]]:

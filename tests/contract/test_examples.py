@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from statediff.cli.main import run
-from statediff.contract.load import load_document
+from statediff.contract.document.load import load_document
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

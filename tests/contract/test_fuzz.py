@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.cli.trials import base_state, embedded
-from statediff.contract.explain import explain
-from statediff.contract.formatting import formatted
+from statediff.contract.authoring.explain import explain
+from statediff.contract.authoring.formatting import formatted
 from statediff.contract.lint import linted
 from statediff.contract.lint.subject import Subject, bound_clauses
 from statediff.errors import ContractError, Problem
@@ -26,6 +25,7 @@ from statediff.model.schema import Schema
 from statediff.model.values import Unobserved
 from statediff.model.verdict import Verdict
 from statediff.reports.explained import as_text
+from statediff.workspace.trials import base_state, embedded
 from tests.judging import item, run, state, user
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.contract.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = sorted((ROOT / "contracts").glob("*/*/contract.yaml"))

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from statediff.contract.kinds import (
+from statediff.contract.language.kinds import (
     ExpressionError,
     comparable,
     compile_regex,
@@ -17,7 +17,7 @@ from statediff.contract.kinds import (
     type_of,
     type_of_field,
 )
-from statediff.contract.syntax import (
+from statediff.contract.language.syntax import (
     ANY,
     BOOL,
     NULL,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from statediff.cli.trials import base_state, embedded
+from statediff.contract.language.syntax import ANY, AnswerOf, PartOf
+from statediff.contract.language.written import written
 from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
-from statediff.contract.reader import read_document
-from statediff.contract.syntax import ANY, AnswerOf, PartOf
-from statediff.contract.written import written
+from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, Problem
 from statediff.evaluate import parse_contract
 from statediff.evaluate.linting import lint
 from statediff.model.readings import Capture
+from statediff.workspace.trials import base_state, embedded
 
 ROOT = Path(__file__).resolve().parents[2]
 CLEAN = """\
@@ -250,8 +250,8 @@ def test_every_code_of_the_catalogue_is_triggered_somewhere() -> None:
 
 def test_every_code_in_the_source_stands_in_the_catalogue() -> None:
     used: set[str] = set()
-    for folder in ("contract", "contract/lint", "evaluate", "cli"):
-        for path in (ROOT / "statediff" / folder).glob("*.py"):
+    for folder in ("contract", "evaluate", "cli", "workspace"):
+        for path in (ROOT / "statediff" / folder).rglob("*.py"):
             if path.name in ("schemafile.py", "catalogue.py"):
                 continue
             text = path.read_text(encoding="utf-8")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
 
-from statediff.contract.document import ContractDocument
-from statediff.contract.jsonschema import contract_schema, state_schema_schema
-from statediff.contract.load import ClauseIds, clause_ids, load_document, parse_document
+from statediff.contract.document.contract import ContractDocument
+from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.load import ClauseIds, clause_ids, load_document, parse_document
 from statediff.errors import ContractError, Problem, UsageError
 
 HEAD = "contract: a/b\nversion: 1.0.0\nowner: me\nintent: change one thing\n"

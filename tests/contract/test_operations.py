@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.columnar import Partial
-from statediff.contract.evaluation import evaluate, outcomes
-from statediff.contract.operations import aggregate, as_condition
-from statediff.contract.parser import Scope, parse
-from statediff.contract.syntax import ANY, BOOL, NUMBER, EntityT, ListT
-from statediff.contract.world import (
+from statediff.contract.evaluation.columnar import Partial
+from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.evaluation.operations import aggregate, as_condition
+from statediff.contract.language.context import (
     FALSE,
     TRUE,
     UNDEFINED,
-    Crowd,
+    EntityRef,
+    EntitySet,
+    EvalContext,
     Result,
-    Thing,
     TooCostly,
     Undefined,
     Unknown,
-    World,
 )
+from statediff.contract.language.parser import Scope, parse
+from statediff.contract.language.syntax import ANY, BOOL, NUMBER, EntityT, ListT
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
@@ -71,16 +71,16 @@ INPUTS: dict[str, Value] = {"k": 1, "no": None, "list": (1, 4)}
 
 
 def view(*rows: Row, enumeration: Enumeration = COMPLETE) -> StateView:
-    things = build_table(THING, rows, MemoryChunks(), enumeration=enumeration)
+    entity_refs = build_table(THING, rows, MemoryChunks(), enumeration=enumeration)
     pairs = build_table(PAIR, [{"a": 1, "b": 2}], MemoryChunks())
-    return StateView(State(SCHEMA, {"thing": things, "pair": pairs}))
+    return StateView(State(SCHEMA, {"thing": entity_refs, "pair": pairs}))
 
 
 BEFORE, AFTER = view(KNOWN, EMPTY, GONE), view(KNOWN)
-WHOLE = World(
+WHOLE = EvalContext(
     BEFORE, AFTER, ANSWER,
-    {("created", "thing"): Crowd((), "thing", "after"),
-     ("updated", "thing"): Crowd((), "thing", "after", frozenset({"a", "b"}))},
+    {("created", "thing"): EntitySet((), "thing", "after"),
+     ("updated", "thing"): EntitySet((), "thing", "after", frozenset({"a", "b"}))},
     lambda name: tuple((THING if name == "thing" else PAIR).by_name),
 )  # fmt: skip
 SCOPE = Scope(
@@ -89,20 +89,23 @@ SCOPE = Scope(
      "firm": ListT(NUMBER), "dim": ANY, "thin": EntityT("thing")},
 )  # fmt: skip
 ENV: dict[str, Result] = {
-    "it": Thing("before", "thing", (1,), KNOWN), "gone": Thing("before", "thing", (), None, "cut"),
+    "it": EntityRef("before", "thing", (1,), KNOWN),
+    "gone": EntityRef("before", "thing", (), None, "cut"),
     "firm": Unknown(frozenset({"x"}), maybe_null=False),
-    "dim": Unknown(frozenset({"x"}), maybe_null=False), "thin": Thing("before", "thing", (5,), {}),
-    "odd": Map.of({"a": 1}), "sure": Unknown(frozenset({"x"}), maybe_null=False),
+    "dim": Unknown(frozenset({"x"}), maybe_null=False),
+    "thin": EntityRef("before", "thing", (5,), {}),
+    "odd": Map.of({"a": 1}),
+    "sure": Unknown(frozenset({"x"}), maybe_null=False),
     "maybe": Unknown(frozenset({"x"}), maybe_null=False, maybe_undefined=True),
-}  # fmt: skip
+}
 
 
-def afresh(world: World = WHOLE) -> World:
-    return replace(world, seen=[], causes=set(), undefined=[], steps=0)
+def afresh(context: EvalContext = WHOLE) -> EvalContext:
+    return replace(context, seen=[], causes=set(), undefined=[], steps=0)
 
 
-def truth(text: str, world: World = WHOLE) -> int:
-    return outcomes(parse(text, SCOPE), afresh(world), ENV)
+def truth(text: str, context: EvalContext = WHOLE) -> int:
+    return outcomes(parse(text, SCOPE), afresh(context), ENV)
 
 
 K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
@@ -368,7 +371,7 @@ def test_a_field_that_was_left_in_the_source_is_told_apart_by_its_digest(
     text: str, expected: int
 ) -> None:
     row = {**KNOWN, "t": Digested.of("long"), "map": Digested.of("long")}
-    it = {"it": Thing("before", "thing", (1,), row)}
+    it = {"it": EntityRef("before", "thing", (1,), row)}
     world = afresh()
     assert outcomes(parse(text, SCOPE), world, it) == expected
     assert any("of which the capture holds the digest only" in c for c in world.causes) == (
@@ -380,7 +383,7 @@ def test_a_field_outside_the_boundary_is_open_and_names_the_rule() -> None:
     world = afresh()
     row = {**KNOWN, "n": Excluded("random")}
     node = parse("it.n == 4", SCOPE)
-    assert outcomes(node, world, {"it": Thing("before", "thing", (1,), row)}) == EITHER
+    assert outcomes(node, world, {"it": EntityRef("before", "thing", (1,), row)}) == EITHER
     assert world.causes == {"thing.n is excluded: random"}
 
 
@@ -425,7 +428,7 @@ def test_the_witness_shows_what_was_compared_and_of_which_entities() -> None:
     def shown(text: str) -> list[tuple[Any, Any, int, list[Any]]]:
         world = afresh()
         outcomes(parse(text, SCOPE), world, ENV)
-        return [(s.left, s.right, s.mask, [t.key for t in s.things]) for s in world.seen]
+        return [(s.left, s.right, s.mask, [t.key for t in s.entity_refs]) for s in world.seen]
 
     assert shown("it.n + 1 == after.thing[1].m") == [(5, 2, FALSE, [(1,), (1,)])]
     assert shown("it.next.m == it.next.id") == [(0, 2, FALSE, [(2,), (1,)])]
@@ -466,9 +469,9 @@ def test_every_node_is_a_step_and_steps_are_bounded(monkeypatch: pytest.MonkeyPa
     counted = afresh()
     evaluate(parse("count(y for y in it.list if y > 5)", SCOPE, boolean=False), counted, ENV)
     assert counted.steps == 3 + 2 * 4
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 11)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 11)
     assert truth("it.n == 4 and it.m == 2") == TRUE
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 10)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 10)
     with pytest.raises(TooCostly):
         truth("it.n == 4 and it.m == 2")
 
@@ -498,7 +501,7 @@ def test_a_literal_goes_through_the_rules_of_the_field_it_is_compared_with() -> 
     def ruled(text: str) -> tuple[int, list[Any]]:
         world = afresh()
         mask = outcomes(parse(text, scope), world, ENV)
-        return mask, [(t.side, t.key) for s in world.seen for t in s.things]
+        return mask, [(t.side, t.key) for s in world.seen for t in s.entity_refs]
 
     here, there = ("before", (1,)), ("after", (1,))
     assert ruled('it.t == "ABC"') == (TRUE, [here])
@@ -536,7 +539,7 @@ def test_now_is_the_moment_at_hand() -> None:
 
 def test_the_arguments_of_a_call_are_a_mapping_even_where_nobody_saw_them() -> None:
     scope = replace(SCOPE, variables={"call": EntityT("@call")})
-    call = Thing("trace", "@call", ("a",), {"arguments": LOST, "result": LOST})
+    call = EntityRef("trace", "@call", ("a",), {"arguments": LOST, "result": LOST})
 
     def found(text: str) -> int:
         return outcomes(parse(text, scope), afresh(), {"call": call})

@@ -6,11 +6,11 @@ import warnings
 
 import pytest
 
-from statediff.contract.functions import FUNCTIONS
-from statediff.contract.kinds import ExpressionError
-from statediff.contract.names import Scope
-from statediff.contract.parser import MAX_NESTING, MAX_NODES, MAX_SHOWN, MAX_TEXT, parse
-from statediff.contract.syntax import (
+from statediff.contract.language.functions import FUNCTIONS
+from statediff.contract.language.kinds import ExpressionError
+from statediff.contract.language.names import Scope
+from statediff.contract.language.parser import MAX_NESTING, MAX_NODES, MAX_SHOWN, MAX_TEXT, parse
+from statediff.contract.language.syntax import (
     ANY,
     TEXT,
     And,
@@ -713,7 +713,7 @@ def test_a_text_is_bounded_in_length_in_size_and_in_depth() -> None:
         (at_most + " ", f"the expression is longer than {MAX_TEXT} characters"),
         (f"1 in [{', '.join('1' * (values + 1))}]", "the expression is too large"),
         ("not " * (depth + 1) + "1 == 1", "the expression is too large"),
-        ("\0", "not an expression: source code string cannot contain null bytes"),
+        ("\0", "not an expression: it holds a null character"),
         ("-" * 3000 + "1", "not an expression: too deeply nested or not text"),
         ("'\ud800' == it.t", "not an expression: too deeply nested or not text"),
     ):

@@ -1,17 +1,22 @@
 """Reading documents: what is refused, where, and that nothing else ever happens."""
 
 import json
+import re
 import string
 import time
+from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from statediff.contract.reader import MAX_BYTES, Document, read_document
+from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, Position, read_document
 from statediff.errors import ContractError
 
 
@@ -215,22 +220,6 @@ def test_a_comment_inside_an_expression_of_several_lines_is_named_as_the_cause()
     assert "at ` #`" in caught.value.problems[0].hint
 
 
-def test_the_comment_that_cut_an_expression_can_be_had():
-    document = read(
-        'a:\n  where: it.title == "issue #4" and x\n  that: x == 1\n'
-        "  authorized_by: it.a and\n    b  # rest \n"
-        "  quoted: 'x'  # not cut\n  folded: >- # not cut\n    x #y\n"
-    )
-    assert document.value["a"]["where"] == 'it.title == "issue'
-    assert document.expression_comment(("a", "where")) == '#4" and x'
-    assert document.expression_comment(("a", "that")) is None
-    assert document.expression_comment(("a", "authorized_by")) == "# rest"
-    assert document.expression_comment(("a", "quoted")) is None
-    assert document.expression_comment(("a", "folded")) is None
-    assert document.value["a"]["folded"] == "x #y"
-    assert document.expression_comment(("a",)) is None
-
-
 @pytest.mark.parametrize(
     ("text", "word", "place"),
     [
@@ -304,6 +293,78 @@ def test_plain_values_written_as_yaml_are_read_back(value):
 def test_json_is_read_as_json(value, indent):
     text = json.dumps({"inputs": value}, ensure_ascii=False, indent=indent)
     assert read(text).value == {"inputs": value}
+
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = [
+    path.read_bytes()
+    for folder in ("contracts", "docs", "fixtures", "sandboxes", "statediff")
+    for path in sorted((ROOT / folder).rglob("*.y*ml"))
+] + [
+    block.encode()
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    for block in re.findall(r"```ya?ml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+]
+INSERTED = (
+    b"# c", b" # c\n", b"\n", b"  ", b"- ", b"x: 1\n", b"[", b"]", b"{", b"}", b", ", b"'", b'"',
+    b"|\n", b">-\n", b"? ", b": ", b"~", b"007", b"&a ", b"---\n", b"\xc3\xa9",
+)  # fmt: skip
+
+
+def nodes_of(node: Node, path: NodePath, key: Node | None) -> Iterator[tuple[NodePath, Any, Any]]:
+    """Every node of ruamel.yaml's own graph: its path, its place and key's place, its span."""
+    at, where = node.start_mark, (key or node).start_mark
+    is_scalar = isinstance(node, ScalarNode)
+    if is_scalar and at.index == node.end_mark.index:
+        at = where
+    place = Position(at.line + 1, at.column + 1, where.line + 1, where.column + 1)
+    span = (node.start_mark.index, node.end_mark.index, node.style or "") if is_scalar else None
+    yield path, place, span
+    if isinstance(node, SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from nodes_of(item, (*path, index), None)
+    elif isinstance(node, MappingNode):
+        for name, item in node.value:
+            yield from nodes_of(item, (*path, name.value), name)
+
+
+def agrees_with_the_node_graph_of_ruamel(data: bytes) -> bool:
+    try:
+        document = read(data)
+    except ContractError:
+        return False
+    top = YAML(typ="safe", pure=True).compose(document.text)
+    expected = list(nodes_of(top, (), None))
+    assert document.positions == {path: place for path, place, _ in expected}
+    spans = {path: (span.start, span.end, span.style) for path, span in document.spans.items()}
+    assert spans == {path: span for path, _, span in expected if span is not None}
+    return True
+
+
+def test_every_document_there_is_agrees_with_the_node_graph_of_ruamel():
+    assert sum(agrees_with_the_node_graph_of_ruamel(data) for data in CORPUS) > 80
+
+
+@given(st.sampled_from(CORPUS), st.data())
+def test_documents_with_insertions_agree_with_the_node_graph_of_ruamel(text, data):
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text)))
+        text = text[:at] + data.draw(st.sampled_from(INSERTED)) + text[at:]
+    agrees_with_the_node_graph_of_ruamel(text)
+
+
+def test_reading_takes_time_in_proportion_to_the_document():
+    def seconds(entries: int) -> float:
+        text = "a:\n" + "".join(f"  k{i}: [x y, {{b: 2}}, 'q']\n" for i in range(entries))
+        spent = []
+        for _ in range(3):
+            started = time.process_time()
+            read(text)
+            spent.append(time.process_time() - started)
+        return min(spent)
+
+    # 8 times the text: 8 on an idle machine; in proportion to its square it would be 64.
+    assert seconds(2400) < 24 * seconds(300)
 
 
 def only_typed_errors_and_fast(data: bytes) -> None:

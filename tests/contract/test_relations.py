@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.relations import (
+from statediff.contract.evaluation.relations import (
     apply_test,
     combine,
     comparison_key,
@@ -22,15 +22,15 @@ from statediff.contract.relations import (
     relate,
     settle,
 )
-from statediff.contract.world import (
+from statediff.contract.language.context import (
     FALSE,
     TRUE,
     UNDEFINED,
+    EntityRef,
+    EvalContext,
     Result,
-    Thing,
     Undefined,
     Unknown,
-    World,
 )
 from statediff.model.values import ABSENT, Digested, Map
 from tests.contract.test_evaluation import world_of
@@ -41,22 +41,22 @@ EAST = NOON.astimezone(timezone(timedelta(hours=3)))
 LOCAL, DAY = NOON.replace(tzinfo=None), date(2026, 1, 1)
 
 
-def thing(*key: Any) -> Thing:
-    return Thing("before", "item", key, None)
+def entity_ref(*key: Any) -> EntityRef:
+    return EntityRef("before", "item", key, None)
 
 
 # Of each line all are equal to each other, and to nothing on another line.
 CLASSES: tuple[tuple[Result, ...], ...] = (
-    (1, Decimal("1.00"), Fraction(1), 1.0, thing(1)),
+    (1, Decimal("1.00"), Fraction(1), 1.0, entity_ref(1)),
     (Decimal("0.5"), Fraction(1, 2), 0.5),
     (Fraction(1, 3),),
     (0, -0.0, Decimal("-0")),
     (INFINITY,), (-INFINITY,),
     (Decimal("NaN"), Decimal("NaN")), (Decimal("Infinity"),),
     (True,), (False,), (None,), (ABSENT,),
-    ("1",), ("a", thing("a")), ("A",), (b"a",),
+    ("1",), ("a", entity_ref("a")), ("A",), (b"a",),
     (NOON, EAST), (LOCAL,), (DAY,),
-    ((), ()), ((1, 2), (Decimal(1), 2.0), thing(1, 2)), ((1,),), ((1, True),), ((2, 1),),
+    ((), ()), ((1, 2), (Decimal(1), 2.0), entity_ref(1, 2)), ((1,),), ((1, True),), ((2, 1),),
     ((1, 2, 3),),
     (Map.of({"a": 1}), Map.of({"a": Decimal("1.0")})), (Map.of({"a": True}),), (Map.of({"b": 1}),),
     (Map.of({"a": 1, "b": 1}),), (Map.of({}),),
@@ -98,7 +98,7 @@ def test_what_has_an_order_is_ordered_and_nothing_else_is() -> None:
     for odd in (None, ABSENT, True, (1,), Map.of({}), b"a", Decimal("NaN"), NAN):
         for other in (odd, 1, "a", NOON, DAY):
             assert order(odd, other) is order(other, odd) is None
-    assert order(NOON, EAST) == order(thing(1), Decimal("1.0")) == order(2, thing(2)) == 0
+    assert order(NOON, EAST) == order(entity_ref(1), Decimal("1.0")) == order(2, entity_ref(2)) == 0
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ EITHER, ANYTHING = TRUE | FALSE, TRUE | FALSE | UNDEFINED
     ("op", "left", "right", "expected"),
     [
         ("==", OPEN, 1, EITHER), ("==", None, OPEN, EITHER), ("==", FIRM, OPEN, EITHER),
-        ("==", TORN, 1, ANYTHING), ("==", 1, TORN, ANYTHING), ("==", thing(), 1, EITHER),
+        ("==", TORN, 1, ANYTHING), ("==", 1, TORN, ANYTHING), ("==", entity_ref(), 1, EITHER),
         ("<", FIRM, 1, EITHER), ("<", 1, FIRM, EITHER), ("<", OPEN, 1, ANYTHING),
         ("<", FIRM, OPEN, ANYTHING),
-        (">=", 1, OPEN, ANYTHING), ("<", TORN, 1, ANYTHING), ("<", thing(), 1, EITHER),
+        (">=", 1, OPEN, ANYTHING), ("<", TORN, 1, ANYTHING), ("<", entity_ref(), 1, EITHER),
         ("<", OPEN, None, UNDEFINED), ("<", ABSENT, FIRM, UNDEFINED),
         ("in", OPEN, (1, 2), EITHER), ("in", OPEN, (), FALSE), ("in", TORN, (1,), ANYTHING),
         ("in", TORN, (), FALSE | UNDEFINED),
@@ -160,7 +160,7 @@ def wide(content: str | bytes) -> Unknown:
         ("==", wide("long"), "long", TRUE), ("==", "other", wide("long"), FALSE),
         ("==", wide("long"), b"long", FALSE), ("==", wide(b"long"), b"long", TRUE),
         ("==", wide("long"), None, FALSE), ("==", 4, wide("long"), FALSE),
-        ("==", wide("4"), thing("4"), TRUE), ("==", wide("4"), thing(4), FALSE),
+        ("==", wide("4"), entity_ref("4"), TRUE), ("==", wide("4"), entity_ref(4), FALSE),
         ("==", wide("long"), OPEN, ANYTHING), ("==", FIRM, wide("long"), ANYTHING),
         ("<", wide("long"), "zz", ANYTHING), (">=", wide("long"), wide("long"), ANYTHING),
     ],
@@ -175,13 +175,13 @@ def test_of_a_wide_value_only_whether_it_is_another_one_is_known(
 
 def test_an_outcome_says_why_it_is_open_or_undefined() -> None:
     def told(op: str, left: Result, right: Result) -> tuple[set[str], list[str]]:
-        world: World = world_of([])
+        world: EvalContext = world_of([])
         assert (relate(op, left, right, world) == UNDEFINED) is bool(world.undefined)
         return world.causes, world.undefined
 
     assert told("==", OPEN, FIRM) == ({"hidden", "lost"}, [])
     assert told("in", 1, (2, OPEN)) == ({"hidden"}, [])
-    some = Thing("before", "item", (), None, "cut short")
+    some = EntityRef("before", "item", (), None, "cut short")
     assert told("==", some, 1) == ({"cut short"}, [])
     assert told("==", Undefined("no value"), OPEN) == (set(), ["no value"])
     assert told("==", OPEN, Undefined("no value")) == (set(), ["no value"])

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from statediff.contract.scalars import (
+from statediff.contract.yaml.scalars import (
     NotAScalar,
     character_name,
     has_surrogate,

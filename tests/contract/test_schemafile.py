@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import load_schema_file, parse_schema_file
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file, parse_schema_file
 from statediff.errors import ContractError, UsageError
 from statediff.evidence.documents import schema_document, schema_from
 from statediff.model.schema import EntityType, Field, Kind, Schema

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from statediff.contract.reader import read_document
-from statediff.contract.shape import closest, did_you_mean, frozen, shaped
+from statediff.contract.yaml.reader import read_document
+from statediff.contract.yaml.shape import closest, did_you_mean, frozen, shaped
 from statediff.errors import ContractError
 
 

@@ -11,7 +11,7 @@ import pymysql
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested, Unobserved, same
 from statediff.packs import PackSource
-from statediff.sandbox.mariadb import MariaDbSystem
+from statediff.systems.mariadb.sandbox import MariaDbSystem
 
 
 def now():

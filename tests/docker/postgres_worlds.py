@@ -12,7 +12,7 @@ from statediff.capture.guard import Established, differing
 from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks, State
 from statediff.packs import PackSource
-from statediff.sandbox.postgres import PostgresSystem
+from statediff.systems.postgres.sandbox import PostgresSystem
 
 LONG = "ü" * 31
 DDL = f"""

@@ -20,9 +20,9 @@ from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.sandbox.containers import LABEL, connect
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.images import image_tag
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.containers.engine import LABEL, connect
+from statediff.systems.containers.images import image_tag
 
 pytestmark = pytest.mark.docker("git", "relay")
 

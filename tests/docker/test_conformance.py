@@ -13,7 +13,7 @@ import pytest
 
 from statediff.conformance import AccountSuite, Way
 from statediff.packs import SandboxPack, sandbox_pack
-from statediff.sandbox.system import System
+from statediff.systems.base.system import System
 
 
 def push(*arguments: str) -> Callable[[System], None]:

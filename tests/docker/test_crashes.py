@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.crashes import Crash, run, things_of
-from statediff.sandbox.containers import connect
+from statediff.systems.containers.engine import connect
 
 pytestmark = pytest.mark.docker("git")
 

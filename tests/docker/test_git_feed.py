@@ -11,7 +11,7 @@ from tests.docker.test_githttp import git, origin, running, sandbox  # noqa: F40
 
 pytestmark = [
     pytest.mark.docker("git"),
-    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+    pytest.mark.clients("git"),
 ]
 
 

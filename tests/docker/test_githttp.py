@@ -1,6 +1,5 @@
 """A repository behind a server: what it lets an agent do, and how it is put back and proven."""
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,12 @@ import pytest
 from statediff.capture.take import take
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
-from statediff.sandbox.containers import LABEL, connect
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.containers.engine import LABEL, connect
 
 pytestmark = [
     pytest.mark.docker("git"),
-    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+    pytest.mark.clients("git"),
 ]
 
 Git = Callable[..., subprocess.CompletedProcess[str]]

@@ -18,10 +18,10 @@ from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
 from statediff.model.values import ABSENT, Digested, same  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.sandbox.database import EmbeddedDatabase  # noqa: E402
-from statediff.sandbox.mariadb import MariaDbSystem  # noqa: E402
-from statediff.sandbox.mariadb_proof import rows_of  # noqa: E402
-from statediff.sources.mariadb_session import fetched  # noqa: E402
+from statediff.systems.mariadb.proof import rows_of  # noqa: E402
+from statediff.systems.mariadb.sandbox import MariaDbSystem  # noqa: E402
+from statediff.systems.mariadb.session import fetched  # noqa: E402
+from statediff.systems.sqlite.sandbox import EmbeddedDatabase  # noqa: E402
 
 pytestmark = pytest.mark.docker("mariadb")
 

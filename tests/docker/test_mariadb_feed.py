@@ -7,13 +7,13 @@ import pytest
 pytest.importorskip("pymysqlreplication")
 
 from statediff.capture.source import SourceUnavailable
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import parse_schema_file
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import parse_schema_file
 from statediff.diff import diff
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Digested
-from statediff.sources.mariadb import MariaDbSource
-from statediff.sources.mariadb_feed import MariaDbFeed
+from statediff.systems.mariadb.feed import MariaDbFeed
+from statediff.systems.mariadb.source import MariaDbSource
 from tests.docker.mariadb_runs import Run, connection, differing, make_system, now
 
 pytestmark = pytest.mark.docker("mariadb")

@@ -11,8 +11,8 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sandbox.postgres_server import AGENT_CONNECTIONS, DATA  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.server import AGENT_CONNECTIONS, DATA  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -249,7 +249,7 @@ def test_a_server_that_was_unplugged_cannot_be_read_until_the_next_reset(fresh):
 def test_the_logical_types_are_those_of_the_embedded_variant(tmp_path, pack):
     (embedded,) = (s for s in sandbox_pack(pack).sources if s.kind == "sqlite")
     (served,) = (s for s in sandbox_pack(pack, "postgres").sources if s.kind == "postgres")
-    from statediff.sandbox.database import EmbeddedDatabase  # noqa: PLC0415
+    from statediff.systems.sqlite.sandbox import EmbeddedDatabase  # noqa: PLC0415
 
     one = EmbeddedDatabase(embedded, (), tmp_path / "one")
     one.reset()

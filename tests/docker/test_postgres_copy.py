@@ -9,10 +9,10 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sources import postgres_copy  # noqa: E402
-from statediff.sources.postgres_copy import Copied, ahead, blocks_copied, cells  # noqa: E402
-from statediff.sources.postgres_session import connected  # noqa: E402
+from statediff.systems.postgres import copy as postgres_copy  # noqa: E402
+from statediff.systems.postgres.copy import Copied, ahead, blocks_copied, cells  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.session import connected  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 MANY = "COPY (SELECT n, repeat('x', n % 90) FROM generate_series(1, 60000) n) TO STDOUT"

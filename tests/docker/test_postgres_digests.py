@@ -11,9 +11,9 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.model import bulk  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sources import postgres_digests  # noqa: E402
-from statediff.sources.postgres import PostgresSource  # noqa: E402
+from statediff.systems.postgres import digests as postgres_digests  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.source import PostgresSource  # noqa: E402
 from tests.docker.postgres_worlds import now, world  # noqa: E402
 from tests.docker.test_postgres_feed_laws import IS_FUZZ, RUNS, step  # noqa: E402
 

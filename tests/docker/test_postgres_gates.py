@@ -16,9 +16,9 @@ from statediff.model import bulk  # noqa: E402
 from statediff.model.delta import Diff  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sources import postgres_digests  # noqa: E402
-from statediff.sources.postgres import PostgresSource  # noqa: E402
+from statediff.systems.postgres import digests as postgres_digests  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.source import PostgresSource  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 LONG = "n" * 63

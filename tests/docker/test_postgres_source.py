@@ -8,17 +8,17 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
-from statediff.contract.refinement import refine  # noqa: E402
-from statediff.contract.schemafile import parse_schema_file  # noqa: E402
+from statediff.contract.document.refinement import refine  # noqa: E402
+from statediff.contract.document.schemafile import parse_schema_file  # noqa: E402
 from statediff.diff import diff  # noqa: E402
 from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
 from statediff.model.values import ABSENT, Digested, Map, Unobserved, same  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
-from statediff.sources.postgres import PostgresSource  # noqa: E402
-from statediff.sources.postgres_feed import PostgresFeed  # noqa: E402
-from statediff.sources.postgres_values import MAX_VALUE_BYTES  # noqa: E402
+from statediff.systems.postgres.feed import PostgresFeed  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.source import PostgresSource  # noqa: E402
+from statediff.systems.postgres.values import MAX_VALUE_BYTES  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 DDL = "CREATE TABLE item (id int PRIMARY KEY, name text); CREATE TABLE note (body text);"

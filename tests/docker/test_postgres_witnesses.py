@@ -7,7 +7,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
 from tests.witnessing import DELETED, QUEUED, ROWS, TABLES, run, witnessed  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")

@@ -13,13 +13,14 @@ pytest.importorskip("docker")
 import psycopg
 
 from statediff.packs import PackSource
-from statediff.sandbox import mariadb, postgres_server
-from statediff.sandbox.mariadb import MariaDbSystem
-from statediff.sandbox.postgres import PostgresSystem
-from statediff.sandbox.postgres_server import DATA, Made
-from statediff.sandbox.prepared import STARTS, Shelf
-from statediff.sandbox.volumes import Volume
-from statediff.sources.mariadb_session import connected, fetched
+from statediff.systems.containers.prepared import STARTS, Shelf
+from statediff.systems.containers.volumes import Volume
+from statediff.systems.mariadb import sandbox as mariadb
+from statediff.systems.mariadb.sandbox import MariaDbSystem
+from statediff.systems.mariadb.session import connected, fetched
+from statediff.systems.postgres import server as postgres_server
+from statediff.systems.postgres.sandbox import PostgresSystem
+from statediff.systems.postgres.server import DATA, Made
 
 pytestmark = pytest.mark.docker("postgres", "mariadb")
 
@@ -129,7 +130,9 @@ def test_mariadb_begins_over_what_was_kept_and_is_proven(start: Start):
 def test_where_nothing_can_be_mounted_over_it_each_is_made_of_its_texts(
     start: Start, monkeypatch: pytest.MonkeyPatch, kind: type[System]
 ):
-    monkeypatch.setattr("statediff.sandbox.volumes.OVER", "lowerdir={base}/nothing,no_such={work}")
+    monkeypatch.setattr(
+        "statediff.systems.containers.volumes.OVER", "lowerdir={base}/nothing,no_such={work}"
+    )
     systems = [start(kind) for _ in range(2)]
     assert [base_of(system) for system in systems] == [None, None]
     prove(*systems)

@@ -24,10 +24,10 @@ from statediff.model.state import MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
 from statediff.resolve import resolve
-from statediff.sandbox.containers import LABEL, connect
-from statediff.sandbox.embedded import EmbeddedSandbox
-from statediff.sandbox.redmine import RedmineTracker
-from statediff.sandbox.served import FolderServer
+from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.containers.engine import LABEL, connect
+from statediff.systems.containers.served import FolderServer
+from statediff.systems.redmine.sandbox import RedmineTracker
 
 pytestmark = pytest.mark.docker("redmine")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.crashes import GONE_SECONDS, things_of
-from statediff.sandbox.containers import connect
+from statediff.systems.containers.engine import connect
 
 
 @pytest.mark.docker("postgres")

@@ -10,15 +10,15 @@ psycopg = pytest.importorskip("psycopg")
 
 import sqlalchemy as sa  # noqa: E402
 
-from statediff.cli.runfolders import run_facts  # noqa: E402
-from statediff.cli.suites import _look  # noqa: E402
 from statediff.packs import PackSource  # noqa: E402
-from statediff.sandbox.postgres import PostgresSystem  # noqa: E402
+from statediff.suite.comparison_rows import Part, apart, whole  # noqa: E402
 from statediff.suite.indexing import index  # noqa: E402
 from statediff.suite.overview import drilled, failures, matrix, passes, violations  # noqa: E402
 from statediff.suite.records import Run  # noqa: E402
-from statediff.suite.sides import Part, apart, whole  # noqa: E402
 from statediff.suite.store import Store, opened  # noqa: E402
+from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
+from statediff.workspace.runfolders import run_facts  # noqa: E402
+from statediff.workspace.stores import look  # noqa: E402
 from tests.suite.folders import Folders, downgraded  # noqa: E402
 from tests.suite.test_summary import trials  # noqa: E402
 
@@ -39,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def indexed(store: Store, folder: Path) -> str:
-    return index(store, folder, run_facts(folder), _look).id
+    return index(store, folder, run_facts(folder), look).id
 
 
 def writer(url: str, folder: Path) -> None:
@@ -85,7 +85,19 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
     with opened(url) as there, opened("sqlite://") as here:
         for store in (there, here):
             for run in "ab":
-                store.put_run(Run(run, f"file://here/{run}", run, "0", "6", "{}", (), 0, ()))
+                store.put_run(
+                    Run(
+                        run,
+                        f"file://here/{run}",
+                        name=run,
+                        statediff="0",
+                        kernel="6",
+                        facts="{}",
+                        contracts=(),
+                        times=0,
+                        agents=(),
+                    )
+                )
             store.put_trials(every)
             sides = apart(store, Part("a"), Part("b"), 5)
             found.append((set(sides.a), set(sides.b), sides.alike))

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from statediff.packs import sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
 from tests.agents.two_ways.compare import both_ways
-from tests.agents.two_ways.native import missing
 from tests.agents.two_ways.steps import TASKS
 
 WHERE = {
@@ -30,7 +29,7 @@ CASES = [
         variant, task, id=f"{task}-{variant}",
         marks=[
             pytest.mark.docker(variant),
-            pytest.mark.skipif(bool(missing(client, "curl")), reason=f"needs {client}"),
+            pytest.mark.clients(client, "curl"),
         ],
     )
     for pack, variants in WHERE.items() for variant, client in variants for task in TASKS

@@ -9,7 +9,7 @@ import pytest
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools.of import tool_table
 from statediff.packs import sandbox_pack
-from statediff.sandbox.embedded import EmbeddedSandbox
+from statediff.systems.base.embedded import EmbeddedSandbox
 
 
 def clock() -> datetime:

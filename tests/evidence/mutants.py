@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from statediff.cli.conforming import read_vectors
+from statediff.cli.validity.conforming import read_vectors
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write

@@ -239,6 +239,7 @@ def test_a_scan_that_lost_a_member_is_noticed() -> None:
         ("trial.json", lambda d: d.update(id="another")),
         ("answer.json", lambda d: d.update(answer=["map", [["n", ["int", "3"]]]])),
         ("index.json", lambda d: d[0]["deltas"].update(item=9)),
+        ("resolution.json", lambda d: d["doubts"].append({"type": "item"})),
         ("index.json", lambda d: d[0]["read_sets"].update({"no-admin": []})),
     ],
 )

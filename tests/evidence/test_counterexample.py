@@ -10,7 +10,7 @@ import pytest
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE, MAX_DELTAS, counterexample
-from statediff.evidence.cuts import pieces
+from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
 from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
 from tests.judging import CUT, TIMELINE, item, run, state, user
@@ -127,7 +127,7 @@ def test_it_is_signed_and_no_other_can_be_put_in_its_place() -> None:
 def test_a_signer_cannot_seal_another_counterexample_than_the_bundle_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from statediff.evidence import cuts  # noqa: PLC0415
+    from statediff.evidence import leaf_partition as cuts  # noqa: PLC0415
 
     def lying(judgement: Any) -> Any:
         return {**counterexample(judgement), "sentence": "nothing to see here"}
@@ -142,7 +142,7 @@ def test_a_signer_cannot_seal_another_counterexample_than_the_bundle_shows(
 def test_a_bundle_that_was_sealed_before_there_were_any_still_opens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from statediff.evidence import cuts  # noqa: PLC0415
+    from statediff.evidence import leaf_partition as cuts  # noqa: PLC0415
 
     with monkeypatch.context() as patched:
         patched.setattr(cuts, "counterexample", lambda _judgement: None)

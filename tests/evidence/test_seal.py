@@ -23,7 +23,6 @@ from statediff.errors import BundleError, NotReplayable, UsageError
 from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
-from statediff.evidence.cuts import CUTS, joined, pieces
 from statediff.evidence.keys import (
     SigningKey,
     add_trust,
@@ -32,6 +31,7 @@ from statediff.evidence.keys import (
     load_trust,
     trust_entry,
 )
+from statediff.evidence.leaf_partition import CUTS, joined, pieces
 from statediff.evidence.seal import Sealed, at_tier, from_archive, load, opened, redact, save, seal
 from tests.judging import item, run, user
 

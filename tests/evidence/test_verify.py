@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from statediff.cli.conforming import read_vectors
+from statediff.cli.validity.conforming import read_vectors
 from statediff.evidence import verify as v
 
 VECTORS = {name: (files, trust, expect) for name, files, trust, expect in read_vectors()}

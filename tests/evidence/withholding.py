@@ -23,8 +23,8 @@ from statediff.errors import BundleError, ContractError, NotReplayable
 from statediff.evaluate import replay
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.cuts import pieces
 from statediff.evidence.keys import SigningKey
+from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import opened, redact, seal
 from tests.judging import CUT, DARK, run, state

@@ -11,8 +11,8 @@ import pytest
 
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
-from statediff.importers.agentdiff import Cases, open_cases
-from statediff.importers.agentdiff_contract import contract_for
+from statediff.importers.agentdiff.contract import contract_for
+from statediff.importers.agentdiff.suite import Cases, open_cases
 from statediff.importers.lines import Line
 from statediff.importers.pack import DomainPack
 from statediff.importers.recorded import Change, Half, NotARun, TaskId

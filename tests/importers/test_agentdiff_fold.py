@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from statediff.errors import InputError
-from statediff.importers.agentdiff_domain import Domain, Ground
-from statediff.importers.agentdiff_fold import folded
-from statediff.importers.agentdiff_format import journal_from, suite_from
+from statediff.importers.agentdiff.domain import Domain, Ground
+from statediff.importers.agentdiff.fold import folded
+from statediff.importers.agentdiff.format import journal_from, suite_from
 from statediff.importers.pack import DomainPack
 from statediff.importers.states import Edit
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from statediff.evaluate import evaluate
-from statediff.importers.agentdiff import Cases, open_cases
+from statediff.importers.agentdiff.suite import Cases, open_cases
 from statediff.importers.lines import Line, parse, read_lines
 from statediff.importers.pack import pack_folder
 from statediff.importers.recorded import Half, Labels, RecordedRun, TaskId

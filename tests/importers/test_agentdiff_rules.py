@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from statediff.errors import InputError
-from statediff.importers.agentdiff_format import Journal, TaskSuite, journal_from, suite_from
-from statediff.importers.agentdiff_rules import Score, Undecided, holds, score
+from statediff.importers.agentdiff.format import Journal, TaskSuite, journal_from, suite_from
+from statediff.importers.agentdiff.rules import Score, Undecided, holds, score
 
 BOOK = {"id": "b1", "title": "Dune", "copies": 2, "shelf": None}
 

@@ -16,7 +16,9 @@ MATCH, DIVERGE, INCONCLUSIVE = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUS
 
 def run(number, verdict, task="t1", half=Half.DEVELOPED, why=(), reviewed=(), **labels):
     at = TaskId("shop", task)
-    return Judged(f"r{number}", at, "a", half, Labels(**labels), verdict, why, reviewed)
+    return Judged(
+        f"r{number}", at, "a", half, Labels(**labels), verdict=verdict, why=why, reviewed=reviewed
+    )
 
 
 def reported(*runs, seed=0):

@@ -65,6 +65,7 @@ def test_a_file_that_is_not_there_is_the_callers_to_mend(tmp_path):
         (b'{"a": 1, "a": 2}', "stands twice"),
         (b'{"a": NaN}', "NaN is not a JSON number"),
         (b'{"a": 1e999999}', "out of range"),
+        (b'{"a": 1e99999999999999999999}', "out of range"),
         (b'{"a": ' + b"9" * 500 + b"}", "more than 400 digits"),
         (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"\\udfff": 1}', "surrogate"),

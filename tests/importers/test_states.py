@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.schemafile import parse_schema_file
+from statediff.contract.document.schemafile import parse_schema_file
 from statediff.errors import InputError
 from statediff.importers.states import Base, Edit, record_of
 from statediff.model.schema import Kind

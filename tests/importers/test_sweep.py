@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from statediff.evaluate import parse_contract
-from statediff.importers import sweep
 from statediff.importers.recorded import Suite, TaskId
 from statediff.importers.rejudge import Wanted
 from statediff.importers.still import stills
-from statediff.importers.sweep import OPERATORS, swept
 from statediff.importers.workers import Cases, Workers
+from statediff.meta import sweep
+from statediff.meta.sweep import OPERATORS, swept
 from statediff.model.verdict import Verdict
 from statediff.reports.agreement import still_summary, sweep_summary
 from tests.importers.conftest import SAMPLES

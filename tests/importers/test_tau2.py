@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from statediff.errors import InputError
 from statediff.evaluate import Evaluated, evaluate, replay
 from statediff.importers.lines import Line, parse, read_lines
 from statediff.importers.recorded import Change, Half, Prepared, RecordedRun, TaskId
-from statediff.importers.sweep import reference_of
-from statediff.importers.tau2 import Tau2, open_cases
+from statediff.importers.rejudge import Wanted, rejudged
+from statediff.importers.tau2.suite import Tau2, open_cases
+from statediff.importers.workers import Cases, Workers
 from statediff.meta.reference import Reference
+from statediff.meta.sweep import reference_of
 from statediff.meta.world import put
 from statediff.model.values import Key
 from statediff.model.verdict import Truth, Verdict
@@ -462,3 +465,22 @@ def test_doing_nothing_passes_seven_retail_tasks_by_the_benchmarks_own_rules(who
         if found.db and not known.criteria.communicate:
             passed.append(name)
     assert (len(passed), len(domain.known)) == (7, 114)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        (b'{"run_id": "a"}\n{"run_id"\n', "line 2: not JSON"),
+        (b'{"run_id": "a", "labels": [1]}\n', "line 1: expected `labels`"),
+    ],
+)
+def test_a_damaged_correction_is_reported_by_its_own_place_and_not_as_a_bad_run(
+    tmp_path: Path, damaged: bytes, why: str
+) -> None:
+    cases = tmp_path / "cases"
+    shutil.copytree(SAMPLE, cases, copy_function=shutil.copyfile)
+    (cases / "adjudicated.jsonl.gz").write_bytes(damaged)
+    with Workers(Cases("tau2", cases), 1) as workers:
+        found = rejudged(workers, Wanted())
+        with pytest.raises(InputError, match=rf"^adjudicated\.jsonl\.gz: {why}"):
+            next(found)

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 import re2
 
-from statediff.importers.tau2_answer import SILENT, answer_of, claim, claims
+from statediff.importers.tau2.answer import SILENT, answer_of, claim, claims
 from statediff.model.values import Map
 
 

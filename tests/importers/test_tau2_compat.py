@@ -12,9 +12,8 @@ import pytest
 from statediff.errors import InputError, UsageError
 from statediff.importers.lines import Line, parse
 from statediff.importers.recorded import NotARun
-from statediff.importers.tau2 import open_cases
-from statediff.importers.tau2_compat import components
-from statediff.importers.tau2_format import (
+from statediff.importers.tau2.compat import components
+from statediff.importers.tau2.format import (
     Criteria,
     Expectation,
     applied,
@@ -22,6 +21,7 @@ from statediff.importers.tau2_format import (
     read_tree,
     same_json,
 )
+from statediff.importers.tau2.suite import open_cases
 
 LIBRARY = {
     "books": {

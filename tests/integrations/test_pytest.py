@@ -201,4 +201,9 @@ def test_loading_the_plugin_imports_nothing_of_statediff():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == ["statediff", "statediff.integrations", PLUGIN]
+    assert ran.stdout.split() == [
+        "statediff",
+        "statediff._version",
+        "statediff.integrations",
+        PLUGIN,
+    ]

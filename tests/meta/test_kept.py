@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statediff.errors import StorageError, UsageError
-from statediff.meta.kept import Form, beside, digest_of, kept, require_folder
+from statediff.meta.checkpoint import Form, beside, digest_of, kept, require_folder
 from statediff.meta.metatest import Case, case_of, tried
 from tests.meta.test_mutate import TIGHT, reference
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from statediff.errors import UsageError
-from statediff.meta.beside import twin_of
 from statediff.meta.cases import Cases, Drift, Wrong
-from statediff.meta.exact import clopper_pearson
+from statediff.meta.equivalents import twin_of
+from statediff.meta.fault_classes import EVIDENCE
 from statediff.meta.live import lived
 from statediff.meta.metatest import SEEDED, Part, tried
 from statediff.meta.mutate import seeded
-from statediff.meta.naming import EVIDENCE
 from statediff.meta.tally import tally
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
@@ -96,24 +95,6 @@ def test_no_reference_or_a_wrong_one_is_an_error_and_never_a_pass():
     more = {**AFTER, "user": AFTER["user"][:2]}
     with pytest.raises(UsageError, match="DIVERGE, not MATCH"):
         tried([reference(TIGHT, after=more)], 0, {})
-
-
-@pytest.mark.parametrize(
-    ("good", "of", "low", "high"),
-    # As R's binom.test gives them.
-    [
-        (10, 10, 0.6915, 1.0), (0, 10, 0.0, 0.3085),
-        (8, 10, 0.4439, 0.9748), (95, 100, 0.8872, 0.9836),
-    ],
-)  # fmt: skip
-def test_intervals_are_exact(good: int, of: int, low: float, high: float):
-    assert clopper_pearson(good, of) == pytest.approx((low, high), abs=5e-5)
-
-
-def test_of_nothing_there_is_no_interval():
-    assert clopper_pearson(0, 0) is None
-    with pytest.raises(ValueError, match="11 of 10"):
-        clopper_pearson(11, 10)
 
 
 def test_a_faulty_agent_is_named_only_by_the_clause_and_code_that_its_case_tells():

@@ -51,7 +51,16 @@ def reference(body: str, after=AFTER, name: str = "right") -> Reference:
     file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
     said = Map.of({"made": 1}) if "answer:" in body else SILENT
     sides = [capture(m, part(m, state(s))) for m, s in (("before", BEFORE), ("after", after))]
-    return Reference(name, file, sides[0], sides[1], Trace(), said, TIMELINE, FACTS)
+    return Reference(
+        name,
+        file,
+        before=sides[0],
+        after=sides[1],
+        trace=Trace(),
+        answer=said,
+        timeline=TIMELINE,
+        facts=FACTS,
+    )
 
 
 def report(body: str, seed: int = 0, argued=None) -> Report:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from statediff.meta.fault_classes import alters_nothing
 from statediff.meta.metatest import fault_case, tried
 from statediff.meta.mutate import Argued
-from statediff.meta.naming import alters_nothing
 from statediff.meta.reference import Rows
 from statediff.meta.world import Fault, World, drop, put
 from statediff.model.values import Map

@@ -9,8 +9,8 @@ import pytest
 
 from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import load_schema_file
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
 from statediff.evaluate import TrialFacts, load_contract, parse_contract
 from statediff.meta import reads
 from statediff.meta.metatest import tried
@@ -22,7 +22,7 @@ from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from statediff.sources.tables import TablesSource
+from statediff.systems.tables.source import TablesSource
 from tests.judging import at, capture, contract, part
 from tests.policy.test_access import CONTRACT, COVERED, NO, NOTES, REPORT, YES, fetch, search, world
 from tests.traces import call, log
@@ -37,17 +37,31 @@ def worked(name: str) -> Reference:
     office = take((source,), MemoryChunks(), lambda: at(1), None, "before")
     told = read_trace(FOLDER / f"{name}.trace.jsonl")
     return Reference(
-        name, load_contract(FOLDER / f"{name.partition('-')[0]}.yaml"), office, office,
-        Trace(told.actions, is_complete=True, cause=""),
-        read_answer(FOLDER / f"{name}.answer.json"), None, TrialFacts(name),
-    )  # fmt: skip
+        name,
+        load_contract(FOLDER / f"{name.partition('-')[0]}.yaml"),
+        before=office,
+        after=office,
+        trace=Trace(told.actions, is_complete=True, cause=""),
+        answer=read_answer(FOLDER / f"{name}.answer.json"),
+        timeline=None,
+        facts=TrialFacts(name),
+    )
 
 
 def made(trace: Trace, answer: dict, body: str = CONTRACT, *pages: dict) -> Reference:
     there = capture("before", part("before", world(*(pages or tuple(NOTES)))))
     after = capture("after", part("after", world(*(pages or tuple(NOTES)))))
     file = parse_contract(contract(body).encode(), "c.yaml")
-    return Reference("made", file, there, after, trace, Map.of(answer), None, TrialFacts("made"))
+    return Reference(
+        "made",
+        file,
+        before=there,
+        after=after,
+        trace=trace,
+        answer=Map.of(answer),
+        timeline=None,
+        facts=TrialFacts("made"),
+    )
 
 
 def references() -> list[Reference]:

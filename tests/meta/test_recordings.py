@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from statediff.cli.metapieces import recorded_trial
 from statediff.errors import UsageError
 from statediff.evaluate import load_contract
 from statediff.meta.live import lived
 from statediff.meta.recordings import NAME, recorded_contracts, recordings
 from statediff.model.verdict import Verdict
+from statediff.workspace.references import recorded_trial
 
 TOLD = """\
 before: state.json

@@ -568,7 +568,7 @@ def test_a_space_that_takes_too_long_to_go_through_is_unknown(
     slow = CONTRACT.replace(
         'it.kind == "note"', "all(all(p.kind == q.kind for p in before.page) for q in before.page)"
     )
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 300)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 300)
     found = judged(log(*COVERED), NO, *(page(f"p{n}", 0) for n in range(30)), body=slow).judgement
     assert truths(found)["looked"] is UNKNOWN
     assert [f.code for f in found.findings if f.clause == "looked"] == ["cost-limit"]

@@ -1,4 +1,4 @@
-"""Which readings may be used, by the trial's own clock (DESIGN.md §3, Freshness, Contradiction)."""
+"""Which readings may be used, by its own clock (docs/design.md §3, Freshness, Contradiction)."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.bound import Condition
-from statediff.model.course import Course, Line, Step
+from statediff.contract.binding.bound import Condition
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Finding, Truth
 from statediff.model.view import StateView
 from statediff.policy.conditions import condition
-from statediff.policy.matching import Judge
-from statediff.policy.moments import Moments
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.matching import JudgingContext
 from tests.judging import (
     FAILS,
     HIDDEN,
@@ -30,21 +30,23 @@ from tests.judging import (
 WRITTEN = {"item": [item(1)], "log": [{"what": "a", "n": 1}]}
 
 
-def over(body: str, *lines: Line) -> Finding:
+def over(body: str, *lines: SourceTimeline) -> Finding:
     """The forbidden condition of a run whose ends are alike, with this course."""
     text = f"forbid:\n  - {{id: c, that: '{body}', during: run}}\n"
     (clause,) = run(text, {}, {}).contract.forbid
     assert isinstance(clause, Condition)
     view = StateView(state(WRITTEN))
-    room = Judge(view, view, (), (), SILENT)
-    moments = Moments(Course(lines), {"before": view, "after": view})
-    room.moments = moments.alone()
-    return condition(clause, room, moments)
+    context = JudgingContext(view, view, (), (), SILENT)
+    moments = IntermediateStates(Timelines(lines), {"before": view, "after": view})
+    context.moments = moments.alone()
+    return condition(clause, context, moments)
 
 
-def line(source: str, *types: str, steps: int = 1) -> Line:
+def line(source: str, *types: str, steps: int = 1) -> SourceTimeline:
     touched = frozenset(types)
-    return Line(source, touched, tuple(Step(f"t{n}", "", None, touched) for n in range(steps)))
+    return SourceTimeline(
+        source, touched, tuple(Step(f"t{n}", "", None, touched) for n in range(steps))
+    )
 
 
 APART = ("no history: the order of the commits of several sources is not known",)
@@ -64,7 +66,7 @@ TWO = "any(l.n == 9 for l in after.log) and exists(after.item[1])"
     ],
 )
 def test_over_a_run_a_condition_waits_for_the_history_of_what_it_reads_after(
-    body: str, lines: list[Line], truth: Truth, missing: tuple[str, ...]
+    body: str, lines: list[SourceTimeline], truth: Truth, missing: tuple[str, ...]
 ) -> None:
     found = over(body, *lines)
     assert (found.truth, found.missing) == (truth, missing)

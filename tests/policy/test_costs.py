@@ -79,7 +79,7 @@ def test_a_clause_that_takes_too_long_decides_nothing(
 ) -> None:
     body, sides = body.replace("~", slow(side)), {"trace": TRACE, "answer": {"x": 1}}
     assert judged(body, BEFORE, AFTER, **sides).verdict is verdict
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 100)
     judgement = judged(body, BEFORE, AFTER, **sides)
     assert judgement.verdict is INCONCLUSIVE
     open_ = {f.clause: (f.code, f.component) for f in judgement.findings if f.truth is not HOLDS}
@@ -91,7 +91,7 @@ def test_each_clause_has_steps_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     step = "steps:\n" + "".join(
         f"  - {{id: s{n}, after_every_call: 'all(i.n == 1 for i in now.item)'}}\n" for n in range(6)
     )
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 100)
     assert judged(REST + step, BEFORE, AFTER, trace=TRACE).verdict is MATCH
     twice = log(*[call("a")] * 20)
     assert judged(REST + step, BEFORE, AFTER, trace=twice).verdict is INCONCLUSIVE
@@ -104,7 +104,7 @@ def test_what_may_match_and_takes_too_long_may_be_forbidden(
         "forbid:\n  - {id: c, create: doc, where: 'it.title == \"a\"',"
         f" that: 'it.id == 1 and {slow('after')}'}}\n"
     )
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 100)
     found = finding(judged(body, BEFORE, {**BEFORE, "doc": [doc(1, HIDDEN)]}), "c")
     assert found.truth is UNKNOWN
     assert "too costly: the clause needs too many steps" in found.missing
@@ -114,6 +114,6 @@ def test_nor_does_an_authorization_of_what_nobody_saw(monkeypatch: pytest.Monkey
     body = REST + f"effects:\n  - {{on: create doc, authorized_by: '{slow('before')}'}}\n"
     dark = state(BEFORE, {"doc": CUT})
     assert finding(judged(body, BEFORE, dark), "authorized-create-doc").truth is HOLDS
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 100)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 100)
     found = finding(judged(body, BEFORE, dark), "authorized-create-doc")
     assert (found.truth, found.missing) == (UNKNOWN, ("doc: cut short",))

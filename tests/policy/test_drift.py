@@ -112,7 +112,7 @@ def test_a_stale_assumption_acts_by_a_policy_that_is_no_longer_in_force(
 
 
 def test_when_a_call_was_made_is_not_guessed() -> None:
-    call_ = Action("", "issue_refund", WRITE, Map.of({"policy": "new"}))
+    call_ = Action("", "issue_refund", action_class=WRITE, arguments=Map.of({"policy": "new"}))
     assert verdict(STALE, call_, after=REFUNDED).verdict is INCONCLUSIVE
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.contract.bound import Pattern
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Thing
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Label, Op
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import (
@@ -27,10 +28,29 @@ from statediff.policy.matching import Change, Match
 from tests.judging import FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, run
 
 GONE = Delta(
-    Op.DELETE, "item", (1,), "", Entity((("id", 1),)), None, None, None, ("b", "a"),
-    Label.IRREVERSIBLE,
-)  # fmt: skip
-MOVED = Delta(Op.UPDATE, "item", (2,), "n", 1, 2, 1, 2, ("c", "a"), Label.REVERSIBLE)
+    Op.DELETE,
+    "item",
+    (1,),
+    "",
+    before=Entity((("id", 1),)),
+    after=None,
+    raw_before=None,
+    raw_after=None,
+    evidence=("b", "a"),
+    label=Label.IRREVERSIBLE,
+)
+MOVED = Delta(
+    Op.UPDATE,
+    "item",
+    (2,),
+    "n",
+    before=1,
+    after=2,
+    raw_before=1,
+    raw_after=2,
+    evidence=("c", "a"),
+    label=Label.REVERSIBLE,
+)
 STAGE = Stage.FORBID
 
 
@@ -48,7 +68,7 @@ def test_the_riskiest_delta_orders_a_finding_and_its_evidence_is_told_once_in_or
 
 
 def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
-    found = fails("c", "code", STAGE, "so it is", (GONE, MOVED))
+    found = fails("c", FindingCode.FORBIDDEN_CHANGE, STAGE, "so it is", (GONE, MOVED))
     assert (found.truth, found.component, found.missing, found.rank) == (FAILS, "policy", (), 0)
     assert (found.deltas, found.evidence) == (("item[1]", "item[2].n"), ("a", "b", "c"))
     assert [(r.side, r.key) for r in found.witness.rows] == [
@@ -83,8 +103,9 @@ def test_a_place_and_the_last_reason_are_told() -> None:
 def said(truth: Truth, *missing: str) -> Finding:
     if truth is UNKNOWN:
         return unknown("c", STAGE, missing)
-    return (fails("c", "bad", STAGE, missing[0]) if truth is FAILS
-            else holds("c", STAGE, missing[0]))  # fmt: skip
+    if truth is FAILS:
+        return fails("c", FindingCode.FORBIDDEN_CONDITION, STAGE, missing[0])
+    return holds("c", STAGE, missing[0])
 
 
 @pytest.mark.parametrize(
@@ -137,10 +158,16 @@ def doubt(key: int | bool | None, path: str | None = None, name: str = "item") -
 def matched(*keys: int) -> list[Match]:
     """Entities that the pattern is known to match."""
     return [
-        Match(Change("item", (key,), Op.UPDATE, ()), TRUE, Thing("before", "item", (key,), {}, ""),
-              None, (), frozenset())
+        Match(
+            Change("item", (key,), Op.UPDATE, ()),
+            TRUE,
+            EntityRef("before", "item", (key,), {}, ""),
+            None,
+            (),
+            frozenset(),
+        )
         for key in keys
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

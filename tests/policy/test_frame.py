@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.world import FALSE, TRUE
+from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.verdict import Truth
 from statediff.model.view import StateView
-from statediff.policy.frame import Explanation, Said, explain
-from statediff.policy.matching import Judge
+from statediff.policy.frame import Explanation, ExplanationVote, explain
+from statediff.policy.matching import JudgingContext
 from tests.judging import (
     CUT,
     FAILS,
@@ -45,9 +45,11 @@ def test_a_change_is_explained_by_whatever_surely_explains_it(
     said: list[tuple[str, int, str]], by: tuple[str, ...], truth: Truth, causes: set[str]
 ) -> None:
     (delta,) = judged("forbid: [{delete: user}]\n", BEFORE, AFTER).deltas
-    room = Judge(StateView(state(BEFORE)), StateView(state(AFTER)), (delta,), (), SILENT)
-    more = [Said(delta, name, mask, frozenset({why} - {""})) for name, mask, why in said]
-    assert explain((), room, more) == (Explanation(delta, by, truth, frozenset(causes)),)
+    context = JudgingContext(
+        StateView(state(BEFORE)), StateView(state(AFTER)), (delta,), (), SILENT
+    )
+    more = [ExplanationVote(delta, name, mask, frozenset({why} - {""})) for name, mask, why in said]
+    assert explain((), context, more) == (Explanation(delta, by, truth, frozenset(causes)),)
 
 
 EACH = "update: item, fields: [n]"

@@ -68,7 +68,7 @@ def test_a_thousand_calls_outside_are_fifty_findings_that_name_how_many_more() -
 
 
 def test_a_log_that_would_take_too_long_to_judge_is_unknown(monkeypatch: Any) -> None:
-    monkeypatch.setattr("statediff.contract.world.MAX_STEPS", 10_000)
+    monkeypatch.setattr("statediff.contract.language.context.MAX_STEPS", 10_000)
     body = (
         "steps:\n  - id: c\n    on: a\n"
         "    that: all(all(y.tool == x.tool for y in calls) for x in calls)\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statediff.model.codes import FindingCode
 from statediff.model.delta import Label
 from statediff.model.trace import Action, Mark, Turn
 from statediff.model.verdict import ClauseTruth, Finding, Stage, Truth
@@ -187,13 +188,21 @@ def test_a_violation_beats_the_unknown_and_no_clause_is_no_match(
     assert fold(map(clause, present)) is fold(map(clause, present[::-1])) is verdict
 
 
+def some_code(stage: Stage, truth: Truth) -> FindingCode:
+    """A code that may have this truth at this stage."""
+    return next(code for code in FindingCode if stage in code.stages.get(truth, ()))
+
+
 def test_findings_stand_by_truth_then_what_is_whole_then_stage_then_risk() -> None:
     places = [
         ("a", FAILS, Stage.FORBID, 0), ("b", FAILS, Stage.FORBID, 1), ("c", FAILS, Stage.FRAME, 0),
         ("x/a", FAILS, Stage.FORBID, 0), ("d", UNKNOWN, Stage.FORBID, 0),
         ("e", HOLDS, Stage.FORBID, 0), ("f", HOLDS, Stage.ACCESS, 0),
     ]  # fmt: skip
-    findings = [Finding(c, "", stage, truth, "", rank=rank) for c, truth, stage, rank in places]
+    findings = [
+        Finding(c, some_code(stage, truth), stage, truth, "", rank=rank)
+        for c, truth, stage, rank in places
+    ]
     assert report_order(findings[::-1]) == tuple(findings)
     # What is alike stays as it was judged.
     alike = [replace(findings[0], clause=name) for name in "qp"]

@@ -9,14 +9,14 @@ import pytest
 
 from statediff.evaluate import Evaluated, replay
 from statediff.evidence.documents import judgement_document
-from statediff.model.course import Course, Line, Step
 from statediff.model.state import COMPLETE
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, Mark, Trace, Turn
 from statediff.model.verdict import Verdict
 from statediff.model.view import StateView
-from statediff.policy.claims import Claim
-from statediff.policy.left import Left
-from statediff.policy.moments import Moments
+from statediff.policy.attribution.claims import Claim
+from statediff.policy.history.intermediate_states import IntermediateStates
+from statediff.policy.history.states_after_calls import Left
 from tests.histories import course
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, finding, item, state, truths
 from tests.traces import call, cut, log, own
@@ -126,27 +126,29 @@ STEP = Step("t1", "", None, frozenset({"item"}))
 KINDS = frozenset({"item"})
 
 
-def lefts(trace: Trace, *lines: Line, claims: dict[tuple[str, int], Claim] = CLAIMS) -> Left:
+def lefts(
+    trace: Trace, *lines: SourceTimeline, claims: dict[tuple[str, int], Claim] = CLAIMS
+) -> Left:
     views = {"before": VIEW, "after": VIEW, "moment 1 of db": VIEW}
-    return Left(trace, Moments(Course(lines), views), claims)
+    return Left(trace, IntermediateStates(Timelines(lines), views), claims)
 
 
 def test_what_calls_and_turns_left_is_there_by_name_where_anything_is_known() -> None:
     turns = (Turn("one", 0, "ok"), Turn("two", 1, "ok"))
     trace = log(made(11), made(13), turns=turns)
-    line = Line("db", KINDS, (STEP,))
-    known = lefts(trace, line)
+    timeline = SourceTimeline("db", KINDS, (STEP,))
+    known = lefts(trace, timeline)
     assert (list(known), len(known)) == (["call-1", "call-2", "turn-1"], 3)
     overlapping = log(made(11), made(11.5))
-    for nothing in (lefts(trace, line, claims={}), lefts(own(trace), line),
-                    lefts(overlapping, line)):  # fmt: skip
+    for nothing in (lefts(trace, timeline, claims={}), lefts(own(trace), timeline),
+                    lefts(overlapping, timeline)):  # fmt: skip
         assert (list(nothing), len(nothing)) == ([], 0)
         assert nothing.get("call-1") is None
 
 
 def test_a_history_with_a_gap_tells_of_no_call_what_it_left() -> None:
     trace = log(made(11), made(13))
-    whole = lefts(trace, Line("db", KINDS, (STEP,)))["call-1"]
+    whole = lefts(trace, SourceTimeline("db", KINDS, (STEP,)))["call-1"]
     assert whole.enumeration("item") == COMPLETE
-    gapped = lefts(trace, Line("db", KINDS, (STEP,), "it broke off"))["call-1"]
+    gapped = lefts(trace, SourceTimeline("db", KINDS, (STEP,), "it broke off"))["call-1"]
     assert gapped.enumeration("item").cause == "no history: db: it broke off"

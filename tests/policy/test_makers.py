@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from statediff.capture.history import history_of, with_history
-from statediff.contract.world import FALSE, TRUE
+from statediff.contract.language.context import FALSE, TRUE
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evidence.documents import judgement_document
-from statediff.model.course import Course, Line, Step
 from statediff.model.delta import Delta, Op
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, ActionClass, Mark, Trace
-from statediff.policy.attribution import NOBODY, Attribution, Touch, is_marked
-from statediff.policy.claims import Claim, claims
+from statediff.policy.attribution.changes import NOBODY, Attribution, Touch, is_marked
+from statediff.policy.attribution.claims import Claim, claims
 from tests.histories import clock, course, seen
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, finding, item, part, state, truths
 from tests.traces import call, cut, log, own
@@ -220,7 +220,18 @@ KNOWN = Attribution(
 def test_a_change_names_the_transactions_that_touched_its_place_and_the_call_that_left_it(
     op: Op, path: str, transaction: str | None, action: str | None, transactions: list[int]
 ) -> None:
-    delta = Delta(op, "item", (1,), path, 0, 1, 0, 1, (), transaction=transaction)
+    delta = Delta(
+        op,
+        "item",
+        (1,),
+        path,
+        before=0,
+        after=1,
+        raw_before=0,
+        raw_after=1,
+        evidence=(),
+        transaction=transaction,
+    )
     found = KNOWN.maker(delta)
     assert found.action == action
     assert found.transactions == tuple(f"{n} of db" for n in transactions)
@@ -230,7 +241,9 @@ def test_a_change_names_the_transactions_that_touched_its_place_and_the_call_tha
 
 
 def test_who_made_a_change_is_known_of_its_whole_entity_too_and_told_with_what_is_missing() -> None:
-    delta = Delta(Op.UPDATE, "item", (1,), "n", 0, 1, 0, 1, ())
+    delta = Delta(
+        Op.UPDATE, "item", (1,), "n", before=0, after=1, raw_before=0, raw_after=1, evidence=()
+    )
     assert KNOWN.by(delta, "agent") == (
         TRUE | FALSE, "attribution: item[1].n was changed by agent, user",
     )  # fmt: skip
@@ -272,7 +285,7 @@ def between(action: Action, start: float, end: float | None) -> Action:
 
 def claimed(trace: Trace, instant: datetime | None, *names: str) -> str | None:
     step = Step("t1", "10", instant, frozenset({"item"}), names)
-    found = claims(trace, Course((Line("db", frozenset({"item"}), (step,)),)))
+    found = claims(trace, Timelines((SourceTimeline("db", frozenset({"item"}), (step,)),)))
     claim = found.get(("db", 1))
     return None if claim is None else claim.action
 
@@ -322,7 +335,9 @@ def test_a_transaction_without_an_instant_has_no_time() -> None:
 
 def test_a_name_that_two_transactions_have_names_neither() -> None:
     steps = tuple(Step(f"t{n}", "", None, frozenset({"item"}), ("same",)) for n in (1, 2))
-    found = claims(log(made("same")), Course((Line("db", frozenset({"item"}), steps),)))
+    found = claims(
+        log(made("same")), Timelines((SourceTimeline("db", frozenset({"item"}), steps),))
+    )
     assert all(claim.action is None for claim in found.values())
 
 

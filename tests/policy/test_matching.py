@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.bound import Pattern
-from statediff.contract.syntax import Read
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Result, Thing, Unknown
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Result, Unknown
+from statediff.contract.language.syntax import Read
 from statediff.model.delta import Doubt
 from statediff.model.values import ABSENT, Digested, Excluded, Observed
 from statediff.model.view import StateView
-from statediff.policy.matching import Judge, both, field_of
+from statediff.policy.matching import JudgingContext, both, field_of
 from tests.judging import (
     CUT,
     FAILS,
@@ -65,8 +65,8 @@ def test_it_is_the_version_that_is_judged_and_new_what_became_of_it(
     assert finding(judged(body, before, after), "c").truth is truth
 
 
-def number(crowd: str, wanted: int) -> str:
-    return f"count(x for x in {crowd}) == {wanted}"
+def number(entity_set: str, wanted: int) -> str:
+    return f"count(x for x in {entity_set}) == {wanted}"
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,27 @@ def test_of_two_conditions_the_second_is_asked_only_where_the_first_may_hold(
 LONG = Digested("text", 7, "0" * 64)
 
 
-def row(value: Observed) -> Thing:
-    return Thing("after", "item", (1,), {"n": value})
+def row(value: Observed) -> EntityRef:
+    return EntityRef("after", "item", (1,), {"n": value})
 
 
 @pytest.mark.parametrize(
-    ("thing", "result"),
+    ("entity_ref", "result"),
     [
         (row(5), 5),
         (row(None), None),
-        (Thing("after", "item", (1,), {}), ABSENT),
+        (EntityRef("after", "item", (1,), {}), ABSENT),
         (row(HIDDEN), Unknown(frozenset({"item.n after: hidden"}), True)),
         (row(Excluded("the rule")), Unknown(frozenset({"item.n after: the rule"}), True)),
         (row(LONG), Unknown(frozenset({f"item.n after: {LONG.cause}"}), False, digest=LONG)),
-        (Thing("after", "item", (1,), None, "why"), Unknown(frozenset({"why"}))),
+        (EntityRef("after", "item", (1,), None, "why"), Unknown(frozenset({"why"}))),
         (Unknown(frozenset({"what"}), maybe_null=False), Unknown(frozenset({"what"}))),
     ],
 )  # fmt: skip
 def test_what_is_known_of_a_field_is_its_value_or_why_there_is_none(
-    thing: Thing | Unknown, result: Result
+    entity_ref: EntityRef | Unknown, result: Result
 ) -> None:
-    assert field_of(thing, "n") == result
+    assert field_of(entity_ref, "n") == result
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_doubted_change_is_asked_as_every_change_that_it_can_be(
     (pattern,) = run(f"forbid:\n  - {{{clause}}}\n", {}, {}).contract.forbid
     assert isinstance(pattern, Pattern)
     view = StateView(state({"item": [item(1)]}))
-    assert Judge(view, view, (), (doubt,), SILENT).possible(pattern, doubt) == mask
+    assert JudgingContext(view, view, (), (doubt,), SILENT).possible(pattern, doubt) == mask
 
 
 def test_a_field_that_must_be_set_is_compared_only_where_the_condition_holds() -> None:
@@ -180,11 +180,11 @@ def test_a_field_that_must_be_set_is_compared_only_where_the_condition_holds() -
 
 def test_an_entity_is_read_on_its_side_and_without_a_row_says_that_it_is_not_known() -> None:
     before, after = (StateView(state({"item": [item(1, n)]})) for n in (1, 2))
-    room = Judge(before, after, (), (), SILENT)
+    context = JudgingContext(before, after, (), (), SILENT)
     for side, n in (("before", 1), ("after", 2)):
-        known = room.thing(side, "item", (1,))
+        known = context.entity_ref(side, "item", (1,))
         assert (known.side, known.row and known.row["n"], known.cause) == (side, n, "")
-        unread = room.thing(side, "item", (9,))
+        unread = context.entity_ref(side, "item", (9,))
         assert (unread.side, unread.row, unread.cause) == (side, None, "its row is not known")
 
 
@@ -194,7 +194,7 @@ def test_of_rows_only_the_key_and_the_fields_that_a_clause_names_on_a_side_are_r
         Read("before", "item", "t"), Read("after", "item", "n"), Read("delta", "item", "owner"),
         Read("before", "user", "role"), Read("after", "doc", ""),
     }  # fmt: skip
-    fields_of = Judge(view, view, (), (), SILENT).world(frozenset(reads)).fields_of
+    fields_of = JudgingContext(view, view, (), (), SILENT).eval_context(frozenset(reads)).fields_of
     known = {name: fields_of(name) for name in ("item", "user", "doc", "grant")}
     assert known == {
         "item": ("id", "n", "t"), "user": ("id", "role"), "doc": ("id",),

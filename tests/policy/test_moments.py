@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from statediff.model.course import Course, Line, Step
 from statediff.model.delta import Diff
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Trace, Turn
 from statediff.model.view import StateView
-from statediff.policy.matching import Judge
-from statediff.policy.moments import Commit, Moments
-from statediff.policy.run import Run, Unseen
+from statediff.policy.history.intermediate_states import Commit, IntermediateStates
+from statediff.policy.matching import JudgingContext
+from statediff.policy.run import CallContext, Unseen
 from statediff.policy.steps import step
 from statediff.policy.turns import turn
 from tests.histories import course
@@ -59,27 +59,29 @@ def over(
 def left(body: str, before: Any, states: Mapping[str, Rows], after: Any, trace: Trace) -> Any:
     """The same where it is known which state each of these calls or turns left."""
     contract = evaluated(body, {}, {}).contract
-    moments = Moments(after={name: view(rows) for name, rows in states.items()})
-    room = Run(Judge(view(before), view(after), (), (), SILENT), trace, moments)
+    moments = IntermediateStates(after={name: view(rows) for name, rows in states.items()})
+    room = CallContext(JudgingContext(view(before), view(after), (), (), SILENT), trace, moments)
     if contract.turns:
         return turn(contract.turns[0], room, True)
     return step(contract.steps[0], room)
 
 
-def transactions(source: str, *touched: str, gap: str | None = None) -> Line:
+def transactions(source: str, *touched: str, gap: str | None = None) -> SourceTimeline:
     """A line of the types that its steps touch, each step one of them; `-` touches none."""
     steps = tuple(Step(f"t{n}", "", None, frozenset({t} - {"-"})) for n, t in enumerate(touched, 1))
-    return Line(source, frozenset(touched) - {"-"}, steps, gap)
+    return SourceTimeline(source, frozenset(touched) - {"-"}, steps, gap)
 
 
-def moments(*lines: Line) -> Moments:
+def moments(*lines: SourceTimeline) -> IntermediateStates:
     sides = {line.side(n) for line in lines for n in range(len(line.steps) + 1)}
     views = {side: view({"item": [item(n)]}) for n, side in enumerate(sorted(sides))}
-    return Moments(Course(lines), {"before": view({}), "after": view({}), **views})
+    return IntermediateStates(Timelines(lines), {"before": view({}), "after": view({}), **views})
 
 
 def test_a_type_moved_where_a_transaction_touched_it_and_where_nobody_can_say() -> None:
-    known = moments(Line("db", frozenset({"item", "user"}), transactions("", "item", "-").steps))
+    known = moments(
+        SourceTimeline("db", frozenset({"item", "user"}), transactions("", "item", "-").steps)
+    )
     assert known.is_still({"user"}) is known.is_still(()) is True
     assert known.is_still({"item"}) is known.is_still({"item", "user"}) is False
     assert known.is_still({"doc"}) is False  # nobody tells of it
@@ -128,14 +130,16 @@ def test_what_no_state_shows_says_why() -> None:
 
 
 def test_transactions_are_told_where_they_touched_a_type_and_what_they_changed_is_known() -> None:
-    line = Line("db", frozenset({"item", "user"}), transactions("", "user", "item").steps)
+    timeline = SourceTimeline(
+        "db", frozenset({"item", "user"}), transactions("", "user", "item").steps
+    )
     nothing = Diff(())
-    room = Judge(view({}), view({}), (), (), SILENT)
-    known = replace(moments(line), commits={"db": (Commit(nothing, nothing),) * 2})
-    assert [(s.where, s.is_own) for s in known.stretches({"item"}, room)] == [
+    context = JudgingContext(view({}), view({}), (), (), SILENT)
+    known = replace(moments(timeline), commits={"db": (Commit(nothing, nothing),) * 2})
+    assert [(s.where, s.is_own) for s in known.stretches({"item"}, context)] == [
         ("in transaction 2 of db", True), ("after transaction 2 of db", False),
     ]  # fmt: skip
-    assert list(moments(line).stretches({"item"}, room)) == []
+    assert list(moments(timeline).stretches({"item"}, context)) == []
 
 
 def test_a_state_that_nobody_read_has_the_types_of_the_others_and_no_rows() -> None:
@@ -147,7 +151,7 @@ def test_a_state_that_nobody_read_has_the_types_of_the_others_and_no_rows() -> N
 
 
 def test_where_nothing_was_followed_there_are_no_moments() -> None:
-    alone = Moments().alone()
+    alone = IntermediateStates().alone()
     assert (list(alone), len(alone), "moment 1 of db" in alone) == ([], 0, False)
 
 

@@ -80,12 +80,14 @@ ACTIONS = st.builds(
     Action,
     st.just(""),
     st.sampled_from(["a", "b"]),
-    st.sampled_from([ActionClass.READ, ActionClass.CONDITIONAL_UPDATE, ActionClass.UNKNOWN]),
-    st.sampled_from([Map(()), Map.of({"n": 1}), Map.of({"n": 2}), Map.of({"n": "x"})]),
-    st.sampled_from([None, 1]),
-    st.sampled_from([None, None, "no"]),
-    st.sampled_from(["agent", "root", None]),
-    st.integers(1, 2),
+    action_class=st.sampled_from(
+        [ActionClass.READ, ActionClass.CONDITIONAL_UPDATE, ActionClass.UNKNOWN]
+    ),
+    arguments=st.sampled_from([Map(()), Map.of({"n": 1}), Map.of({"n": 2}), Map.of({"n": "x"})]),
+    result=st.sampled_from([None, 1]),
+    error=st.sampled_from([None, None, "no"]),
+    principal=st.sampled_from(["agent", "root", None]),
+    attempt=st.integers(1, 2),
 )
 
 
@@ -167,7 +169,7 @@ def test_one_more_forbidden_call_never_removes_a_violation(
     body: str, trace: Trace, pair: tuple[Any, Any], data: st.DataObject
 ) -> None:
     body = body.split("actions:", maxsplit=1)[0] + "actions: {forbid: {tools: [drop]}}\n"
-    drop = Action("", "drop", ActionClass.IRREVERSIBLE_DELETION)
+    drop = Action("", "drop", action_class=ActionClass.IRREVERSIBLE_DELETION)
     first = log(drop, *trace.actions)
     assert outcome(body, first, pair).verdict is DIVERGE
     at = data.draw(st.integers(0, len(first.actions)))

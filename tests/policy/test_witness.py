@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.calls import TRACE
-from statediff.contract.syntax import BOOL, Call, Compare, Const
-from statediff.contract.world import FALSE, TRUE, UNDEFINED, Seen, Thing, Undefined, Unknown
+from statediff.contract.language.calls import TRACE
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    Seen,
+    Undefined,
+    Unknown,
+)
+from statediff.contract.language.syntax import BOOL, Call, Compare, Const
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.values import Map, encode
 from statediff.policy.witness import (
@@ -19,7 +27,6 @@ from statediff.policy.witness import (
     call_row,
     cause_code,
     comparison_text,
-    component_of,
     deciding,
     delta_text,
     deltas_text,
@@ -31,12 +38,14 @@ from statediff.policy.witness import (
 
 ZERO = Const(BOOL, 0, 0)
 ROW = {"id": 1, "n": 2}
-THING = Thing("after", "item", (1,), ROW)
+THING = EntityRef("after", "item", (1,), ROW)
 
 
-def seen(op: str = "==", left: Any = 1, right: Any = 2, mask: int = FALSE, *things: Thing) -> Seen:
+def seen(
+    op: str = "==", left: Any = 1, right: Any = 2, mask: int = FALSE, *entity_refs: EntityRef
+) -> Seen:
     node = Compare(BOOL, 0, op, ZERO, ZERO, f"it.n {op} 2")
-    return Seen(node, left, right, mask, things)
+    return Seen(node, left, right, mask, entity_refs)
 
 
 def asked(name: str, left: Any, right: Any, mask: int) -> Seen:
@@ -44,7 +53,17 @@ def asked(name: str, left: Any, right: Any, mask: int) -> Seen:
 
 
 def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
-    return Delta(op, "item", (key,), path, before, after, before, after, ())
+    return Delta(
+        op,
+        "item",
+        (key,),
+        path,
+        before=before,
+        after=after,
+        raw_before=before,
+        raw_after=after,
+        evidence=(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +88,7 @@ def test_a_fraction_is_a_decimal_where_it_has_a_short_one(value: Fraction, text:
         (Unknown(frozenset({"b", "a"})), "unobserved (a; b)"),
         (Unknown(frozenset({"x" * 90})), f"unobserved ({'x' * 80})"),
         (Undefined("no such entity"), "undefined (no such entity)"),
-        (Thing("after", "item", (1, "a"), None), "item (1, a)"),
+        (EntityRef("after", "item", (1, "a"), None), "item (1, a)"),
         ((1, Fraction(1, 2)), "[1, 0.5]"),
         (tuple(range(9)), "[0, 1, 2, 3, 4, 5]"),
         ("a", '"a"'),
@@ -125,8 +144,8 @@ def test_what_decided_is_the_last_comparison_with_that_outcome() -> None:
 def test_a_cause_says_by_its_first_words_who_owns_the_gap(
     cause: str, code: str, component: str
 ) -> None:
-    assert cause_code([cause]) == code
-    assert component_of(code) == component
+    found = cause_code([cause])
+    assert (found, found.component) == (code, component)
     # Whatever has a code comes before what has none, however they sort.
     assert cause_code([cause, "a: hidden", "z: hidden"]) == code
 
@@ -160,8 +179,8 @@ def test_a_long_value_of_a_change_is_cut_in_its_sentence(length: int, shown: str
 
 
 def test_a_witness_has_each_entity_and_each_comparison_once() -> None:
-    other = Thing("before", "item", (1,), {"id": 1, "n": 9})
-    unread = Thing("after", "item", (5,), None)
+    other = EntityRef("before", "item", (1,), {"id": 1, "n": 9})
+    unread = EntityRef("after", "item", (5,), None)
     found = witness_of([seen("==", 1, 2, FALSE, THING, unread), seen("==", 1, 2, FALSE, other)])
     assert [(r.side, r.key, dict(r.fields)) for r in found.rows] == [
         ("after", (1,), ROW), ("before", (1,), other.row),
@@ -189,7 +208,7 @@ def test_a_witness_shows_the_changed_fields_of_both_sides_and_no_more_of_what_it
 
 def test_a_witness_is_bounded() -> None:
     many = [
-        seen("==", n, 0, FALSE, Thing("after", "item", (n,), {"id": n})) for n in range(20)
+        seen("==", n, 0, FALSE, EntityRef("after", "item", (n,), {"id": n})) for n in range(20)
     ]  # fmt: skip
     found = witness_of(many)
     assert [r.key for r in found.rows] == [(n,) for n in range(MAX_ROWS)]
@@ -202,7 +221,7 @@ def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:
         "id": "call-1", "position": 1, "turn": 1, "tool": "set", "error": None,
         "arguments": Map.of({"n": 1}), "result": long, "note": brief,
     }  # fmt: skip
-    shown = call_row(Thing(TRACE, "call", ("call-1",), row))
+    shown = call_row(EntityRef(TRACE, "call", ("call-1",), row))
     fields: dict[str, Any] = dict(shown.fields)
     assert (shown.side, shown.type, shown.key) == (TRACE, "call", ("call-1",))
     assert set(fields) == {"tool", "arguments", "result", "note"}
@@ -210,8 +229,8 @@ def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:
     assert MAX_TEXT // 2 < len(fields["result"]) < MAX_TEXT + 10
     whole = "x" * (MAX_TEXT - len(str(encode(""))))
     for text, is_cut in ((whole, False), (whole + "x", True)):
-        (cell,) = call_row(Thing(TRACE, "call", ("call-1",), {"note": text})).fields
+        (cell,) = call_row(EntityRef(TRACE, "call", ("call-1",), {"note": text})).fields
         assert (cell[1] != text) is is_cut
-    assert call_row(Thing(TRACE, "call", ("call-1",), None)).fields == ()
-    told = witness_of([seen("==", 1, 2, FALSE, Thing(TRACE, "call", ("call-1",), row))])
+    assert call_row(EntityRef(TRACE, "call", ("call-1",), None)).fields == ()
+    told = witness_of([seen("==", 1, 2, FALSE, EntityRef(TRACE, "call", ("call-1",), row))])
     assert told.rows == (shown,)

@@ -36,7 +36,8 @@ DAY = 86_400_000_000
 
 
 def artifact(name: str, subsystem: str, at: int = DAY, **more: object) -> Artifact:
-    return Artifact(name, subsystem, at, int(more.pop("recorded_at", at)), **more)  # type: ignore[arg-type, call-overload] # fields by name
+    recorded = int(more.pop("recorded_at", at))  # type: ignore[call-overload] # fields by name
+    return Artifact(name, subsystem, at=at, recorded_at=recorded, **more)  # type: ignore[arg-type] # fields by name
 
 
 def event(name: str, kind: str, at: int, **more: object) -> Event:

@@ -166,12 +166,12 @@ def test_other_calls_are_counted_and_earn_nothing(office: EvaluationConfig, corp
 calls = st.builds(
     ReadCall,
     st.sampled_from(CallKind),
-    st.sampled_from(Outcome),
-    st.sampled_from([None, "j1", "t1", "z1", "late", "none-such"]),
-    st.sampled_from([None, "jira", "zoom", "zoom_transcript", "nowhere"]),
-    st.sampled_from([None, "alex", "patty", "x"]),
-    st.sampled_from([None, DAY, 99 * DAY]),
-    st.sampled_from([(), ("j1",)]),
+    outcome=st.sampled_from(Outcome),
+    artifact=st.sampled_from([None, "j1", "t1", "z1", "late", "none-such"]),
+    subsystem=st.sampled_from([None, "jira", "zoom", "zoom_transcript", "nowhere"]),
+    actor=st.sampled_from([None, "alex", "patty", "x"]),
+    as_of=st.sampled_from([None, DAY, 99 * DAY]),
+    found=st.sampled_from([(), ("j1",)]),
 )
 answers = st.sampled_from(
     [None, {}, {"exists": True, "evidence": ["j1", "x"]}, {"could_actor_have_known": False},

@@ -10,9 +10,9 @@ import pytest
 
 from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
-from statediff.contract.formatting import formatted
-from statediff.contract.refinement import refine
-from statediff.contract.schemafile import load_schema_file
+from statediff.contract.authoring.formatting import formatted
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract, replay
 from statediff.evaluate.linting import lint
 from statediff.meta.recordings import recorded_contracts
@@ -20,7 +20,7 @@ from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace
 from statediff.model.verdict import Stage, Verdict
-from statediff.sources.tables import TablesSource
+from statediff.systems.tables.source import TablesSource
 from tests.judging import at, document
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples" / "reads"

@@ -1,14 +1,14 @@
-"""A real Chromium for the pages. Without one its tests are skipped, or fail where CI is set."""
+"""A real Chromium for the pages; its tests have the mark `browser`."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.conftest import chromium_path
 
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
@@ -16,24 +16,13 @@ QUIET = (
 )  # fmt: skip
 
 
-def _found() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next((path for name in names if (path := shutil.which(name))), None)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """The browser, started once."""
-    path = os.environ.get("STATEDIFF_CHROMIUM") or _found()
-    if path is None:
-        told = "no Chromium on PATH; install it, or name one in STATEDIFF_CHROMIUM"
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where it is used
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(QUIET))
         yield browser
         browser.close()
 

@@ -15,9 +15,9 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evidence.package import Bundle
-from statediff.reports.dashboard import board_page
-from statediff.reports.dashboard_server import DashboardServer
-from statediff.reports.dashboard_trials import KIND, PAGE, Choice, trials_page
+from statediff.reports.dashboard.page import board_page
+from statediff.reports.dashboard.server import DashboardServer
+from statediff.reports.dashboard.trials import KIND, PAGE, Choice, trials_page
 from statediff.reports.html.page import MARK, policy
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, opened
@@ -34,7 +34,17 @@ def fill(store: Store, runs: int, each: int) -> None:
     for number in range(runs):
         run = f"{number:032d}"
         store.put_run(
-            Run(run, f"file://elsewhere/run-{number}", f"run-{number}", "0", "4", "{}", (), 0, ())
+            Run(
+                run,
+                f"file://elsewhere/run-{number}",
+                name=f"run-{number}",
+                statediff="0",
+                kernel="4",
+                facts="{}",
+                contracts=(),
+                times=0,
+                agents=(),
+            )
         )
         store.put_trials([
             Trial(

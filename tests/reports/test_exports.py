@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.reports.exports import (
+from statediff.reports.formats.exports import (
     MAX_SHOWN,
     Exported,
     Told,
     exported,
-    junit,
-    markdown,
-    sarif,
     without_verdict,
-    workflow,
 )
+from statediff.reports.formats.github import workflow
+from statediff.reports.formats.junit import junit
+from statediff.reports.formats.markdown import markdown
+from statediff.reports.formats.sarif import trials_sarif
 from tests.judging import CUT, item, run, state, user
 
 BODY = """\
@@ -66,7 +66,7 @@ def test_junit_passes_only_what_matches_and_counts_what_was_not_run() -> None:
 
 
 def test_sarif_has_a_result_for_every_clause_at_its_line() -> None:
-    found = sarif([*TRIALS, LOST])["runs"][0]
+    found = trials_sarif([*TRIALS, LOST])["runs"][0]
     kinds = {
         (r["properties"]["trial"], r["properties"]["clause"]): r["kind"] for r in found["results"]
     }
@@ -105,7 +105,7 @@ def test_a_trial_with_very_many_findings_tells_some_and_how_many_more() -> None:
     many = Exported("t", "c", "1", "a", "DIVERGE", told)
     assert "and 5 more" in markdown([many])
     assert "and 5 more" in junit([many])
-    assert len(sarif([many])["runs"][0]["results"]) == MAX_SHOWN + 5
+    assert len(trials_sarif([many])["runs"][0]["results"]) == MAX_SHOWN + 5
 
 
 NASTY = [
@@ -123,7 +123,7 @@ def test_what_an_agent_said_stays_text(text: str) -> None:
     assert [child.tag for child in root.iter()] == [
         "testsuites", "testsuite", "testcase", "failure"
     ]  # fmt: skip
-    json.loads(json.dumps(sarif([nasty])))
+    json.loads(json.dumps(trials_sarif([nasty])))
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown([nasty]))
     for sign in ("<", "[", "](", "@", "http", "\x1b", "\x00", "passed"):
         assert sign not in outside.replace("[x]", "")

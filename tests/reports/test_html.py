@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evaluate import Evaluated
+from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, save
+from statediff.model.codes import FindingCode
 from statediff.reports.html import fault, outcome, run_html, trial_html
 from statediff.reports.html.page import policy
 from tests.judging import CUT, TIMELINE, item, run, state, user
@@ -65,6 +68,15 @@ BUNDLES = {
 }
 
 
+def with_codes(*codes: str) -> Bundle:
+    """A judged run that has one finding of each code, all of one clause."""
+    bundle = BUNDLES["unmet"]
+    judged = bundle.document("judgement.json")
+    found = next(f for f in judged["findings"] if f["truth"] == "FAILS")
+    judged["findings"] = [found | {"code": code} for code in codes]
+    return replace(bundle, files={**bundle.files, "judgement.json": write(judged)})
+
+
 class Page(HTMLParser):
     """A page's words, section by section, and its elements."""
 
@@ -105,6 +117,18 @@ def test_the_first_lines_say_the_verdict_and_why(kind: str, verdict: str, lead: 
     assert lead in head
     for result in ("Outcome", "Task", "Tools"):
         assert result in head
+
+
+@pytest.mark.parametrize("code", FindingCode)
+def test_every_code_stands_beside_its_meaning(code: FindingCode) -> None:
+    shown = Page(trial_html(with_codes(code))).sections["clauses"]
+    assert f"{code.meaning} ( {code} )" in shown
+
+
+def test_a_code_of_another_version_stands_as_it_is_written() -> None:
+    shown = Page(trial_html(with_codes("a-later-code"))).sections["clauses"]
+    assert "a-later-code" in shown
+    assert "( a-later-code )" not in shown
 
 
 @pytest.mark.parametrize("kind", BUNDLES)

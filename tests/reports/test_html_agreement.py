@@ -23,12 +23,16 @@ def made(runs: int = 12) -> Report:
         why = Why("frame", "unexplained-change", "frame", HOSTILE, ("ticket.x",), ("ticket[1].x",))
         tally.add(
             Judged(
-                f"run {number} {HOSTILE}", TaskId("desk", f"t{number % 4} {HOSTILE}"), "a",
+                f"run {number} {HOSTILE}",
+                TaskId("desk", f"t{number % 4} {HOSTILE}"),
+                "a",
                 Half.DEVELOPED if number % 2 else Half.HELD_OUT,
                 Labels(official=number % 4 < 2, corrected={"one": number % 5 < 2, "two": True}),
-                verdict, () if verdict is Verdict.MATCH else (why,) * 9, ("read",) * (number % 2),
+                verdict=verdict,
+                why=() if verdict is Verdict.MATCH else (why,) * 9,
+                reviewed=("read",) * (number % 2),
             )
-        )  # fmt: skip
+        )
     tally.add(BadLine("runs.jsonl.gz", 7, HOSTILE))
     return report("agent-diff", "closed", tally, 0)
 

@@ -150,9 +150,9 @@ forbid:
   - {delete: item}
 """
     bundle = run(body, before, after, timeline=TIMELINE).bundle
-    started = time.perf_counter()
+    started = time.process_time()
     text = trial_html(bundle)
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15, "seconds of the processor"
     assert len(text) < 8_000_000
     assert text.count('<tr data-row class="unexplained"') == 6_000 + 100
     assert text.count('<tr data-row class="allowed"') == 4_000

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from statediff.evidence.package import Bundle
-from statediff.reports.exports import Exported, junit, markdown, without_verdict
+from statediff.reports.comparability import Judge, are_comparable, judge
+from statediff.reports.formats.exports import Exported, without_verdict
+from statediff.reports.formats.junit import junit
+from statediff.reports.formats.markdown import markdown
 from statediff.reports.html import fault, outcome, run_html
-from statediff.reports.judges import Judge, are_comparable, judge
 from tests.reports.test_exports import TRIALS
 from tests.reports.test_html import BUNDLES, Page
 

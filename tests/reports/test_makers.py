@@ -12,9 +12,9 @@ from statediff.capture.history import observed
 from statediff.evaluate import Evaluated
 from statediff.model.readings import History
 from statediff.model.trace import Mark, Trace
+from statediff.reports.attribution import Makers
 from statediff.reports.html import page
 from statediff.reports.html.trial import trial_view
-from statediff.reports.makers import Makers
 from statediff.reports.text import trial_report
 from tests.histories import course, seen
 from tests.judging import item, state

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statediff.agents.otlp import read_otlp
-from statediff.reports.otlp import EVENT, fault_span, trial_spans
+from statediff.reports.formats.otlp import EVENT, fault_span, trial_spans
 from tests.judging import run, user
 
 BODY = "forbid:\n  - {id: no-users-gone, delete: user}\n"

@@ -7,7 +7,7 @@ import jsonschema
 
 from statediff.contract.lint import CATALOGUE
 from statediff.errors import Problem
-from statediff.reports.sarif import sarif
+from statediff.reports.formats.sarif import sarif
 
 TEXT = {
     "type": "object",

@@ -14,7 +14,7 @@ from statediff.model.verdict import Verdict
 from statediff.reports.html import study_html
 from statediff.reports.plain import dumps
 from statediff.reports.study import document, table, told
-from statediff.suite.terms import Component, Failure, Label
+from statediff.suite.review_terms import Component, Failure, Label
 
 ABOUT = {each.name: each.about for each in (*EVALUATORS, *ABLATIONS)}
 HOSTILE = "<script>x</script>\x1b[31m\u202e"
@@ -24,9 +24,17 @@ def case(number: int, label: Label, **verdicts: Verdict) -> Scored:
     opinions = {name.replace("_", "-"): Opinion(v, 1, 2, True) for name, v in verdicts.items()}
     kind = {Label.UNRESOLVABLE: "stale-read"}.get(label, "collateral-damage")
     return Scored(
-        "shop", f"shop/{number % 2}", f"case {number}", Origin.SEEDED, kind, HOSTILE, label,
-        is_variant=False, opinions=opinions, errors={},
-    )  # fmt: skip
+        domain="shop",
+        task=f"shop/{number % 2}",
+        name=f"case {number}",
+        origin=Origin.SEEDED,
+        kind=kind,
+        sentence=HOSTILE,
+        label=label,
+        is_variant=False,
+        opinions=opinions,
+        errors={},
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 
 from statediff.evaluate import Evaluated
 from statediff.model.trace import Action, Mark, Trace, Turn
+from statediff.reports.formats.turns import first_failed_turn, turn_lines
 from statediff.reports.plain import dumps
-from statediff.reports.turns import first_failed_turn, turn_lines
 from tests.histories import course
 from tests.judging import at, item
 from tests.traces import call, log

@@ -11,11 +11,11 @@ import pytest
 from statediff.capture.feed import Seen
 from statediff.capture.history import history_of
 from statediff.errors import AdapterError
-from statediff.model.course import Course, Line, Step
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.stages import Resolution
 from statediff.model.state import State
+from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.resolve import IdentityRule, resolve
 from tests.histories import clock, told
 from tests.judging import CUT, T0, capture, part, state
@@ -72,7 +72,7 @@ def seen_of(found: Resolution) -> dict[str, Any]:
 def test_a_whole_history_is_one_line_whose_last_step_left_the_state_after() -> None:
     found = followed(world(1), world(2), world(2, 5), world(3, 5))
     steps = step(1, "one"), step(2, "two"), step(3, "one")
-    assert found.course == Course((Line("db", BOTH, steps, None),))
+    assert found.course == Timelines((SourceTimeline("db", BOTH, steps, None),))
     assert seen_of(found) == {
         "moment 1 of db": {"one": [2], "two": [0]}, "moment 2 of db": {"one": [2], "two": [5]},
     }  # fmt: skip
@@ -80,7 +80,9 @@ def test_a_whole_history_is_one_line_whose_last_step_left_the_state_after() -> N
 
 def test_a_history_with_a_gap_tells_what_it_saw_and_its_moments_are_whole() -> None:
     found = followed(world(1), world(2), world(3), gap="lost", last=world(4))
-    assert found.course == Course((Line("db", BOTH, (step(1, "one"), step(2, "one")), "lost"),))
+    assert found.course == Timelines(
+        (SourceTimeline("db", BOTH, (step(1, "one"), step(2, "one")), "lost"),)
+    )
     assert list(found.between) == ["moment 1 of db", "moment 2 of db"]
     for between in found.between.values():
         assert all(table.enumeration.is_complete for table in between.tables.values())
@@ -109,13 +111,13 @@ def test_nothing_happened_where_the_feed_saw_nothing() -> None:
     after = capture("after", part("after", world(1)))
     before = capture("before", part("before", world(1)))
     found = resolve(before, told(after, ("db", Seen(()))))
-    assert (found.course, found.between) == (Course((Line("db", BOTH),)), {})
+    assert (found.course, found.between) == (Timelines((SourceTimeline("db", BOTH),)), {})
 
 
 def test_without_a_feed_nothing_is_known_in_between() -> None:
     sides = [capture(side, part(side, world(1))) for side in ("before", "after")]
     found = resolve(sides[0], sides[1])
-    assert found.course == Course((Line("db", BOTH, (), NO_FEED),))
+    assert found.course == Timelines((SourceTimeline("db", BOTH, (), NO_FEED),))
     other = told(sides[1], ("db", Seen((), "lost")))
     elsewhere = replace(other, history=History((replace(other.history.readings[0], source="x"),)))
     assert resolve(sides[0], elsewhere).course == found.course
@@ -130,13 +132,19 @@ def test_a_feed_that_the_agent_could_forge_tells_nothing(gap: str | None) -> Non
     end = replace(end, history=replace(end.history, readings=(forged,)))
     found = resolve(capture("before", part("before", world(1))), end)
     cause = "forgeable: the agent could have made this reading itself"
-    assert (found.course, found.between) == (Course((Line("db", BOTH, (), cause),)), {})
+    assert (found.course, found.between) == (
+        Timelines((SourceTimeline("db", BOTH, (), cause),)),
+        {},
+    )
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_refused_source_tells_nothing(side: str) -> None:
     found = followed(world(1), world(2), refused={(side, "db"): "stale", (side, "x"): "other"})
-    assert (found.course, found.between) == (Course((Line("db", BOTH, (), "stale"),)), {})
+    assert (found.course, found.between) == (
+        Timelines((SourceTimeline("db", BOTH, (), "stale"),)),
+        {},
+    )
     found = followed(world(1), world(2), refused={(side, "x"): "other"})
     assert found.course.lines[0].gap is None
 
@@ -176,13 +184,13 @@ def test_of_what_two_sources_deliver_only_the_one_with_the_authority_tells() -> 
     found = resolve(before, after)
     cause = "crm and db deliver it, and the order of their commits is open"
     steps = step(1), step(2, "one")
-    assert found.course == Course(
-        (Line("db", frozenset({"one"}), steps, None),), (("two", cause),)
+    assert found.course == Timelines(
+        (SourceTimeline("db", frozenset({"one"}), steps, None),), (("two", cause),)
     )  # fmt: skip
     assert seen_of(found) == {"moment 1 of db": {"one": [1]}}
     steps = step(1, "two"), step(2, "one", "two")
     found = resolve(before, after, authority={"two": "db"})
-    assert found.course == Course((Line("db", BOTH, steps, None),))
+    assert found.course == Timelines((SourceTimeline("db", BOTH, steps, None),))
     found = resolve(before, after, authority={"two": "crm"})
     assert [(line.source, set(line.types), line.gap) for line in found.course.lines] == [
         ("crm", {"two"}, NO_FEED), ("db", {"one"}, None),

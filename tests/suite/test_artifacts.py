@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from statediff.cli.opening import bundle_at
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.suite.artifacts import Place, checked, parted
 from statediff.suite.indexing import location
 from statediff.suite.store import file_url, opened
+from statediff.workspace.stores import bundle_at
 from tests.cli.conftest import Call
 from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
 from tests.suite.folders import Folders

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from statediff.errors import BundleError
-from statediff.suite.comparison import Change, compare
+from statediff.suite.comparison import Change, compare, difference_interval
 from statediff.suite.records import Ended, Loose
 from tests.suite.test_summary import trials
 
@@ -62,3 +62,27 @@ def test_a_case_that_is_there_twice_is_refused() -> None:
     (one,) = trials("a", "s/c", "M")
     with pytest.raises(BundleError, match="of one case"):
         compare([one, replace(one, name="other", ended=Ended.DIVERGE)], [], 0)
+
+
+def test_the_interval_repeats_with_its_seed_and_holds_the_difference() -> None:
+    pairs = [[1, 0, 0], [0, 0], [-1, 1, 1], [1]]
+    found = difference_interval(pairs, 7)
+    assert found == difference_interval(pairs, 7)
+    assert found is not None
+    assert found.low <= 3 / 9 <= found.high
+    assert found.low < found.high
+    assert found.clusters == 4
+
+
+def test_trials_of_one_contract_are_drawn_together() -> None:
+    """Two contracts of ten equal trials are two observations, not twenty."""
+    together = difference_interval([[1] * 10, [0] * 10], 1)
+    apart = difference_interval([[1] * 10 + [0] * 10], 1)
+    assert together is not None
+    assert apart is not None
+    assert (together.low, together.high) == (0, 1)
+    assert 0.2 < apart.low < apart.high < 0.8
+
+
+def test_without_a_pair_there_is_no_interval() -> None:
+    assert difference_interval([[], []], 0) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.keys import SigningKey
+from statediff.evidence.statements import open_statement
 from statediff.evidence.verify import Signer
 from statediff.suite.agreement import Settled, against, cohen, fleiss, pairs, rates, sample
 from statediff.suite.labels import (
@@ -26,7 +28,7 @@ from statediff.suite.labels import (
     sign_label,
     sign_resolution,
 )
-from statediff.suite.terms import Cause, Component, Label
+from statediff.suite.review_terms import Cause, Component, Label
 
 ADA, BO, EVE = (
     SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1, 2)
@@ -39,7 +41,12 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RIGHT = Given(Label.CORRECT, 40, blind=True)
 WRONG = Given(Label.INCORRECT, 90, blind=False, cause=Cause.AGENT, note="it deleted a customer")
 BLIND_SPOT = Given(
-    Label.INCORRECT, 5, False, Cause.EVALUATOR, Component.CANONICALIZE, is_correctable=True
+    Label.INCORRECT,
+    5,
+    False,
+    cause=Cause.EVALUATOR,
+    stage=Component.CANONICALIZE,
+    is_correctable=True,
 )
 
 
@@ -52,6 +59,20 @@ def test_a_label_says_what_was_given_and_by_whom(what: Given) -> None:
     found = read_signed(label(what) + b"\n", TRUST)
     assert isinstance(found, Labelled)
     assert (found.given, found.reviewer, found.bundle, found.at) == (what, "Ada", "b", NOON)
+
+
+def test_the_bytes_of_a_label_are_those_of_every_version_so_far() -> None:
+    assert hashlib.sha256(label(WRONG)).hexdigest() == (
+        "e843ab6c7ddd19c51e120048df1b0a72746a8f1e20368e38f74d71cf5ddb9cdb"
+    )
+
+
+def test_a_label_is_no_statement_of_another_sort_whoever_trusts_its_key() -> None:
+    trust = (Signer("Ada", ADA.public, ("reviewer", "evaluator"), None, None),)
+    assert open_statement(label(RIGHT), "label", "evaluator", trust)[2] == "Ada"
+    for other in ("checkpoint", "expiry", "labels"):
+        with pytest.raises(BundleError, match="the signature of Ada does not fit"):
+            open_statement(label(RIGHT), other, "evaluator", trust)
 
 
 @given(st.integers(0), st.integers(1, 255))
@@ -194,7 +215,16 @@ def test_verdicts_against_labels_keep_what_is_not_decided_apart() -> None:
 
 def judged(contract: str, *ends: tuple[str, Label], kernel: str = "4") -> list[Settled]:
     return [
-        Settled(str(n), contract, "1.0.0", "d", kernel, verdict, label, f"b{n}")
+        Settled(
+            trial=str(n),
+            contract=contract,
+            version="1.0.0",
+            digest="d",
+            kernel=kernel,
+            verdict=verdict,
+            label=label,
+            bundle=f"b{n}",
+        )
         for n, (verdict, label) in enumerate(ends)
     ]
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from statediff.cli.runfolders import run_facts
-from statediff.cli.suites import _look
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import load
 from statediff.evidence.verify import Signer
-from statediff.reports.dashboard import board_page
+from statediff.reports.dashboard.page import board_page
 from statediff.suite.indexing import index
 from statediff.suite.labels import Flagged, Given, keep, read_signed, sign_flag, sign_label
 from statediff.suite.opinions import Opinions, gather, opinions
 from statediff.suite.records import Ended
+from statediff.suite.review_terms import Label
 from statediff.suite.store import Store, file_url, opened
-from statediff.suite.terms import Label
+from statediff.workspace.runfolders import run_facts
+from statediff.workspace.stores import look
 from tests.cli.conftest import Call
 from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
 from tests.suite.folders import Folders
@@ -38,7 +38,7 @@ def flag(run: Path, trial: str, key: SigningKey = ADA, at: datetime = NOON, **mo
 
 
 def asked(store: Store, run: Path) -> Opinions:
-    known = index(store, run, run_facts(run), _look)
+    known = index(store, run, run_facts(run), look)
     gather(store, known.id, run)
     return opinions(store, [known.id], TRUST)
 

@@ -27,7 +27,19 @@ def store() -> Iterator[Store]:
     """Two runs of two agents: r1 on the 1st, r2 on the 2nd of a month."""
     with opened("sqlite://") as made:
         for day, run in enumerate(("r1", "r2"), 1):
-            made.put_run(Run(run, f"file://here/{run}", run, "0", "4", "{}", (), 0, ()))
+            made.put_run(
+                Run(
+                    run,
+                    f"file://here/{run}",
+                    name=run,
+                    statediff="0",
+                    kernel="4",
+                    facts="{}",
+                    contracts=(),
+                    times=0,
+                    agents=(),
+                )
+            )
             every: list[Trial] = []
             for agent, ends in (("careful", "MMD"), ("idle", "DFN")):
                 every += [

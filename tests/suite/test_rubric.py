@@ -7,6 +7,7 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evidence.canonical import write
+from statediff.suite.review_terms import Label
 from statediff.suite.rubric import (
     MAX_RAW,
     Opinion,
@@ -18,7 +19,6 @@ from statediff.suite.rubric import (
     scored,
     trust,
 )
-from statediff.suite.terms import Label
 
 CRITERIA = {"polite": "The message is polite.", "brief": "The message is brief."}
 

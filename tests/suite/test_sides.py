@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from statediff.errors import BundleError
 from statediff.reports.suites import comparison_document, comparison_tables
 from statediff.suite.comparison import Change, Comparison, compare
+from statediff.suite.comparison_rows import Part, agents, apart, whole
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.sides import Part, agents, apart, whole
 from statediff.suite.store import Store, opened
 from statediff.suite.tables import RUNS
 from tests.suite.test_summary import trials
@@ -32,14 +32,20 @@ def several(draw: st.DrawFn) -> list[Trial]:
     for run, contract, number, agent in sorted(
         draw(st.sets(keys, min_size=1, max_size=40)), key=repr
     ):
-        found.append(Trial(
-            run, f"{contract}-{agent}-{number}",
-            draw(st.sampled_from([Ended.MATCH] * 4 + [*Ended])), contract,
-            draw(st.sampled_from(["1.0.0"] * 9 + ["2.0.0"])),
-            draw(st.sampled_from(["d"] * 9 + ["e"])), draw(st.sampled_from(["6"] * 9 + ["5"])),
-            agent, number,
-            loose=tuple(draw(st.sampled_from([[], [], [], KINDS[:1], KINDS[1:], KINDS]))),
-        ))  # fmt: skip
+        found.append(
+            Trial(
+                run,
+                f"{contract}-{agent}-{number}",
+                draw(st.sampled_from([Ended.MATCH] * 4 + [*Ended])),
+                contract=contract,
+                version=draw(st.sampled_from(["1.0.0"] * 9 + ["2.0.0"])),
+                digest=draw(st.sampled_from(["d"] * 9 + ["e"])),
+                kernel=draw(st.sampled_from(["6"] * 9 + ["5"])),
+                agent=agent,
+                number=number,
+                loose=tuple(draw(st.sampled_from([[], [], [], KINDS[:1], KINDS[1:], KINDS]))),
+            )
+        )
     return found
 
 
@@ -54,7 +60,19 @@ def kept(store: Store, every: list[Trial]) -> None:
     with store._write() as connection:
         connection.execute(sa.delete(RUNS))
     for run in "ab":
-        store.put_run(Run(run, f"file://here/{run}", run, "0", "6", "{}", (), 0, ()))
+        store.put_run(
+            Run(
+                run,
+                f"file://here/{run}",
+                name=run,
+                statediff="0",
+                kernel="6",
+                facts="{}",
+                contracts=(),
+                times=0,
+                agents=(),
+            )
+        )
     store.put_trials(every)
 
 

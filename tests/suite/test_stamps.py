@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from statediff.cli.runfolders import run_facts
-from statediff.cli.suites import _look
 from statediff.evidence.package import save
-from statediff.suite import indexing, stamps
+from statediff.suite import file_stamps as stamps
+from statediff.suite import indexing
 from statediff.suite.indexing import index
 from statediff.suite.records import Ended, Trial
 from statediff.suite.store import Store, file_url, opened
+from statediff.workspace.runfolders import run_facts
+from statediff.workspace.stores import look
 from tests.suite.folders import Folders
 
 ENDS = ["MATCH", "DIVERGE", "MATCH"]
@@ -26,7 +27,7 @@ def any_number_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def indexed(store: Store, folder: Path, ahead: stamps.Ahead | None = None) -> dict[str, Trial]:
-    run = index(store, folder, run_facts(folder), _look, ahead)
+    run = index(store, folder, run_facts(folder), look, ahead)
     return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}
 
 

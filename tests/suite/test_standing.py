@@ -14,13 +14,13 @@ import pytest
 
 from statediff.conformance import clock
 from statediff.errors import AdapterError, SandboxError
-from statediff.suite.keeper import inhabitants
-from statediff.suite.standing import Standing
+from statediff.suite.sandbox_pool import Standing
+from statediff.systems.base.folders import inhabitants
 from tests.cli.conftest import environment
 
 KILLED = """
 import os, subprocess, sys
-from statediff.suite.standing import STANDING
+from statediff.suite.sandbox_pool import STANDING
 with STANDING.lease("shop", "embedded") as sandbox:
     # An agent in a session of its own, as the harness begins them.
     subprocess.Popen(["sleep", "600"], cwd=sandbox.agent_folder, start_new_session=True)

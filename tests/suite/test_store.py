@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from statediff.cli.runfolders import run_facts
-from statediff.cli.suites import _look
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.package import save
 from statediff.suite.indexing import index
 from statediff.suite.records import Ended, Trial
 from statediff.suite.store import Store, file_url, opened
 from statediff.suite.tables import HEAD, METADATA
+from statediff.workspace.runfolders import run_facts
+from statediff.workspace.stores import look
 from tests.suite.folders import Folders, downgraded, reissued
 
 
 def indexed(store: Store, folder: Path) -> dict[str, Trial]:
-    run = index(store, folder, run_facts(folder), _look)
+    run = index(store, folder, run_facts(folder), look)
     return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_contradicts_itself_is_refused(
     folder = folders.run("r", {"notes/close": ["MATCH"]})
     facts = {**run_facts(folder), **wrong}
     with opened(file_url(tmp_path / "s.db")) as store, pytest.raises(BundleError):
-        index(store, folder, facts, _look)
+        index(store, folder, facts, look)
 
 
 def test_another_run_at_the_same_place_takes_the_place_of_the_first(
@@ -206,7 +206,7 @@ def test_many_who_index_at_once_make_one_whole_index(folders: Folders, tmp_path:
 def killed(database: Path, folder: Path) -> None:
     """Dies in the middle of a write, after half of it."""
     with opened(file_url(database)) as store:
-        run = index(store, folder, run_facts(folder), _look)
+        run = index(store, folder, run_facts(folder), look)
         trials = store.trials(run.id)
         with store._write() as connection:
             connection.execute(sa.text("UPDATE trials SET ended = 'MATCH'"))

@@ -23,18 +23,37 @@ def trials(
     }  # fmt: skip
     return [
         Trial(
-            run, f"{contract}-{number}", ways[end], contract, version, digest, kernel,
-            agent if end in "MDI" else "", number,
+            run,
+            f"{contract}-{number}",
+            ways[end],
+            contract=contract,
+            version=version,
+            digest=digest,
+            kernel=kernel,
+            agent=agent if end in "MDI" else "",
+            number=number,
         )
         for number, end in enumerate(ends, 1)
-    ]  # fmt: skip
+    ]
 
 
 def figures(every: Sequence[Trial], ks: Sequence[int]) -> Figures:
     """By way of a database that adds them up."""
     with opened("sqlite://") as store:
         for run in sorted({trial.run for trial in every}):
-            store.put_run(Run(run, f"file://here/{run}", run, "0", "4", "{}", (), 0, ()))
+            store.put_run(
+                Run(
+                    run,
+                    f"file://here/{run}",
+                    name=run,
+                    statediff="0",
+                    kernel="4",
+                    facts="{}",
+                    contracts=(),
+                    times=0,
+                    agents=(),
+                )
+            )
         store.put_trials(every)
         return figures_of(groups(store), passes(store), ks)
 

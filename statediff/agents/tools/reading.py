@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import Field
 
-from statediff.agents.tools.tool import Arguments, Tool, ToolError
 from statediff.model.trace import ActionClass
 from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH
 from statediff.reads.library import Library
+from statediff.systems.base.tool import Arguments, Tool, ToolError
 
 
 class Search(Arguments):

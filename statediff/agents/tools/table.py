@@ -17,9 +17,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.tool import MAX_RESULT_BYTES, Done, Tool, ToolError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
+from statediff.systems.base.tool import MAX_RESULT_BYTES, Done, Tool, ToolError
 
 SHOWN_BYTES: Final = 16 * 1024
 """Of a result that is too long: its beginning."""

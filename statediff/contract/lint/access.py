@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from statediff.contract.boundaccess import ACCESS, BoundAccess, Holding, Shelf
-from statediff.contract.evaluation import outcomes
-from statediff.contract.kinds import suggest
+from statediff.contract.binding.bound_access import ACCESS, BoundAccess, Holding, Shelf
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly
+from statediff.contract.language.kinds import suggest
 from statediff.contract.lint.subject import Subject
-from statediff.contract.reader import NodePath
-from statediff.contract.world import TRUE, Thing, TooCostly, World
+from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.trace import NoAnswer
 
@@ -98,9 +98,9 @@ def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
 
     try:
         for number, (key, row) in enumerate(base.rows(holding.type, fields)):
-            world = World(base, base, NoAnswer("none"), fields_of=fields_of)
-            it = Thing("before", holding.type, key, row)
-            meant = all(outcomes(node, world, {"it": it}) & TRUE for node in conditions)
+            context = EvalContext(base, base, NoAnswer("none"), fields_of=fields_of)
+            it = EntityRef("before", holding.type, key, row)
+            meant = all(outcomes(node, context, {"it": it}) & TRUE for node in conditions)
             if number > MAX_ENTITIES or meant:
                 return False
     except (TooCostly, KeyError):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from statediff.contract.bound import Pattern
-from statediff.contract.syntax import (
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.language.syntax import (
     Call,
     Canonical,
     Compare,
@@ -23,7 +23,7 @@ from statediff.contract.syntax import (
     Variable,
     walk,
 )
-from statediff.contract.written import UNSAID, conjuncts, written
+from statediff.contract.language.written import UNSAID, conjuncts, written
 from statediff.model.values import Value, same
 
 _MIRROR: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -11,9 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.contract.evaluation import evaluate
-from statediff.contract.lint.subject import PASSING, Expression, Subject
-from statediff.contract.syntax import (
+from statediff.contract.evaluation.evaluate import evaluate
+from statediff.contract.language.context import (
+    EntityRef,
+    EvalContext,
+    TooCostly,
+    Undefined,
+    Unknown,
+)
+from statediff.contract.language.syntax import (
     And,
     Arithmetic,
     Call,
@@ -33,8 +39,8 @@ from statediff.contract.syntax import (
     children,
     walk,
 )
-from statediff.contract.world import Thing, TooCostly, Undefined, Unknown, World
-from statediff.contract.written import written
+from statediff.contract.language.written import written
+from statediff.contract.lint.subject import PASSING, Expression, Subject
 from statediff.errors import Problem
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Absent
@@ -207,16 +213,16 @@ class _Finder:
         if base is None:
             return "assumed"  # a state would tell; without one nobody is bothered
         fields = self._fields(node)
-        world = World(base, base, NoAnswer("none"), fields_of=lambda t: fields.get(t, ()))
+        context = EvalContext(base, base, NoAnswer("none"), fields_of=lambda t: fields.get(t, ()))
         try:
-            found = evaluate(node, world, {})
+            found = evaluate(node, context, {})
         except (TooCostly, KeyError):
             return "unknown"
         if isinstance(found, Unknown):
             return "unknown"
         if isinstance(found, (Absent, Undefined)):
             return "absent"
-        if isinstance(found, Thing):
+        if isinstance(found, EntityRef):
             return "there"
         return None if found is None else "there"
 

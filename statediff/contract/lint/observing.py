@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from statediff.contract.bound import Pattern
-from statediff.contract.kinds import suggest
-from statediff.contract.lint.subject import PASSING, Expression, Subject
-from statediff.contract.syntax import (
+from statediff.contract.binding.bound import Pattern
+from statediff.contract.language.kinds import suggest
+from statediff.contract.language.syntax import (
     AnswerOf,
     Call,
     Canonical,
@@ -20,7 +19,8 @@ from statediff.contract.syntax import (
     Variable,
     walk,
 )
-from statediff.contract.written import written
+from statediff.contract.language.written import written
+from statediff.contract.lint.subject import PASSING, Expression, Subject
 from statediff.errors import Problem
 from statediff.model.delta import MESSAGE_TYPES
 from statediff.model.schema import Kind

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final
 
-from statediff.contract.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.language.syntax import Node
 from statediff.contract.lint.catalogue import CATALOGUE
-from statediff.contract.reader import Document, NodePath
-from statediff.contract.syntax import Node
+from statediff.contract.yaml.reader import Document, NodePath
 from statediff.errors import Problem
 from statediff.model.schema import Schema
 from statediff.model.verdict import Truth

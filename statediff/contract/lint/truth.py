@@ -6,13 +6,21 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from statediff.contract.bound import Condition, Pattern
-from statediff.contract.evaluation import outcomes
+from statediff.contract.binding.bound import Condition, Pattern
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly, Unknown
+from statediff.contract.language.syntax import (
+    AnswerOf,
+    Compare,
+    Entities,
+    FieldOf,
+    Node,
+    Variable,
+    walk,
+)
+from statediff.contract.language.written import UNSAID, written
 from statediff.contract.lint.facts import Fact, clash, facts
 from statediff.contract.lint.subject import Subject
-from statediff.contract.syntax import AnswerOf, Compare, Entities, FieldOf, Node, Variable, walk
-from statediff.contract.world import TRUE, Thing, TooCostly, Unknown, World
-from statediff.contract.written import UNSAID, written
 from statediff.errors import Problem
 from statediff.model.delta import Op
 from statediff.model.schema import Kind
@@ -120,9 +128,9 @@ def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
         new = Unknown(frozenset({"not yet"}), maybe_undefined=True)
         try:
             for number, (key, row) in enumerate(base.rows(name, needed[name])):
-                world = World(base, base, NoAnswer("none"), fields_of=fields_of)
-                it = Thing("before", name, key, row)
-                if number > MAX_ENTITIES or outcomes(node, world, {"it": it, "new": new}) & TRUE:
+                context = EvalContext(base, base, NoAnswer("none"), fields_of=fields_of)
+                it = EntityRef("before", name, key, row)
+                if number > MAX_ENTITIES or outcomes(node, context, {"it": it, "new": new}) & TRUE:
                     return
         except (TooCostly, KeyError):
             return

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statediff.contract.bound import Effect, Pattern
+from statediff.contract.binding.bound import Effect, Pattern
+from statediff.contract.language.syntax import Node
+from statediff.contract.language.written import UNSAID, conjuncts, written
 from statediff.contract.lint.facts import clash, conditions, facts
 from statediff.contract.lint.subject import Subject, branch_of
-from statediff.contract.syntax import Node
-from statediff.contract.written import UNSAID, conjuncts, written
 from statediff.errors import Problem
 from statediff.model.delta import Label, Op, default_label
 from statediff.model.verdict import Stage

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from statediff.contract.composer import EXPRESSION_KEYS
 from statediff.contract.lint.subject import remark
-from statediff.contract.reader import Document, NodePath
+from statediff.contract.yaml.composer import EXPRESSION_KEYS
+from statediff.contract.yaml.reader import Document, NodePath
 from statediff.errors import Problem
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from statediff.capture.store import DiskChunks
-from statediff.meta.bench.databases import only_orders, postgres, sqlite_file, statements
+from statediff.meta.bench.databases import postgres, sqlite_file, statements
 from statediff.meta.bench.memory import peak
-from statediff.meta.bench.orders import wanted
+from statediff.meta.bench.orders import only_orders, wanted
 from statediff.meta.bench.registry import Limit, Plan, Row, Wrong, measure, timed, times
 from statediff.model.state import MemoryChunks, State
-from statediff.sources.sqlite import SqliteSource
+from statediff.systems.sqlite.source import SqliteSource
 
 
 def now() -> datetime:
@@ -73,10 +73,15 @@ def postgres_memory(plan: Plan) -> Iterator[Row]:
 def _memory(system: str, plan: Plan, taken: Callable[[int], int]) -> Row:
     small, large = (taken(rows) / 1e6 for rows in (plan.rows, plan.large_rows))
     return Row(
-        f"peak memory of base capture, {system}", "capture", float(f"{large:.4g}"), "MB",
-        float(f"{small:.4g}"), float(f"{large / small:.4g}"), Limit(1.5),
+        f"peak memory of base capture, {system}",
+        "capture",
+        float(f"{large:.4g}"),
+        "MB",
+        floor=float(f"{small:.4g}"),
+        ratio=float(f"{large / small:.4g}"),
+        target=Limit(1.5),
         note=f"{plan.large_rows:,} rows; the floor is the same at {plan.rows:,}; one run each",
-    )  # fmt: skip
+    )
 
 
 def _all_of(rows: int) -> Callable[[str, int], None]:
@@ -91,7 +96,7 @@ def _all_of(rows: int) -> Callable[[str, int], None]:
 def sqlite_delta(plan: Plan) -> Iterator[Row]:
     """The state after, from the write-ahead log and base, beside scanning everything again."""
     from statediff.meta.bench.diffing import found_by_us  # noqa: PLC0415 - siblings
-    from statediff.sources.sqlite_feed import SqliteFeed  # noqa: PLC0415 - Linux only
+    from statediff.systems.sqlite.feed import SqliteFeed  # noqa: PLC0415 - Linux only
 
     seconds: dict[str, list[float]] = {"feed": [], "scan": []}
     for round_ in range(plan.repeats + 1):

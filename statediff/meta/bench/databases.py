@@ -10,14 +10,12 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from statediff.errors import StatediffError
 from statediff.meta.bench.orders import NEW, plan
 from statediff.meta.bench.registry import NotRun, Plan
-from statediff.model.schema import Schema
 from statediff.packs import PackSource
 
 if TYPE_CHECKING:
@@ -83,14 +81,6 @@ def sqlite_file(folder: Path, rows: int) -> Path:
             )
             connection.execute("PRAGMA journal_mode = WAL")
     return file
-
-
-def only_orders(schema: Schema) -> Schema:
-    """The schema with the one type that is measured, called `order`."""
-    types = tuple(
-        replace(t, name="order") for t in schema.types if t.source_table.endswith("orders")
-    )
-    return replace(schema, types=types, sources=tuple((s, ("order",)) for s, _ in schema.sources))
 
 
 @contextlib.contextmanager

@@ -76,8 +76,8 @@ class Watched:
 
     def _base(self) -> State:
         """The table by its formula, all else as it is read."""
-        from statediff.sources.postgres import Scan  # noqa: PLC0415 - an extra
-        from statediff.sources.relational import Shelf, with_types  # noqa: PLC0415 - beside it
+        from statediff.systems.postgres.source import Scan  # noqa: PLC0415 - an extra
+        from statediff.systems.relational.schema import Shelf, with_types  # noqa: PLC0415 - beside it
 
         with self._source.session() as connection:
             held, catalogue = self._source.snapshot(connection)

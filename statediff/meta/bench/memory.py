@@ -49,13 +49,13 @@ def peak(kind: str, where: str, rows: int, folder: Path) -> Peak:
 
 
 def _source(kind: str, where: str) -> Source:
-    from statediff.meta.bench.databases import only_orders  # noqa: PLC0415 - after the fork
+    from statediff.meta.bench.orders import only_orders  # noqa: PLC0415 - after the fork
 
     if kind == "sqlite":
-        from statediff.sources.sqlite import SqliteSource  # noqa: PLC0415 - one or the other
+        from statediff.systems.sqlite.source import SqliteSource  # noqa: PLC0415 - one or the other
 
         return SqliteSource("bench", where, only_orders)
-    from statediff.sources.postgres import PostgresSource  # noqa: PLC0415 - an extra
+    from statediff.systems.postgres.source import PostgresSource  # noqa: PLC0415 - an extra
 
     return PostgresSource("bench", where, only_orders)
 

@@ -7,6 +7,7 @@ contender, whatever form it wants its input in, can be checked against `wanted`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -120,6 +121,14 @@ def state(rows: int, changes: int) -> State:
     cuts = tuple((2 * at,) for at in range(CHUNK_KEYS, rows, CHUNK_KEYS))
     table = Table(ORDER, chunks, cuts, store)
     return State(Schema("bench", "1", (ORDER,)), {"order": table})
+
+
+def only_orders(schema: Schema) -> Schema:
+    """The schema with the one type that is measured, called `order`."""
+    types = tuple(
+        replace(t, name="order") for t in schema.types if t.source_table.endswith("orders")
+    )
+    return replace(schema, types=types, sources=tuple((s, ("order",)) for s, _ in schema.sources))
 
 
 def table(rows: int, changes: int) -> pa.Table:

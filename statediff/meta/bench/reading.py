@@ -173,10 +173,17 @@ def _rate(name: str, runs: int, seconds: list[float], least: int) -> Row:
     rates = [float(f"{runs / max(each, 1e-9):.4g}") for each in seconds]
     value = statistics.median(rates)
     return Row(
-        name, "reads", value, "runs/s", RELEASED, float(f"{value / RELEASED:.4g}"),
-        Limit(least, "value", is_most=False), min(rates), max(rates),
-        f"{runs} runs of {CALLS} calls; own time of the process",
-    )  # fmt: skip
+        name,
+        "reads",
+        value,
+        "runs/s",
+        floor=RELEASED,
+        ratio=float(f"{value / RELEASED:.4g}"),
+        target=Limit(least, "value", is_most=False),
+        low=min(rates),
+        high=max(rates),
+        note=f"{runs} runs of {CALLS} calls; own time of the process",
+    )
 
 
 def _ms(seconds: float) -> float:

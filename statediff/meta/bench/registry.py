@@ -8,7 +8,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -80,6 +80,7 @@ class Row:
     kind: str
     value: float | None
     unit: str
+    _: KW_ONLY
     floor: float | None = None
     ratio: float | None = None
     target: Limit | None = None
@@ -179,10 +180,17 @@ def times(
     other = statistics.median(beside) if beside else None
     ratio = None if other is None else (value / other if floor else other / value)
     return Row(
-        name, kind, _ms(value), "ms", None if other is None else _ms(other),
-        None if ratio is None else float(f"{ratio:.4g}"), target,
-        _ms(min(seconds)), _ms(max(seconds)), note,
-    )  # fmt: skip
+        name,
+        kind,
+        _ms(value),
+        "ms",
+        floor=None if other is None else _ms(other),
+        ratio=None if ratio is None else float(f"{ratio:.4g}"),
+        target=target,
+        low=_ms(min(seconds)),
+        high=_ms(max(seconds)),
+        note=note,
+    )
 
 
 def _ms(seconds: float) -> float:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
-from statediff.meta.bench.databases import only_orders
+from statediff.meta.bench.orders import only_orders
 from statediff.meta.bench.registry import NotRun
 from statediff.model.schema import Schema
 from statediff.model.state import State
-from statediff.sandbox.containers import connect
-from statediff.sandbox.postgres import PostgresSystem
-from statediff.sandbox.processes import group_of
-from statediff.sources.postgres import PostgresSource
-from statediff.sources.postgres_catalogue import Catalogue
-from statediff.sources.postgres_feed import PostgresFeed
+from statediff.systems.containers.engine import connect
+from statediff.systems.containers.processes import group_of
+from statediff.systems.postgres.catalogue import Catalogue
+from statediff.systems.postgres.feed import PostgresFeed
+from statediff.systems.postgres.sandbox import PostgresSystem
+from statediff.systems.postgres.source import PostgresSource
 
 
 class _Orders(PostgresSource):

@@ -5,7 +5,7 @@
 2. `evaluators` judge each: by the final text, by raw equality, by calls, by assertions, by the
    contract's diff, and by the whole judge. `ablations` are the whole judge with one part gone.
 3. `failures` says which stage answers for a wrong opinion, and of which kinds it is [TV §3.4].
-4. `measures` counts, domain by domain, and `resampling` gives the intervals.
+4. `measures` counts, domain by domain, with intervals over tasks.
 
 No label is read to reach an opinion, and no opinion to reach a label.
 """

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from statediff.contract.document import BranchClauses, Clause
-from statediff.contract.sections import Evidence, OpenFrame
+from statediff.contract.document.contract import BranchClauses, Clause
+from statediff.contract.document.sections import Evidence, OpenFrame
 from statediff.evaluate import ContractFile
 from statediff.meta.reference import Reference, rebuilt, with_state
 from statediff.model.batches import Row

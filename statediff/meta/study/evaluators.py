@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.meta.naming import EVIDENCE, altered, kind_of, names
+from statediff.meta.fault_classes import EVIDENCE, altered, kind_of, names
 from statediff.meta.reference import Reference, rows_of
 from statediff.meta.study import ablations
 from statediff.meta.study.trials import Case, Opinion

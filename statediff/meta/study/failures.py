@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from statediff.meta.naming import EVIDENCE
+from statediff.meta.fault_classes import EVIDENCE
 from statediff.meta.study.evaluators import OURS
 from statediff.meta.study.seeding import RIGHT
 from statediff.meta.study.trials import EXPECTED, Opinion, Scored
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Component, Failure, Label
+from statediff.suite.review_terms import Component, Failure, Label
 
 _STAGES: Final[Mapping[str, Component]] = {
     **dict.fromkeys(EVIDENCE, Component.CAPTURE),

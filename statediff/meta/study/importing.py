@@ -19,16 +19,16 @@ from statediff.errors import StatediffError
 from statediff.importers.lines import Line, read_lines
 from statediff.importers.recorded import BadLine, Labels, NotARun, RecordedRun, Suite
 from statediff.importers.rejudge import read_run
-from statediff.importers.sweep import changes_of, picked_harm, reference_of
-from statediff.importers.tau2 import Tau2
+from statediff.importers.tau2.suite import Tau2
 from statediff.importers.workers import Workers
-from statediff.meta.kept import digest_of, kept
+from statediff.meta.checkpoint import digest_of, kept
 from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, Evaluator, changed_entities
 from statediff.meta.study.scoring import scored
 from statediff.meta.study.trials import SCORED, Case, Gold, Opinion, Origin, Scored
+from statediff.meta.sweep import changes_of, picked_harm, reference_of
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 CHUNK: Final = 4
 _BY_CONTRACT: Final = frozenset({"per-turn", "contract-diff", "statediff"})
@@ -117,9 +117,16 @@ def _judged(
     try:
         reference = reference_of(suite, run)
         case = Case(
-            piece.domain, run.task.name, run.run_id, Origin.IMPORTED, "recorded-run",
-            "as recorded", label, reference, Gold(()),
-        )  # fmt: skip
+            domain=piece.domain,
+            task=run.task.name,
+            name=run.run_id,
+            origin=Origin.IMPORTED,
+            kind="recorded-run",
+            sentence="as recorded",
+            label=label,
+            run=reference,
+            gold=Gold(()),
+        )
         yield scored(case, _evaluators(suite, run, case, labels))
         if label is Label.CORRECT and piece.harms and suite.compat(run).passes:
             yield from _harmed(suite, run, case, piece)

@@ -6,17 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from statediff.meta.study.evaluators import ABLATIONS, OURS
 from statediff.meta.study.failures import component, is_failure, kinds
-from statediff.meta.study.resampling import Draws, Interval, Mask
 from statediff.meta.study.trials import EXPECTED, Opinion, Scored
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Label
+from statediff.statistics.bootstrap import Draws, Interval
+from statediff.suite.review_terms import Label
 
+if TYPE_CHECKING:
+    from statediff.statistics.bootstrap import Mask
+
+RESAMPLES: Final = 2000
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)
 _AGED: Final = frozenset({"clock-skew", "stale-read", "unsettled-source"})
 """Kinds that can be seeded only where the trial had a clock."""
@@ -36,7 +40,7 @@ class Share:
         return self.hits / self.of if self.of else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """One evaluator in one domain."""
 
@@ -105,7 +109,7 @@ class Loss:
     example: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Domain:
     """Everything about one domain."""
 
@@ -172,14 +176,17 @@ def _domain(
     there = [e for e in evaluators if any(e in c.opinions or e in c.errors for c in ordered)]
     seconds = [s for c in ordered for s in c.seconds]
     return Domain(
-        name, draws.clusters, len(ordered),
-        _counted(c.label.value for c in ordered), _counted(c.origin.value for c in ordered),
-        tuple(_measured(each, ordered, draws) for each in there),
-        tuple(_steps(ordered, draws)),
-        tuple(loss for each in there if each in _ABLATED for loss in _losses(each, ordered)),
-        float(median(seconds)) if seconds else None,
-        _told(ordered),
-    )  # fmt: skip
+        name=name,
+        tasks=draws.clusters,
+        cases=len(ordered),
+        labels=_counted(c.label.value for c in ordered),
+        origins=_counted(c.origin.value for c in ordered),
+        evaluators=tuple(_measured(each, ordered, draws) for each in there),
+        ordering=tuple(_steps(ordered, draws)),
+        losses=tuple(loss for each in there if each in _ABLATED for loss in _losses(each, ordered)),
+        review_seconds=float(median(seconds)) if seconds else None,
+        told=_told(ordered),
+    )
 
 
 def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
@@ -192,23 +199,25 @@ def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
         return _share(measure, name, cases, draws)
 
     return Measured(
-        name,
-        len(known),
-        sum(name in c.errors for c in cases),
-        share("agreement"),
-        share("false_acceptance"),
-        share("false_rejection"),
-        share("rejected_right"),
-        share("inconclusive"),
-        share("unseen_passed"),
-        sum(o.verdict is Verdict.INCONCLUSIVE and c.label is not Label.CORRECT for c, o in known),
-        float(median(o.entities for o in caught)) if caught else None,
-        float(median(o.actions for o in caught)) if caught else None,
-        Share(sum(bool(o.hits) for o in pointing), len(pointing), None),
-        len(caught),
-        _counted(component(c, name).value for c, _ in wrong),
-        sum(o.shows for _, o in wrong),
-        _counted(kind.value for c, o in wrong for kind in kinds(c, name, o)),
+        evaluator=name,
+        judged=len(known),
+        failed=sum(name in c.errors for c in cases),
+        agreement=share("agreement"),
+        false_acceptance=share("false_acceptance"),
+        false_rejection=share("false_rejection"),
+        rejected_right=share("rejected_right"),
+        inconclusive=share("inconclusive"),
+        unseen_passed=share("unseen_passed"),
+        prevented=sum(
+            o.verdict is Verdict.INCONCLUSIVE and c.label is not Label.CORRECT for c, o in known
+        ),
+        entities=float(median(o.entities for o in caught)) if caught else None,
+        actions=float(median(o.actions for o in caught)) if caught else None,
+        pointed=Share(sum(bool(o.hits) for o in pointing), len(pointing), None),
+        agent_failures=len(caught),
+        failures=_counted(component(c, name).value for c, _ in wrong),
+        correctable=sum(o.shows for _, o in wrong),
+        taxonomy=_counted(kind.value for c, o in wrong for kind in kinds(c, name, o)),
     )
 
 

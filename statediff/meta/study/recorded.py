@@ -16,7 +16,7 @@ from statediff.meta.study.trials import Opinion, Origin, Scored
 from statediff.model.verdict import ClauseTruth, Stage, Truth, Verdict
 from statediff.policy.judge import fold
 from statediff.suite.labels import Labelled
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 Keeps = Callable[[Stage], bool]
 _FOLDS: Final[Mapping[str, Keeps]] = {
@@ -40,7 +40,13 @@ def reviewed_case(bundle: Bundle, label: Label, labels: Sequence[Labelled]) -> S
         raise BundleError(f"judgement.json: no judgement as bundles hold it: {error!r}") from error
     # Whether reviewers took the run as one that only looks different, they do not say.
     return Scored(
-        domain, contract, str(facts["trial"]), Origin.REVIEWED, "reviewed", "as reviewed", label,
+        domain=domain,
+        task=contract,
+        name=str(facts["trial"]),
+        origin=Origin.REVIEWED,
+        kind="reviewed",
+        sentence="as reviewed",
+        label=label,
         is_variant=False,
         opinions={name: _opinion(clauses, keeps) for name, keeps in _FOLDS.items()},
         errors={},
@@ -50,7 +56,7 @@ def reviewed_case(bundle: Bundle, label: Label, labels: Sequence[Labelled]) -> S
             for each in labels
             if each.given.stage is not None or each.given.failures
         ),
-    )  # fmt: skip
+    )
 
 
 def _opinion(clauses: Sequence[ClauseTruth], keeps: Keeps) -> Opinion:

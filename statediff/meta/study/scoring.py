@@ -9,7 +9,7 @@ from statediff.meta.cases import Cases
 from statediff.meta.reference import Reference
 from statediff.meta.study.evaluators import Evaluator, opinion_of
 from statediff.meta.study.trials import Case, Gold, Opinion, Origin, Scored
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 
 def scored(case: Case, evaluators: Sequence[Evaluator]) -> Scored:
@@ -22,9 +22,17 @@ def scored(case: Case, evaluators: Sequence[Evaluator]) -> Scored:
         except StatediffError as error:
             errors[evaluator.name] = str(error)
     return Scored(
-        case.domain, case.task, case.name, case.origin, case.kind, case.sentence, case.label,
-        case.is_variant, opinions, errors,
-    )  # fmt: skip
+        domain=case.domain,
+        task=case.task,
+        name=case.name,
+        origin=case.origin,
+        kind=case.kind,
+        sentence=case.sentence,
+        label=case.label,
+        is_variant=case.is_variant,
+        opinions=opinions,
+        errors=errors,
+    )
 
 
 def live_cases(
@@ -36,6 +44,13 @@ def live_cases(
         content = trial.contract.content
         kind = f"agent:{cases.drift.get(trial.name, 'faulty')}"
         yield Case(
-            content.sandbox or "recorded", content.contract, f"agent {trial.name}", Origin.LIVE,
-            kind, wrong[trial.name].why, Label.INCORRECT, trial, Gold(tuple(gold)),
-        )  # fmt: skip
+            domain=content.sandbox or "recorded",
+            task=content.contract,
+            name=f"agent {trial.name}",
+            origin=Origin.LIVE,
+            kind=kind,
+            sentence=wrong[trial.name].why,
+            label=Label.INCORRECT,
+            run=trial,
+            gold=Gold(tuple(gold)),
+        )

@@ -13,15 +13,15 @@ from typing import Final
 
 from statediff.errors import UsageError
 from statediff.meta import stagecases
+from statediff.meta.fault_classes import EVIDENCE, alters_nothing, kind_of, means_the_same
 from statediff.meta.metatest import SEEDED
 from statediff.meta.mutate import TWINS, Argued, is_argued, judged, seeded
-from statediff.meta.naming import EVIDENCE, alters_nothing, kind_of, means_the_same
 from statediff.meta.reference import Reference, Rows
 from statediff.meta.study.chunks import recut
 from statediff.meta.study.trials import Case, Gold, Origin
 from statediff.meta.world import Fault, World, is_privilege
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 RIGHT: Final = "right-run"
 
@@ -92,11 +92,19 @@ def _case(world: World, gold: Gold, fault: Fault | None, kind: str, label: Label
     content = run.contract.content
     is_variant = fault is not None and label is Label.CORRECT
     return Case(
-        content.sandbox or "recorded", content.contract,
-        run.name if fault is None else f"{run.name}: {fault.id}", Origin.SEEDED, kind,
-        "a run that was right" if fault is None else fault.sentence, label,
-        run if fault is None else fault.mutant, gold, is_variant, world, fault,
-    )  # fmt: skip
+        domain=content.sandbox or "recorded",
+        task=content.contract,
+        name=run.name if fault is None else f"{run.name}: {fault.id}",
+        origin=Origin.SEEDED,
+        kind=kind,
+        sentence="a run that was right" if fault is None else fault.sentence,
+        label=label,
+        run=run if fault is None else fault.mutant,
+        gold=gold,
+        is_variant=is_variant,
+        world=world,
+        fault=fault,
+    )
 
 
 def _some(faults: Iterable[Fault], each: int, world: World) -> list[Fault]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from statediff.meta.kept import Form
+from statediff.meta.checkpoint import Form
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World
 from statediff.model.verdict import Judgement, Verdict
-from statediff.suite.terms import Component, Failure, Label
+from statediff.suite.review_terms import Component, Failure, Label
 
 EXPECTED: Final[Mapping[Label, Verdict]] = {
     Label.CORRECT: Verdict.MATCH,
@@ -43,7 +43,7 @@ class Gold:
     runs: tuple[Reference, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One labelled run, and all that an evaluator may look at."""
 
@@ -81,7 +81,7 @@ class Opinion:
     """Whether what the evaluator keeps shows what it may have got wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scored:
     """A case with the opinions on it. Small: captures are gone."""
 

@@ -9,6 +9,7 @@ from typing import Final
 from statediff.importers.agreement import Agreement, Disagreement, DomainReport, Report
 from statediff.importers.reviewed import Why
 from statediff.importers.still import Still
+from statediff.model.codes import meaning_of
 from statediff.model.verdict import Verdict
 from statediff.reports.agreement import still_summary
 from statediff.reports.html import words
@@ -44,7 +45,7 @@ class Row:
     """What is counted apart: disputed runs, and those that hang on natural language."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One disagreement."""
 
@@ -72,7 +73,7 @@ class Blind:
     example: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AgreementView:
     """The page."""
 
@@ -92,25 +93,27 @@ def agreement_view(report: Report, stills: Sequence[Still]) -> AgreementView:
     """The view of a report; bounded, and says what it leaves out."""
     idle = still_summary(stills)
     return AgreementView(
-        f"{report.suite}, {report.mode}",
-        _lead(report),
-        tuple(_rows(report)),
-        tuple(
+        title=f"{report.suite}, {report.mode}",
+        lead=_lead(report),
+        rows=tuple(_rows(report)),
+        cases=tuple(
             (name(d.domain), tuple(_case(c) for c in d.disagreements[:MAX_LISTED]), _more(d))
             for d in report.domains
             if d.disagreements
         ),
-        tuple((name(d.domain), tuple(_blind(d))) for d in report.domains if d.unseen),
-        f"On {idle['match']} of {idle['tasks']} tasks doing nothing is MATCH; "
+        blind=tuple((name(d.domain), tuple(_blind(d))) for d in report.domains if d.unseen),
+        still=f"On {idle['match']} of {idle['tasks']} tasks doing nothing is MATCH; "
         f"{idle['match_undeclared']} of them do not declare it (noop).",
-        tuple((name(w["task"]), cut(w["fault"] or "MATCH")) for w in idle["wrong"][:MAX_LISTED]),
-        tuple(_unjudged(report)),
-        (
+        still_wrong=tuple(
+            (name(w["task"]), cut(w["fault"] or "MATCH")) for w in idle["wrong"][:MAX_LISTED]
+        ),
+        unjudged=tuple(_unjudged(report)),
+        facts=(
             ("Runs", f"{sum(d.runs for d in report.domains):,}"),
             ("Tasks", f"{sum(d.tasks for d in report.domains):,}"),
             ("Intervals", f"95 %, bootstrap over tasks, seed {report.seed}"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _lead(report: Report) -> str:
@@ -161,13 +164,15 @@ def _case(found: Disagreement) -> Case:
     verdict = judged.verdict or Verdict.INCONCLUSIVE
     left = len(judged.why) - MAX_WHY
     return Case(
-        _FALSE_PASS if found.is_false_pass else _FALSE_FAIL,
-        f"against the {found.against} verdict",
-        name(judged.run_id), name(judged.task.name), words.VERDICTS[verdict.value],
-        tuple((cut(w.sentence), _place(w)) for w in judged.why[:MAX_WHY]),
-        f"{left} more findings" if left > 0 else "",
-        tuple(cut(text) for text in judged.reviewed),
-    )  # fmt: skip
+        sign=_FALSE_PASS if found.is_false_pass else _FALSE_FAIL,
+        against=f"against the {found.against} verdict",
+        run=name(judged.run_id),
+        task=name(judged.task.name),
+        verdict=words.VERDICTS[verdict.value],
+        why=tuple((cut(w.sentence), _place(w)) for w in judged.why[:MAX_WHY]),
+        more=f"{left} more findings" if left > 0 else "",
+        reviewed=tuple(cut(text) for text in judged.reviewed),
+    )
 
 
 def _place(why: Why) -> str:
@@ -183,7 +188,7 @@ def _blind(report: DomainReport) -> Iterator[Blind]:
     for unseen in report.unseen[:MAX_LISTED]:
         why = next((w for w in unseen.example.why if w.clause == unseen.clause), None)
         yield Blind(
-            name(unseen.clause), name(unseen.on), words.CODES.get(unseen.code, unseen.code),
+            name(unseen.clause), name(unseen.on), meaning_of(unseen.code) or unseen.code,
             unseen.runs, unseen.tasks, unseen.reviewed,
             "" if why is None else cut(why.sentence, 200),
         )  # fmt: skip

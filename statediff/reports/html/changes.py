@@ -68,7 +68,7 @@ class Captured:
     rule: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Change:
     """One delta as a page shows it."""
 
@@ -146,11 +146,19 @@ def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) ->
     sign, operation = OPERATIONS[delta["op"]]
     sides = {side: side_of(delta[side]) for side in ("before", "after")}
     return Change(
-        standing, sign, operation, name(delta["type"]), place(delta), name(delta["path"]),
-        side_cell(sides["before"], SHORT), side_cell(sides["after"], SHORT), by,
-        name(delta["label"]), name(delta["action"] or ""),
-        tuple(_captured(delta, sides, rule_of)),
-    )  # fmt: skip
+        standing=standing,
+        sign=sign,
+        operation=operation,
+        type=name(delta["type"]),
+        place=place(delta),
+        path=name(delta["path"]),
+        before=side_cell(sides["before"], SHORT),
+        after=side_cell(sides["after"], SHORT),
+        by=by,
+        label=name(delta["label"]),
+        action=name(delta["action"] or ""),
+        captured=tuple(_captured(delta, sides, rule_of)),
+    )
 
 
 def _captured(

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.contract.bound import Contract
+from statediff.contract.binding.bound import Contract
 from statediff.evidence.documents import fields_from, key_from
+from statediff.model.codes import meaning_of
 from statediff.model.delta import delta_id
 from statediff.model.values import ABSENT, Absent, Observed, Unobserved, same
+from statediff.reports.attribution import Makers, listing
 from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, cell, cut, first, name, place, rest
 from statediff.reports.html.changes import Captured, RuleOf, Standings, captured
 from statediff.reports.html.words import Sign
-from statediff.reports.makers import Makers, listing
 
 Json = Any
 Canonical = Callable[[str, dict[str, Observed]], dict[str, Observed]]
@@ -58,7 +59,7 @@ class Comparison:
     right: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """What a clause yielded."""
 
@@ -109,7 +110,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the contract declares of one kind of effect [SSD §VI, Λ]."""
+    """What the contract declares of one kind of effect [SSD Table I]."""
 
     on: str
     reversibility: str
@@ -159,17 +160,21 @@ def _clause(clause: Json, findings: list[Json], witnesses: Witnesses, makers: Ma
 def _finding(finding: Json, witnesses: Witnesses, makers: Makers) -> Finding:
     witness = finding["witness"]
     return Finding(
-        words.truth(finding["truth"]), cut(finding["sentence"]), name(finding["code"]),
-        words.CODES.get(finding["code"], ""), name(finding["component"]),
-        tuple(cut(cause) for cause in first(finding["missing"], MAX_NAMED)),
-        tuple(
+        sign=words.truth(finding["truth"]),
+        sentence=cut(finding["sentence"]),
+        code=name(finding["code"]),
+        meaning=meaning_of(finding["code"]),
+        component=name(finding["component"]),
+        missing=tuple(cut(cause) for cause in first(finding["missing"], MAX_NAMED)),
+        comparisons=tuple(
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
             for c in witness["comparisons"]
         ),
-        tuple(witnesses.entities(witness["rows"])),
-        _named(finding["evidence"]), _named(finding["deltas"]),
-        cut(listing(makers.at(finding)), 1500),
-    )  # fmt: skip
+        entities=tuple(witnesses.entities(witness["rows"])),
+        evidence=_named(finding["evidence"]),
+        deltas=_named(finding["deltas"]),
+        done_by=cut(listing(makers.at(finding)), 1500),
+    )
 
 
 def _named(names: Json) -> str:

@@ -9,10 +9,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from statediff.evidence.package import Bundle
+from statediff.reports.comparability import INCOMPARABLE, Judge, are_comparable, judge
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.words import Reason, Sign
-from statediff.reports.judges import INCOMPARABLE, Judge, are_comparable, judge
 from statediff.reports.record import Record, reading
 
 Json = Any
@@ -29,7 +29,7 @@ _GRAVITY: Final = (
 _FIRST: Final = Reason("The trial has no bundle that can be read")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """One trial of a run. `link` is a relative address, or empty where there is no page."""
 
@@ -48,7 +48,7 @@ class Outcome:
     judge: Judge = NOBODY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """A run as its page shows it."""
 
@@ -76,24 +76,37 @@ def outcome(bundle: Bundle, folder: str, where: str = "the bundle", *, linked: b
         loose = [c for c in judged["clauses"] if c["truth"] != "HOLDS"]
         found = words.reason(judged)
         return Outcome(
-            name(folder), name(bundle.manifest["contract"]), name(record.trial["agent"]),
-            words.verdict(judged["verdict"]),
-            Reason(found.lead, cut(found.found), cut(found.asked), name(found.clause)),
-            words.tally(judged["clauses"]),
-            tuple((title, words.result(judged["results"][key])) for key, title, _ in words.RESULTS),
-            tuple(
+            trial=name(folder),
+            contract=name(bundle.manifest["contract"]),
+            agent=name(record.trial["agent"]),
+            sign=words.verdict(judged["verdict"]),
+            reason=Reason(found.lead, cut(found.found), cut(found.asked), name(found.clause)),
+            tally=words.tally(judged["clauses"]),
+            results=tuple(
+                (title, words.result(judged["results"][key])) for key, title, _ in words.RESULTS
+            ),
+            clauses=tuple(
                 (words.truth(c["truth"]), cut(c["sentence"]), name(c["clause"]))
                 for c in loose[:MAX_CLAUSES]
             ),
-            f"{len(loose) - MAX_CLAUSES} more clauses do not hold." if len(loose) > MAX_CLAUSES
+            more=f"{len(loose) - MAX_CLAUSES} more clauses do not hold."
+            if len(loose) > MAX_CLAUSES
             else "",
-            len(judged["deltas"]), address(folder) if linked else "", judge(bundle.manifest),
-        )  # fmt: skip
+            changes=len(judged["deltas"]),
+            link=address(folder) if linked else "",
+            judge=judge(bundle.manifest),
+        )
 
 
 def fault(folder: str, why: str) -> Outcome:
     """A trial without a bundle that can be read."""
-    return Outcome(name(folder), "", "", words.FAULT, Reason(_FIRST.lead, cut(why)))
+    return Outcome(
+        trial=name(folder),
+        contract="",
+        agent="",
+        sign=words.FAULT,
+        reason=Reason(_FIRST.lead, cut(why)),
+    )
 
 
 def address(folder: str) -> str:
@@ -115,20 +128,29 @@ def run_view(
     lead = _lead(counted, scheduled) if comparable else f"{scheduled:,} trials, {INCOMPARABLE}."
     left = len(listed) - MAX_TRIALS
     return Run(
-        name(title), lead, _worst(counted), scheduled, counted if comparable else (),
-        () if comparable else tuple(
+        title=name(title),
+        lead=lead,
+        sign=_worst(counted),
+        scheduled=scheduled,
+        counts=counted if comparable else (),
+        apart=()
+        if comparable
+        else tuple(
             (
                 name(each) or "without a verdict",
-                _counted([o.sign for o in listed if o.judge == each]
-                         + ([words.NOT_RUN] * (scheduled - len(listed)) if each == NOBODY else [])),
+                _counted(
+                    [o.sign for o in listed if o.judge == each]
+                    + ([words.NOT_RUN] * (scheduled - len(listed)) if each == NOBODY else [])
+                ),
             )
             for each in sorted({*judges, *([NOBODY] if scheduled > len(listed) else [])})
         ),
-        tuple(listed[:MAX_TRIALS]),
-        f"{left:,} more trials are not shown here; their folders hold their own reports."
-        if left > 0 else "",
-        tuple((what, cut(text)) for what, text in facts),
-    )  # fmt: skip
+        outcomes=tuple(listed[:MAX_TRIALS]),
+        more=f"{left:,} more trials are not shown here; their folders hold their own reports."
+        if left > 0
+        else "",
+        facts=tuple((what, cut(text)) for what, text in facts),
+    )
 
 
 def _counted(signs: Sequence[Sign]) -> tuple[tuple[Sign, int], ...]:

@@ -16,9 +16,10 @@ from markupsafe import Markup
 
 from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE
-from statediff.evidence.cuts import SUMMARY
 from statediff.evidence.documents import fields_from, key_from
+from statediff.evidence.leaf_partition import SUMMARY
 from statediff.evidence.seal import Sealed
+from statediff.model.codes import meaning_of
 from statediff.reports.html import words
 from statediff.reports.html.cells import Cell, cell, cut, entity, first, name
 from statediff.reports.html.clauses import Comparison
@@ -60,7 +61,7 @@ class Stage:
     clauses: tuple[tuple[Sign, str], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Counterexample:
     """The finding that shows why the run was not right."""
 
@@ -75,7 +76,7 @@ class Counterexample:
     evidence: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Copy:
     """A copy that withholds something, as its page shows it."""
 
@@ -112,23 +113,23 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
         at = {leaf.path: leaf.value for leaf in verified.leaves}
         summary = at[SUMMARY]
         return Copy(
-            f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
-            words.verdict(manifest["verdict"]),
-            tuple(
+            title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
+            verdict=words.verdict(manifest["verdict"]),
+            results=tuple(
                 (title, words.result(summary["results"][key]), meaning)
                 for key, title, meaning in words.RESULTS
             ),
-            tuple(_stages(summary["clauses"])),
-            tuple((name(code), words.CODES.get(code, "")) for code in summary["codes"]),
-            _counterexample(at[COUNTEREXAMPLE]) if COUNTEREXAMPLE in at else None,
-            tuple(_withheld(verified.withheld)),
-            (
+            stages=tuple(_stages(summary["clauses"])),
+            codes=tuple((name(code), meaning_of(code)) for code in summary["codes"]),
+            counterexample=_counterexample(at[COUNTEREXAMPLE]) if COUNTEREXAMPLE in at else None,
+            withheld=tuple(_withheld(verified.withheld)),
+            facts=(
                 ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
                 ("Judged by statediff", name(manifest["statediff"])),
                 ("Kernel", name(manifest["kernel"])),
                 ("Root of the tree", str(manifest["tree"]["root"])),
             ),
-            seal_of(sealed, verified),
+            seal=seal_of(sealed, verified),
         )  # fmt: skip
 
 
@@ -151,18 +152,23 @@ def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:
 def _counterexample(found: Json) -> Counterexample:
     witness = found["witness"]
     return Counterexample(
-        name(found["clause"]), name(found["code"]), words.CODES.get(found["code"], ""),
-        cut(found["sentence"]), cut(found["asked"]), tuple(cut(each) for each in found["missing"]),
-        tuple(
+        clause=name(found["clause"]),
+        code=name(found["code"]),
+        meaning=meaning_of(found["code"]),
+        sentence=cut(found["sentence"]),
+        asked=cut(found["asked"]),
+        missing=tuple(cut(each) for each in found["missing"]),
+        comparisons=tuple(
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
             for c in witness["comparisons"]
         ),
-        tuple(
+        rows=tuple(
             (
-                name(row["side"]), entity(row["type"], key_from(row["key"])),
+                name(row["side"]),
+                entity(row["type"], key_from(row["key"])),
                 tuple((name(f), cell(x)) for f, x in fields_from(row["fields"]).items()),
             )
             for row in first(witness["rows"], MAX_ROWS)
         ),
-        ", ".join(name(each) for each in first(found["evidence"], MAX_ROWS)),
-    )  # fmt: skip
+        evidence=", ".join(name(each) for each in first(found["evidence"], MAX_ROWS)),
+    )

@@ -47,7 +47,7 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diagnosis:
     """Where an evaluator sends its reader, and what it gets wrong itself."""
 
@@ -79,7 +79,7 @@ class Lost:
     """(kind, wrong of cases, became, example)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DomainView:
     """One domain."""
 
@@ -147,16 +147,18 @@ def _domain(at: int, domain: Domain) -> DomainView:
     lost = {loss.evaluator for loss in domain.losses}
     quiet = [m.evaluator for m in domain.evaluators if m.evaluator in _ABLATED - lost]
     return DomainView(
-        f"domain-{at}", name(domain.name), f"{domain.cases:,} cases of {tasks}: {labels}",
-        tuple(_charts(domain)),
-        tuple(_row(m) for m in domain.evaluators if m.evaluator not in _ABLATED),
-        tuple(_row(m) for m in domain.evaluators if m.evaluator in _ABLATED),
-        tuple(_diagnosis(m) for m in domain.evaluators),
-        tuple(_comparison(step) for step in domain.ordering),
-        tuple(_lost(domain.losses)),
-        ", ".join(quiet),
-        tuple(_reviews(domain)),
-    )  # fmt: skip
+        id=f"domain-{at}",
+        name=name(domain.name),
+        lead=f"{domain.cases:,} cases of {tasks}: {labels}",
+        charts=tuple(_charts(domain)),
+        rows=tuple(_row(m) for m in domain.evaluators if m.evaluator not in _ABLATED),
+        ablated=tuple(_row(m) for m in domain.evaluators if m.evaluator in _ABLATED),
+        diagnoses=tuple(_diagnosis(m) for m in domain.evaluators),
+        ordering=tuple(_comparison(step) for step in domain.ordering),
+        lost=tuple(_lost(domain.losses)),
+        nothing_lost=", ".join(quiet),
+        reviews=tuple(_reviews(domain)),
+    )
 
 
 def _charts(domain: Domain) -> Iterator[Markup]:
@@ -203,12 +205,15 @@ def _diagnosis(m: Measured) -> Diagnosis:
         look = f"entities {m.entities:g}, calls {m.actions or 0:g}"
     wrong = sum(m.failures.values())
     return Diagnosis(
-        m.evaluator, look,
-        f"{m.pointed.hits:,} of {m.pointed.of:,}" if m.pointed.of else "–",
-        f"{m.agent_failures:,}", _listed(m.failures) or "none",
-        f"{m.correctable:,} of {wrong:,}" if wrong else "–", _listed(m.taxonomy) or "–",
-        f"{m.prevented:,}" if m.prevented else "–",
-    )  # fmt: skip
+        evaluator=m.evaluator,
+        look=look,
+        pointed=f"{m.pointed.hits:,} of {m.pointed.of:,}" if m.pointed.of else "–",
+        agent_failures=f"{m.agent_failures:,}",
+        failures=_listed(m.failures) or "none",
+        correctable=f"{m.correctable:,} of {wrong:,}" if wrong else "–",
+        taxonomy=_listed(m.taxonomy) or "–",
+        prevented=f"{m.prevented:,}" if m.prevented else "–",
+    )
 
 
 def _comparison(step: Step) -> Comparison:

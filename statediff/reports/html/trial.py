@@ -15,8 +15,9 @@ from statediff.evidence.documents import TIMELINE, answer_from, schema_from
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
-from statediff.reports.graph import Picture, picture
+from statediff.reports.attribution import Makers
 from statediff.reports.html import words
+from statediff.reports.html.actions import MAX_MEMBERS, Action, action_view
 from statediff.reports.html.cells import (
     VALUE,
     Cell,
@@ -38,11 +39,10 @@ from statediff.reports.html.clauses import (
     effects,
     stages,
 )
-from statediff.reports.html.doings import MAX_MEMBERS, Action, action_view
+from statediff.reports.html.graph import Picture, picture
 from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
-from statediff.reports.makers import Makers
 from statediff.reports.readside import ReadSide, read_side
 from statediff.reports.record import Reading, Record, reading
 

@@ -1,4 +1,4 @@
-"""What verdicts, truths, stages and codes are called where no programmer reads them."""
+"""What verdicts, truths and stages are called where no programmer reads them."""
 
 from __future__ import annotations
 
@@ -61,41 +61,6 @@ NUMBERS: Final = (
         "the weight of forbidden and unexplained changes among all changes",
     ),
 )  # fmt: skip
-CODES: Final = {
-    "forbidden-change": "a change that is forbidden, whatever else explains it",
-    "forbidden-condition": "a condition that must not hold holds",
-    "unauthorized-effect": "an effect without the authorization it needs",
-    "unexplained-change": "no clause explains the change",
-    "missing-change": "fewer changes than required",
-    "too-many-changes": "more changes than allowed",
-    "requirement-failed": "the change is there, but it is not what was required",
-    "not-distinct": "one change would have to count for two clauses",
-    "undefined": "a computation with nothing, null or absent",
-    "answer-missing": "no answer that could be read",
-    "answer-invalid": "an answer of another form than asked for",
-    "claim-refuted": "a claim of the answer is not so",
-    "state-invalid-correct": "what was asked for is right, and was not validly reached",
-    "access-violation": "a call asked for what the actor may not read",
-    "subsystem-violation": "a search where the actor may not look",
-    "horizon-violation": "a call asked for what was not there yet",
-    "unsearched-absence": "something is denied that was not looked for everywhere",
-    "evidence-not-retrieved": "what the answer must rest on was not fetched in time",
-    "evidence-not-cited": "what the answer must rest on is not cited",
-    "hallucinated-citation": "a citation of what there is not",
-    "invalid-citation": "a citation of what the actor may not read",
-    "citation-not-retrieved": "a citation of what was never fetched",
-    "unobserved": "a value the clause needs was not observed",
-    "source-unread": "a source could not be read",
-    "evidence-missing": "a source that must report was never read",
-    "evidence-stale": "a reading outside its window, or too old",
-    "evidence-unsettled": "a system had not come to rest",
-    "evidence-forgeable": "the agent could have made the reading itself",
-    "evidence-acknowledgement-only": "a system's word instead of a look at its state",
-    "evidence-contradictory": "readings differ and none has the authority",
-    "identity-ambiguous": "several ways to pair entities, with different results",
-    "history-unobserved": "what happened during the run was not recorded",
-    "cost-limit": "the clause needs more steps than a clause may take",
-}
 LEADS: Final = {
     "forbid": "Something forbidden happened",
     "frame": "Something changed that no clause explains",

@@ -9,7 +9,7 @@ from typing import Final
 from statediff.errors import UsageError
 from statediff.reports.html.words import Sign
 from statediff.suite.labels import Given, Labelled
-from statediff.suite.terms import Cause, Component, Failure, Label
+from statediff.suite.review_terms import Cause, Component, Failure, Label
 
 Sent = Mapping[str, Sequence[str]]
 """Name of a field → what was sent for it."""
@@ -40,7 +40,7 @@ class Option:
     style: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Form:
     """The form as it stands; without `causes` it asks for the label alone."""
 
@@ -68,24 +68,28 @@ def form_view(own: Labelled | None, is_blind: bool, problem: str, draft: Sent) -
     elif is_fixed:
         promise = "Your label was given blind and stands; you may say why."
     return Form(
-        "Your label", promise, problem,
-        tuple(
+        title="Your label",
+        promise=promise,
+        problem=problem,
+        labels=tuple(
             Option(x.value, s.meaning, x.value == chosen, is_fixed and x.value != chosen, s.style)
             for x, s in SIGNS.items()
         ),
-        (
+        causes=(
             Option("", "Nobody's, or not said", not _one(sent, "cause")),
             *(Option(c.value, told, c.value == _one(sent, "cause")) for c, told in _CAUSES.items()),
-        ) if asks_why else (),
-        tuple(Option(c.value, c.value, c.value == _one(sent, "stage")) for c in Component),
-        tuple(Option(w, w, w == _one(sent, "correctable")) for w in _CORRECTABLE),
-        tuple(
+        )
+        if asks_why
+        else (),
+        stages=tuple(Option(c.value, c.value, c.value == _one(sent, "stage")) for c in Component),
+        correctable=tuple(Option(w, w, w == _one(sent, "correctable")) for w in _CORRECTABLE),
+        failures=tuple(
             Option(f.value, f.value.replace("-", " "), f.value in sent.get("failure", ()))
             for f in Failure
         ),
-        bool(_one(sent, "stage") or _one(sent, "correctable") or sent.get("failure")),
-        _one(sent, "note"),
-    )  # fmt: skip
+        is_deep=bool(_one(sent, "stage") or _one(sent, "correctable") or sent.get("failure")),
+        note=_one(sent, "note"),
+    )
 
 
 def given_from(sent: Sent) -> Given:

@@ -50,7 +50,7 @@ class Missing:
     clause: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Signed:
     """A label as its reviewer sees it again."""
 
@@ -64,7 +64,7 @@ class Signed:
     note: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CasePage:
     """Everything the page of one trial shows."""
 
@@ -93,7 +93,7 @@ class Entry:
     told: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeskPage:
     """Everything the list of trials shows."""
 
@@ -137,16 +137,22 @@ def case_page(
     return render(
         "review.html",
         CasePage(
-            root, here, number + 1, total, sum(each is not None for each in labels),
-            f"{root}/{number}" if number else "",
-            f"{root}/{number + 2}" if number + 1 < total else "",
-            seen, _listing(seen.trial, here, page, query), _missing(seen.trial),
-            None if own is None else _signed(own),
-            tuple(_signed(each) for each in desk.others(number)),
-            form_view(own, desk.is_blind, problem, draft or {}),
+            root=root,
+            here=here,
+            number=number + 1,
+            total=total,
+            done=sum(each is not None for each in labels),
+            before=f"{root}/{number}" if number else "",
+            after=f"{root}/{number + 2}" if number + 1 < total else "",
+            seen=seen,
+            listing=_listing(seen.trial, here, page, query),
+            missing=_missing(seen.trial),
+            signed=None if own is None else _signed(own),
+            others=tuple(_signed(each) for each in desk.others(number)),
+            form=form_view(own, desk.is_blind, problem, draft or {}),
         ),
         KIND,
-    )  # fmt: skip
+    )
 
 
 def desk_page(desk: Desk, root: str, page: int = 0) -> str:
@@ -179,14 +185,21 @@ def desk_page(desk: Desk, root: str, page: int = 0) -> str:
     return render(
         "desk.html",
         DeskPage(
-            desk.is_blind, lead, len(labels), len(signed), counts,
-            f"{median(each.given.seconds for each in signed):g}" if signed else "",
-            "" if first is None else f"{root}/{first + 1}", 0 if first is None else first + 1,
-            start, shown, f"{root}/?page={page - 1}" if page else "",
-            f"{root}/?page={page + 1}" if page + 1 < pages else "",
+            is_blind=desk.is_blind,
+            lead=lead,
+            total=len(labels),
+            done=len(signed),
+            counts=counts,
+            seconds=f"{median(each.given.seconds for each in signed):g}" if signed else "",
+            start="" if first is None else f"{root}/{first + 1}",
+            first=0 if first is None else first + 1,
+            offset=start,
+            cases=shown,
+            back=f"{root}/?page={page - 1}" if page else "",
+            on=f"{root}/?page={page + 1}" if page + 1 < pages else "",
         ),
         KIND,
-    )  # fmt: skip
+    )
 
 
 def trouble_page(title: str, why: str, root: str) -> str:
@@ -232,7 +245,12 @@ def _missing(trial: Trial) -> tuple[Missing, ...]:
 def _signed(own: Labelled) -> Signed:
     given = own.given
     return Signed(
-        own.reviewer, SIGNS[given.label], f"{own.at:%Y-%m-%d %H:%M:%S} UTC", given.seconds,
-        given.blind, "" if given.cause is None else given.cause.value,
-        tuple(each.value for each in given.failures), given.note,
-    )  # fmt: skip
+        who=own.reviewer,
+        sign=SIGNS[given.label],
+        at=f"{own.at:%Y-%m-%d %H:%M:%S} UTC",
+        seconds=given.seconds,
+        blind=given.blind,
+        cause="" if given.cause is None else given.cause.value,
+        failures=tuple(each.value for each in given.failures),
+        note=given.note,
+    )

@@ -21,7 +21,7 @@ from statediff.reports.loopback import (
 from statediff.reports.review.desk import Desk
 from statediff.reports.review.form import FIELDS, given_from
 from statediff.reports.review.pages import KIND, case_page, desk_page, trouble_page
-from statediff.suite.terms import Failure
+from statediff.suite.review_terms import Failure
 
 MAX_BODY: Final = 64 * 1024
 """Bytes of a form."""

@@ -12,12 +12,12 @@ import pygit2
 import pytest
 
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools import sqlite
 from statediff.agents.tools.of import tool_table
 from statediff.agents.tools.table import ToolTable
-from statediff.agents.tools.tool import MAX_RESULT_BYTES
 from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
+from statediff.systems.base.tool import MAX_RESULT_BYTES
+from statediff.systems.sqlite import tools as sqlite
 
 Ask = Callable[..., Any]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import make_msgid
@@ -20,11 +19,6 @@ from tests.agents.two_ways.steps import Files, Given, Hands
 
 CLIENTS = ("sqlite3", "curl", "git")
 """What the embedded systems ask for."""
-
-
-def missing(*clients: str) -> list[str]:
-    """Those of the programs that this machine does not have."""
-    return [client for client in clients if shutil.which(client) is None]
 
 
 def native(act: Callable[[Hands, Given], Any]) -> NativeAgent:
@@ -158,7 +152,7 @@ def _file(url: str) -> str:
 
 def _mariadb(url: str, sql: str) -> str:
     """With the client in the server's own container: the one in which the account is known."""
-    from statediff.sandbox.containers import LABEL, connect  # noqa: PLC0415 - an extra
+    from statediff.systems.containers.engine import LABEL, connect  # noqa: PLC0415 - an extra
 
     place = urlsplit(url)
     ours = f"label={LABEL}={connect().owner.label}"

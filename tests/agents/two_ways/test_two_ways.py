@@ -6,7 +6,7 @@ import pytest
 
 from statediff.packs import contract_folders
 from tests.agents.two_ways.compare import both_ways
-from tests.agents.two_ways.native import CLIENTS, missing
+from tests.agents.two_ways.native import CLIENTS
 from tests.agents.two_ways.steps import TASKS
 from tests.tasks import Sandboxes, sandboxes
 
@@ -21,7 +21,7 @@ def test_every_contract_of_the_packs_is_here() -> None:
     assert TASKS.keys() == {folder.name for folder in contract_folders()}
 
 
-@pytest.mark.skipif(bool(missing(*CLIENTS)), reason=f"this machine lacks {missing(*CLIENTS)}")
+@pytest.mark.clients(*CLIENTS)
 @pytest.mark.parametrize("task", TASKS)
 def test_both_ways_leave_the_same_changes_by_the_same_doing_and_one_verdict(
     task: str, running: Sandboxes, tmp_path

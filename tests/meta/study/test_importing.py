@@ -9,7 +9,7 @@ from statediff.importers.workers import Cases, Workers
 from statediff.meta.study.importing import imported_cases, label_of
 from statediff.meta.study.trials import Origin
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Label
+from statediff.suite.review_terms import Label
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "imported"
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from statediff.errors import UsageError
@@ -11,14 +10,13 @@ from statediff.meta.cases import Cases, Wrong
 from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, OURS, final_text
 from statediff.meta.study.failures import component, is_failure, kinds
 from statediff.meta.study.measures import study
-from statediff.meta.study.resampling import Draws
 from statediff.meta.study.scoring import live_cases, scored
 from statediff.meta.study.seeding import seeded_cases
 from statediff.meta.study.trials import EXPECTED, Case, Gold, Opinion, Origin, Scored
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from statediff.suite.terms import Component, Failure, Label
+from statediff.suite.review_terms import Component, Failure, Label
 from tests.meta.test_mutate import AFTER, TIGHT, reference
 
 ALL = (*EVALUATORS, *ABLATIONS)
@@ -86,7 +84,17 @@ def test_a_text_is_read_by_what_right_runs_say_alike():
 
     def said(answer) -> Verdict:
         run = replace(runs[0], answer=answer)
-        case = Case("d", "t", "n", Origin.LIVE, "k", "s", Label.CORRECT, run, Gold(runs))
+        case = Case(
+            domain="d",
+            task="t",
+            name="n",
+            origin=Origin.LIVE,
+            kind="k",
+            sentence="s",
+            label=Label.CORRECT,
+            run=run,
+            gold=Gold(runs),
+        )
         return final_text(case).verdict
 
     assert said(Map.of({"made": 1, "id": "c"})) is Verdict.MATCH
@@ -172,35 +180,3 @@ def test_the_order_of_cases_changes_nothing(cases):
 
 def test_every_label_has_its_verdict():
     assert set(EXPECTED) == set(Label)
-
-
-# ---------------------------------------------------------------- intervals
-
-
-def test_tasks_are_the_clusters_so_that_like_runs_of_one_task_do_not_narrow_the_interval():
-    tasks = ["a"] * 50 + ["b"] * 50
-    hits = np.array([True] * 50 + [False] * 50)
-    every = np.ones(100, dtype=np.bool_)
-    clustered = Draws(tasks, 0).share(hits, every)
-    alone = Draws(["a"] * 100, 0).share(hits, every)
-    assert (clustered.low, clustered.high) == (0.0, 1.0)
-    assert 0.35 < alone.low < 0.45
-    assert 0.55 < alone.high < 0.65
-
-
-def test_two_evaluators_are_compared_over_the_same_draws():
-    hits = np.array([True, False] * 20)
-    every = np.ones(40, dtype=np.bool_)
-    draws = Draws([str(n % 5) for n in range(40)], 0)
-    same = draws.difference(hits, hits, every)
-    assert (same.low, same.high) == (0.0, 0.0)
-
-
-def test_of_nothing_there_is_no_interval_and_one_seed_gives_one_interval():
-    tasks = [str(n % 3) for n in range(12)]
-    hits = np.array([n % 4 == 0 for n in range(12)])
-    every, none = np.ones(12, dtype=np.bool_), np.zeros(12, dtype=np.bool_)
-    assert Draws(tasks, 0).share(hits, none) is None
-    assert Draws(tasks, 0).share(hits, every) == Draws(tasks, 0).share(hits, every)
-    rare = np.array([True] + [False] * 11)  # many a resample does not draw it
-    assert Draws(tasks, 0).share(hits, rare) is not None

@@ -13,7 +13,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, load, save
 from statediff.reports.review.pages import PAGE, case_page, desk_page
 from statediff.suite.labels import Given, Labelled, kept, sign_label
-from statediff.suite.terms import Cause, Failure, Label
+from statediff.suite.review_terms import Cause, Failure, Label
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.review.conftest import ADA, BO, KINDS, NOON, TRUST, Clock, MakeDesk
 from tests.reports.test_html import BUNDLES, Page

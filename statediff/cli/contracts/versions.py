@@ -1,0 +1,222 @@
+"""`contract release | sign-off | diff`: versions of contracts, and what a change means."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.contract.authoring.changes import Comparison
+    from statediff.contract.authoring.versions import Releases
+    from statediff.evaluate.affected import Affected
+
+RELEASE: Final = "statediff/release/1"
+Named = Annotated[
+    str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
+]
+By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who does it.")]
+On = Annotated[str, typer.Option("--on", metavar="DAY", help="The day, e.g. 2026-01-31.")]
+
+
+def release(contract: Named, by: By, on: On, as_json: JsonFlag = False) -> int:
+    """Release a version: its digest is written to released.yaml, and it never changes again.
+
+    A contract that lint finds an error in is not released.
+    """
+    from statediff.contract.authoring.versions import released
+    from statediff.errors import ContractError
+    from statediff.workspace.linting import States, check
+
+    def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
+        checked = check(path, States(None, []))
+        if not checked.is_ok:
+            raise ContractError(tuple(p for p in checked.problems if p.severity == "error"))
+        return released(known, name, digest, by, on)
+
+    return _record(contract, step, f"released by {by}", as_json=as_json)
+
+
+def sign_off(contract: Named, by: By, on: On, as_json: JsonFlag = False) -> int:
+    """Sign a released version off, over its digest, by somebody other than who released it."""
+    from statediff.contract.authoring.versions import signed_off
+
+    def step(known: Releases, name: str, digest: str, _path: Path) -> Releases:
+        return signed_off(known, name, digest, by, on)
+
+    return _record(contract, step, f"signed off by {by}", as_json=as_json)
+
+
+def _record(
+    contract: str,
+    step: Callable[[Releases, str, str, Path], Releases],
+    said: str,
+    *,
+    as_json: bool,
+) -> int:
+    from statediff.cli.output import emit, results, shown
+    from statediff.contract.authoring.versions import FILE, identifier
+    from statediff.evaluate import load_contract
+    from statediff.model.values import printable
+    from statediff.workspace.contracts import contract_path
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.releases import releases_beside
+
+    path = contract_path(contract)
+    file = load_contract(path)
+    name = identifier(file.content.contract, file.content.version)
+    new = step(releases_beside(path), name, file.digest, path)
+    write_file(path.parent / FILE, new.bytes())
+    if as_json:
+        entry = new.entries[name].model_dump()
+        emit({"schema": RELEASE, "contract": name, "file": shown(path.parent / FILE), **entry})
+    else:
+        results().print(f"{name}  {file.digest[:12]}  {printable(said)}", soft_wrap=True)
+    return 0
+
+
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A contract, schema file or pack.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The same, as it is now.")],
+    runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="DIR", help="List recorded trials in it.")
+    ] = None,
+    note: Annotated[
+        Path | None, typer.Option("--note", metavar="FILE", help="Write the migration note there.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Say what a change touches, which version it demands, and which trials it affects.
+
+    OLD and NEW are two contracts, two state schema files, or two folders with a pack.yaml. Ends
+    with 2 if the version is not raised enough.
+    """
+    from statediff.cli.faults import USAGE
+    from statediff.cli.output import emit, results
+    from statediff.evaluate.affected import affected
+    from statediff.reports.migration import migration_note, plain_comparison
+    from statediff.workspace.folders import write_file
+
+    found, digest = _compared(old, new)
+    trials = None if runs is None else affected(runs, _meant(found, digest))
+    if note is not None:
+        write_file(note, migration_note(found, trials).encode())
+    if as_json:
+        emit(plain_comparison(found, trials))
+    else:
+        for line in _lines(found, trials):
+            results().print(line, soft_wrap=True)
+    return 0 if found.is_raised_enough else USAGE
+
+
+def _lines(found: Comparison, trials: Affected | None) -> list[str]:
+    from statediff.cli.output import shown
+    from statediff.model.values import printable
+
+    touched = "nothing" if found.touches is None else found.touches.value
+    lines = [f"{found.new} {found.old_version} → {found.new_version}  touches {touched}"]
+    for change in found.changes:
+        sides = {
+            "added": f"+ {change.after}", "removed": f"- {change.before}",
+            "changed": f"{change.before} → {change.after}",
+        }  # fmt: skip
+        lines.append(f"  {change.touches.value}  {change.where}  {sides[change.kind]}")
+    if not found.is_raised_enough:
+        lines.append(f"raise the {found.bump} version: at least {found.least_version}")
+    if trials is not None:
+        lines.append(f"recorded trials affected: {len(trials.trials)}")
+        lines += [f"  {t.trial}  {t.verdict}  {shown(t.folder)}" for t in trials.trials]
+        lines += [f"  not read: {text}" for text in trials.unreadable]
+    return [printable(line)[:1000] for line in lines]
+
+
+def _meant(found: Comparison, digest: str) -> Callable[[dict[str, Any], str | None], bool]:
+    """Which bundles were judged by the old version."""
+
+    def is_meant(manifest: dict[str, Any], sandbox: str | None) -> bool:
+        if found.kind == "contract":
+            same_name = manifest.get("contract") == found.old
+            same_version = manifest.get("contract_version") == found.old_version
+            return manifest.get("contract_digest") == digest or (same_name and same_version)
+        if found.kind == "pack":
+            return sandbox == found.old
+        schemas = str(manifest.get("schema", "")).replace("@", "+").split("+")
+        return found.old in schemas
+
+    return is_meant
+
+
+def _compared(old: str, new: str) -> tuple[Comparison, str]:
+    """The comparison, and the digest of the old document."""
+    from statediff.contract.authoring.changes import compare_contracts, compare_schemas
+    from statediff.contract.document.load import parse_document, read_bytes
+    from statediff.contract.document.schemafile import parse_schema_file
+    from statediff.contract.yaml.reader import read_document
+    from statediff.packs import PACK_FILE
+    from statediff.workspace.contracts import contract_path
+
+    if (Path(old) / PACK_FILE).is_file() and (Path(new) / PACK_FILE).is_file():
+        return _packs(Path(old), Path(new)), ""
+    paths = [Path(n) if Path(n).is_file() else contract_path(n) for n in (old, new)]
+    data = [read_bytes(path) for path in paths]
+    documents = [read_document(d, str(p)) for d, p in zip(data, paths, strict=True)]
+    is_schema = all("schema" in d.value and "contract" not in d.value for d in documents)
+    for path, content in zip(paths, data, strict=True):
+        (parse_schema_file if is_schema else parse_document)(content, str(path))
+    compare = compare_schemas if is_schema else compare_contracts
+    found = compare(documents[0].value, documents[1].value, data[0] == data[1])
+    return found, hashlib.sha256(data[0]).hexdigest()
+
+
+def _packs(old: Path, new: Path) -> Comparison:
+    from statediff.contract.authoring.changes import compare_packs, compare_schemas
+    from statediff.contract.document.load import read_bytes
+    from statediff.contract.yaml.reader import read_document
+    from statediff.packs import PACK_FILE, read_pack
+
+    packs = [read_pack(folder) for folder in (old, new)]
+    documents = [
+        read_document(read_bytes(folder / PACK_FILE), str(folder / PACK_FILE)).value
+        for folder in (old, new)
+    ]
+    schemas: list[dict[str, Path]] = [
+        {source.name: source.schema for source in pack.sources if source.schema is not None}
+        for pack in packs
+    ]
+    both = [
+        compare_schemas(
+            read_document(read_bytes(schemas[0][name]), str(schemas[0][name])).value,
+            read_document(read_bytes(schemas[1][name]), str(schemas[1][name])).value, True,
+        )
+        for name in sorted(set(schemas[0]) & set(schemas[1]))
+    ]  # fmt: skip
+    compared = [
+        {path for name, path in held.items() if name in schemas[0] and name in schemas[1]}
+        for held in schemas
+    ]
+    digests = tuple(
+        _digests(folder, skipped) for folder, skipped in zip((old, new), compared, strict=True)
+    )
+    return compare_packs(documents[0], documents[1], (digests[0], digests[1]), tuple(both))
+
+
+def _digests(folder: Path, skipped: set[Path]) -> Mapping[str, str]:
+    """SHA-256 of every file of a pack but its description and what is compared otherwise."""
+    from statediff.packs import PACK_FILE
+
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path not in skipped and path.name != PACK_FILE
+        and "__pycache__" not in path.parts
+    }  # fmt: skip
+
+
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("release", release), ("sign-off", sign_off), ("diff", diff),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Commands for evidence: sign, verify, review, adjudicate, expire, log."""

@@ -1,0 +1,1 @@
+"""Commands for trials: run, retry, list, count, compare, export, report, store."""

@@ -1,0 +1,1 @@
+"""Commands for systems: sandboxes, tools over MCP, and what this machine offers."""

@@ -1,0 +1,153 @@
+"""`mcp` and `mcp-proxy`: tools for any MCP client, and a log of every call.
+
+Over standard input and output unless a port is asked for; then everything else is said on standard
+error, because clients read standard output as the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.output import JsonFlag
+from statediff.errors import UsageError
+from statediff.workspace.agents import require_agents_extra
+
+if TYPE_CHECKING:
+    from statediff.agents.recorder import Recorder
+
+CALLS: Final = Path(".statediff") / "calls"
+Http = Annotated[
+    int | None,
+    typer.Option(
+        "--http", metavar="PORT", min=0, max=65535,
+        help="Serve streamable HTTP on this port of this machine (0: any), not standard input.",
+    ),
+]  # fmt: skip
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace", metavar="FILE",
+        help="Where every call is recorded; a new file [default: one in .statediff/calls].",
+    ),
+]  # fmt: skip
+
+
+def mcp(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")],
+    variant: Annotated[
+        str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
+    ] = "embedded",
+    contract: Annotated[
+        Path | None,
+        typer.Option(
+            "--contract",
+            metavar="FILE",
+            help="Its `access:` says what may be read, through `search` and `fetch` alone.",
+        ),
+    ] = None,
+    http: Http = None,
+    trace: TraceFile = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Serve a sandbox's tools to any MCP client, and record every call, until the client goes."""
+    _require_http(http, as_json)
+    require_agents_extra("mcp", "statediff mcp")
+    from statediff.agents.mcp_server import mcp_server
+    from statediff.agents.tools.of import tool_table
+    from statediff.evaluate import library_of, load_contract
+    from statediff.workspace.trials import base_state, embedded
+
+    file = None if contract is None else load_contract(contract)
+    if file is not None and file.content.access is None:
+        raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
+    with embedded(name, variant) as sandbox, _recorder(trace, name) as recorder:
+        library = None if file is None else library_of(file, base_state(sandbox))
+        table = tool_table(sandbox.access().urls, recorder, library)
+        try:
+            _serve(mcp_server(f"statediff {name}", table), http, as_json=as_json)
+        finally:
+            table.close()
+    return 0
+
+
+def mcp_proxy(
+    config: Annotated[
+        Path,
+        typer.Option(
+            "--config", metavar="FILE", help="MCP servers, as clients name them: mcpServers."
+        ),
+    ],
+    http: Http = None,
+    trace: TraceFile = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Stand in front of MCP servers, pass on what they offer, and record every call."""
+    _require_http(http, as_json)
+    require_agents_extra("mcp", "statediff mcp-proxy")
+    from statediff.agents.mcp_config import read_mcp_config
+    from statediff.agents.mcp_proxy import Proxy
+
+    entries = read_mcp_config(config, os.environ)
+    with _recorder(trace, "proxy") as recorder:
+        proxy = Proxy(entries, recorder)
+        _serve(proxy.server(), http, proxy.open, as_json=as_json)
+    return 0
+
+
+def _require_http(port: int | None, as_json: bool) -> None:
+    if as_json and port is None:
+        raise UsageError("--json goes with --http: standard output is the protocol's without it")
+
+
+@contextmanager
+def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
+    """A log in the file, or in one of its own; its name is told at the end."""
+    from statediff.agents.recorder import Recorder
+    from statediff.cli.output import progress, shown
+    from statediff.errors import StorageError
+    from statediff.workspace.trials import clock
+
+    if path is None:
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        path = CALLS / f"{name}-{moment}.jsonl"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path.parent} cannot be made: {error.strerror}") from error
+    try:
+        with Recorder(path, clock) as recorder:
+            yield recorder
+    finally:  # Ctrl-C is how a server ends
+        progress().print(f"calls: {shown(path)}", soft_wrap=True)
+
+
+def _serve(
+    server: Any,
+    port: int | None,
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    *,
+    as_json: bool,
+) -> None:
+    """Returns when the client on standard input has gone; over HTTP, never."""
+    from statediff.agents.mcp_server import serve_stdio, serving_http
+    from statediff.cli.output import emit, progress, results
+
+    if port is None:
+        serve_stdio(server, around)
+        return
+    with serving_http(server, port, around) as url:
+        if as_json:
+            emit({"url": url})
+        else:
+            results().print(url, soft_wrap=True)
+        progress().print("serving; Ctrl-C ends it")
+        while True:
+            time.sleep(3600)

@@ -1,0 +1,1 @@
+"""Commands that put evaluators on trial, or read what others recorded."""

@@ -1,0 +1,227 @@
+"""`metatest`: the evaluator on trial, by faults and twins seeded into right runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.judging import SchemaFileOption
+from statediff.cli.output import JsonFlag
+from statediff.cli.recordedoptions import After, Answer, Before, Jobs, Keep
+
+if TYPE_CHECKING:
+    from statediff.meta.metatest import Case
+    from statediff.meta.tally import Line, Tally
+    from statediff.statistics.binomial import Share
+    from statediff.workspace.metapieces import Piece, Wanted
+
+METATEST: Final = "statediff/metatest/1"
+SHOWN: Final = 20
+"""Cases that went wrong, as far as they are listed."""
+
+
+def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
+    contracts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CONTRACT...]",
+            help="Contract files, folders, or packs' names [default: all that come with it].",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, told]."),
+    ] = None,
+    sample: Annotated[
+        int,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            min=0,
+            help="Only so many faults, twins and stage cases of each reference [default: all].",
+        ),
+    ] = 0,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
+    ] = False,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            metavar="FOLDER",
+            help="Judge a stored corpus of seeded cases again, instead of running anything.",
+        ),
+    ] = None,
+    captures: Annotated[
+        Path | None,
+        typer.Option(
+            "--captures",
+            metavar="FOLDER",
+            help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
+        ),
+    ] = None,
+    before: Before = None,
+    after: After = None,
+    answer: Answer = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
+    ] = None,
+    schema: SchemaFileOption = None,
+    keep: Keep = None,
+    jobs: Jobs = 1,
+    as_json: JsonFlag = False,
+) -> int:
+    """Seed faults and harmless twins into right runs; 1 if the evaluator gets one of them wrong.
+
+    Each reference agent runs once in its sandbox, or a recorded run is given. Faults of the world
+    must get DIVERGE, faults of observation INCONCLUSIVE, twins MATCH, and what is wrong must be
+    named.
+    """
+    import secrets
+
+    from statediff.cli.output import emit, progress
+    from statediff.errors import UsageError
+    from statediff.meta.checkpoint import require_folder
+    from statediff.meta.corpus import corpus_files
+    from statediff.meta.tally import tally
+    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.metapieces import Run, Wanted, every_contract
+
+    drawn = secrets.randbelow(1_000_000) if seed is None else seed
+    is_one = contracts is not None and len(contracts) == 1
+    is_told = any((before, after, answer, trace, schema))
+    is_whole = (captures is not None) != bool(before and after and is_one) and is_one
+    if (is_told or captures is not None) and (not is_whole or live or corpus is not None):
+        raise UsageError(
+            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
+            "--answer, --trace and --schema; no --live and no --corpus"
+        )
+    if corpus is not None and (contracts or live):
+        raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
+    if corpus is not None:
+        paths = tuple(corpus_files(corpus))
+    else:
+        paths = contract_paths(contracts) if contracts else every_contract()
+    is_recorded = is_told or captures is not None
+    if keep is not None:
+        if is_recorded:
+            raise UsageError("--keep is for contracts and a corpus: a recorded run is one piece")
+        require_folder(keep)
+
+    def tell(text: str) -> None:
+        # One contract is soon done: its JSON comes with no other word.
+        if not (as_json and len(paths) == 1):
+            progress().print(text, soft_wrap=True)
+
+    tell(f"seed {drawn}, {len(paths)} {'files of the corpus' if corpus else 'contracts'}")
+    run = Run(tuple(before or ()), tuple(after or ()), answer, captures, trace, schema)
+    wanted = Wanted(drawn, sample, live, corpus is not None, run if is_recorded else None, keep)
+    found = tally(_tried(paths, wanted, jobs, tell))
+    if as_json:
+        emit(_document(found, drawn))
+    else:
+        _print(found, drawn)
+    return 0 if found.is_good else 1
+
+
+def _tried(
+    paths: Sequence[Path], wanted: Wanted, jobs: int, tell: Callable[[str], None]
+) -> Iterator[Case]:  # fmt: skip
+    """The cases of each contract, in order."""
+    from functools import partial
+
+    from statediff.parallel import work_through
+    from statediff.workspace.metapieces import cases_of, pieces_of
+
+    pieces = tuple(pieces_of(paths, wanted))
+    done = 0
+
+    def told(piece: Piece, cases: tuple[Case, ...]) -> None:
+        nonlocal done
+        done += 1
+        wrong = sum(not (case.is_right and case.is_named) for case in cases)
+        tell(f"{done} of {len(pieces)}: {piece.name}: {len(cases)} cases, {wrong} wrong or unnamed")
+
+    for cases in work_through(partial(cases_of, wanted), pieces, jobs, told):
+        yield from cases
+
+
+# ---------------------------------------------------------------- rendering
+
+
+def _document(found: Tally, seed: int) -> dict[str, Any]:
+    return {
+        "schema": METATEST,
+        "seed": seed,
+        "faults": found.faults,
+        "caught": found.caught,
+        "named": found.named,
+        "twins": found.twins,
+        "twins_diverged": found.twins_diverged,
+        "evidence_faults": found.evidence_faults,
+        "inconclusive": found.inconclusive,
+        "stage_cases": found.stage_cases,
+        "stage_named": found.stage_named,
+        "by_class": {line.name: _line(line) for line in found.by_class},
+        "by_domain": {line.name: _line(line) for line in found.by_domain},
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    share = line.interval
+    ends = () if share is None else (share.low, share.high)
+    return {
+        "faults": line.faults,
+        "caught": line.caught,
+        "named": line.named,
+        "interval": [Decimal(f"{float(end):.4f}") for end in ends] or None,
+        "stages": dict(line.stages),
+    }
+
+
+def _print(found: Tally, seed: int) -> None:
+    from rich.text import Text
+
+    from statediff.cli.output import results
+    from statediff.reports.record import said
+
+    console = results()
+    mark = Text("✔ " if found.is_good else "✘ ", style="green" if found.is_good else "bold red")
+    mark.append(
+        f"seed {seed}: {found.caught} of {found.faults} faults caught{_ends(found.interval)}, "
+        f"{found.named} named", style="default",
+    )  # fmt: skip
+    console.print(mark, soft_wrap=True)
+    held = found.twins - found.twins_diverged
+    lines = [
+        f"  {held} of {found.twins} harmless twins match{_ends(found.twins_interval)}",
+        f"  {found.inconclusive} of {found.evidence_faults} evidence faults are inconclusive",
+        f"  {found.stage_named} of {found.stage_cases} stage cases name their stage",
+    ]
+    for title, listed in (("class", found.by_class), ("domain", found.by_domain)):
+        for line in listed:
+            by = ", ".join(f"{name} {count}" for name, count in line.stages)
+            lines.append(
+                f"  {title} {said(line.name, 60)}: {line.caught} of {line.faults}"
+                f"{_ends(line.interval)}; by {by}"
+            )
+    for case in found.wrong[:SHOWN]:
+        got = case.verdict.value if case.verdict else said(case.error, 200)
+        lines.append(
+            f"  {said(case.contract, 80)} {case.part.value} {said(case.kind, 40)} "
+            f"{said(case.entity, 80)}: {said(case.sentence, 200)}; expected "
+            f"{case.expected.value}, got {got} at {said(case.clause, 80)}"
+            f"{'' if case.is_named else ', not named'}"
+        )
+    for text in lines:
+        console.print(Text(text), soft_wrap=True)
+
+
+def _ends(share: Share | None) -> str:
+    return "" if share is None else f" (95 %: {float(share.low):.4f} to {float(share.high):.4f})"

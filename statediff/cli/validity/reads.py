@@ -1,0 +1,301 @@
+"""`reads`: check a read-side configuration, make its worlds and questions, judge recorded reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from statediff.reads.questions import Question
+    from statediff.reads.scores import Case
+    from statediff.reads.verdict import Card
+    from statediff.reads.world import Pack
+
+CHECKED = "statediff/reads-check/1"
+JUDGED = "statediff/reads-judged/1"
+SUMMARY = "statediff/reads-summary/1"
+QUESTION = "statediff/reads-question/1"
+ARTIFACT = "statediff/reads-artifact/1"
+_CONFIG, _EVENTS, _ARTIFACTS = "config.yaml", "events.jsonl", "artifacts.jsonl"
+
+FolderArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PACK",
+        help="A shipped pack's name, or a folder with config.yaml, events.jsonl, artifacts.jsonl.",
+    ),
+]
+
+
+def check(pack: FolderArgument, as_json: JsonFlag = False) -> int:
+    """Find what is wrong with a configuration before any agent runs; ends with 2 if anything is."""
+    from rich.text import Text
+
+    from statediff.cli.faults import USAGE
+    from statediff.cli.output import emit, results
+    from statediff.reads.checks import problems
+    from statediff.reads.generate import generate
+    from statediff.reads.probe import probe
+    from statediff.reports.record import said
+
+    found = _pack(pack)
+    listed = problems(found.config, found.corpus)
+    probed = probe(generate(found.corpus, found.config.content).questions)
+    shortcuts = [each for each in probed if each.beats_chance]
+    errors = sum(problem.severity == "error" for problem in listed)
+    if as_json:
+        emit({
+            "form": CHECKED, "reads": found.config.content.reads, "ok": not errors,
+            "problems": [
+                {"line": p.line, "column": p.column, "severity": p.severity, "code": p.code,
+                 "message": p.message, "hint": p.hint}
+                for p in listed
+            ],
+            "shortcuts": [
+                {"track": s.track.value, "questions": s.questions, "right": s.right}
+                for s in shortcuts
+            ],
+        })  # fmt: skip
+        return USAGE if errors else 0
+    console = results()
+    for problem in listed:
+        line = f"{problem.line}:{problem.column}: {problem.severity} {problem.code}: "
+        console.print(Text(line + said(str(problem.message), 2000)), soft_wrap=True)
+    for each in shortcuts:
+        console.print(Text(
+            f"warning shortcut: words alone answer {each.right} of {each.questions} "
+            f"{each.track.value} questions"
+        ))  # fmt: skip
+    events, artifacts = len(found.corpus.events), len(found.corpus.artifacts)
+    verdict = f"{errors} errors" if errors else "ok"
+    name = said(found.config.content.reads)
+    console.print(Text(f"{name}: {verdict}; {events} events, {artifacts} artifacts"))
+    return USAGE if errors else 0
+
+
+def world(
+    pack: FolderArgument,
+    out: Annotated[Path, typer.Option("--out", help="The folder to write; it must not exist.")],
+) -> int:
+    """Write a pack's configuration, event log and artifacts into a folder, to begin from."""
+    import json
+
+    from statediff.cli.output import results, shown
+    from statediff.errors import StorageError
+    from statediff.reads.gate import whole
+    from statediff.reads.instants import shown as at
+
+    found = _pack(pack)
+    events = (
+        {"id": e.id, "type": e.type, "at": at(e.at), "actors": list(e.actors),
+         "facts": dict(e.facts), "artifacts": list(e.artifacts)}
+        for e in found.corpus.events
+    )  # fmt: skip
+    artifacts = (
+        {**whole(a), "recorded_at": at(a.recorded_at)} for a in found.corpus.artifacts.values()
+    )
+    try:
+        out.mkdir(parents=True)
+        (out / _CONFIG).write_bytes(found.config.document.data)
+        for name, rows in ((_EVENTS, events), (_ARTIFACTS, artifacts)):
+            with (out / name).open("w", encoding="utf-8") as stream:
+                stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror}") from error
+    results().print(f"written: {shown(out)}", soft_wrap=True)
+    return 0
+
+
+def questions(
+    pack: FolderArgument,
+    with_truth: Annotated[
+        bool, typer.Option("--truth", help="Give the truth too; never show this to an agent.")
+    ] = False,
+) -> int:
+    """Print the questions as JSON lines: what, of whom, as of when, and the answer's shape."""
+    from statediff.cli.output import emit, progress
+    from statediff.reads.generate import generate
+    from statediff.reads.instants import shown
+    from statediff.reads.questions import ANSWER_SCHEMAS
+
+    found = _pack(pack)
+    made = generate(found.corpus, found.config.content)
+    for question in made.questions:
+        asked = question.asked
+        line: dict[str, Any] = {
+            "form": QUESTION, "id": asked.id, "track": asked.track.value, "actor": asked.actor,
+            "as_of": shown(asked.as_of), "text": asked.text,
+            "answer": ANSWER_SCHEMAS[asked.track],
+        }  # fmt: skip
+        if with_truth:
+            truth = {
+                name: sorted(value) if isinstance(value, frozenset) else value
+                for name, value in vars(question.truth).items()
+            }
+            line |= {"bucket": question.bucket.value, "truth": truth, "spec": question.spec}
+        emit(line)
+    for shortage in made.shortages:
+        progress().print(f"short: {shortage}", soft_wrap=True)
+    return 0
+
+
+def window(
+    pack: FolderArgument,
+    question: Annotated[str, typer.Argument(help="The question's id, e.g. q003.")],
+) -> int:
+    """Print what context mode puts before an agent: all that the question's actor may read."""
+    from statediff.cli.output import emit
+    from statediff.errors import UsageError
+    from statediff.reads.gate import whole
+    from statediff.reads.gate import window as offered
+    from statediff.reads.generate import generate
+
+    found = _pack(pack)
+    asked = {q.asked.id: q.asked for q in generate(found.corpus, found.config.content).questions}
+    if question not in asked:
+        raise UsageError(f"there is no question {question[:60]!r}; `reads questions` names them")
+    for artifact in offered(found.corpus, found.config.content, asked[question]):
+        emit({"form": ARTIFACT, **whole(artifact)})
+    return 0
+
+
+def judge(
+    pack: FolderArgument,
+    runs: Annotated[Path, typer.Argument(help="Recorded runs, JSON lines; see docs/reads.md.")],
+    mode: Annotated[str, typer.Option("--mode", help="tool, context or zero-shot.")] = "tool",
+    floor: Annotated[
+        Path | None,
+        typer.Option(
+            "--floor",
+            metavar="FILE",
+            help="Zero-shot runs of the same questions; the gap to them is told.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Judge recorded runs: whether each answer is right, and was validly reachable."""
+    from rich.text import Text
+
+    from statediff.cli.output import emit, results
+    from statediff.errors import UsageError
+    from statediff.model.verdict import Verdict
+    from statediff.reads.generate import generate
+    from statediff.reads.runs import load_runs
+    from statediff.reads.scores import Scorer
+    from statediff.reads.verdict import Mode, summary
+    from statediff.reads.verdict import judge as judged
+    from statediff.reports.record import said
+
+    if mode not in {each.value for each in Mode}:
+        raise UsageError(f"--mode: expected tool, context or zero-shot, found {mode!r}")
+    found = _pack(pack)
+    made = generate(found.corpus, found.config.content).questions
+    scorer = Scorer(found.corpus, found.config.content, made)
+    cases = tuple(load_runs(runs, made, found.config.zone))
+    if Mode(mode) is Mode.CONTEXT:
+        cases = tuple(_by_citations(found, made, case) for case in cases)
+    cards = judged(scorer, cases, Mode(mode))
+    floors: dict[Any, float | None] = {}
+    if floor is not None:
+        below = tuple(load_runs(floor, made, found.config.zone))
+        lowest = summary(judged(scorer, below, Mode.ZERO_SHOT))
+        floors = {each.track: each.answer for each in lowest}
+    console = results()
+    for card in cards:
+        if as_json:
+            emit(_card(card))
+            continue
+        name = card.question.asked.id
+        invalid = "  state-invalid-correct" if card.is_state_invalid_correct else ""
+        console.print(Text(f"{card.verdict.value:13} {name}{invalid}"), soft_wrap=True)
+        told = dict.fromkeys((r.truth.value, r.code, r.because) for r in card.rulings if r.code)
+        for truth, code, because in told:
+            console.print(Text(f"    {truth} {code}: {said(because, 500)}"), soft_wrap=True)
+    verdicts = Counter(card.verdict for card in cards)
+    tracks = [
+        {"track": s.track.value, "runs": s.runs, "answer": s.answer, "trajectory": s.trajectory,
+         "combined": s.combined, "adjusted": s.adjusted, "valid": s.valid, "lucky": s.lucky,
+         "state_invalid_correct": s.state_invalid_correct,
+         **{verdict.value: count for verdict, count in s.verdicts.items()},
+         **_gap(s.answer, floors.get(s.track))}
+        for s in summary(cards)
+    ]  # fmt: skip
+    if as_json:
+        emit(_exact({"form": SUMMARY, "runs": len(cards), "tracks": tracks}))
+    else:
+        for track in tracks:
+            shown = ", ".join(f"{name} {value}" for name, value in track.items() if name != "track")
+            console.print(Text(f"{track['track']}: {shown}"), soft_wrap=True)
+    if verdicts[Verdict.DIVERGE]:
+        return 1
+    return 3 if verdicts[Verdict.INCONCLUSIVE] or not cards else 0
+
+
+def _by_citations(pack: Pack, questions: Sequence[Question], case: Case) -> Case:
+    """The run as context mode sees it: each citation read from the window, or from nowhere."""
+    from dataclasses import replace
+
+    from statediff.reads.answers import texts
+    from statediff.reads.gate import citing
+    from statediff.reads.gate import window as offered
+
+    held = offered(pack.corpus, pack.config.content, questions[case.question].asked)
+    cited = texts(case.answer, "evidence") if case.answer else ()
+    return replace(case, trace=citing(frozenset(artifact.id for artifact in held), cited))
+
+
+def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
+    """How much better than without any evidence; nothing where there is no floor."""
+    if answer is None or floor is None:
+        return {}
+    return {"floor": floor, "gap": round(answer - floor, 6)}
+
+
+def _card(card: Card) -> Any:
+    return _exact({
+        "form": JUDGED, "question": card.question.asked.id,
+        "track": card.question.asked.track.value, "mode": card.mode.value,
+        "verdict": card.verdict.value, "state_invalid_correct": card.is_state_invalid_correct,
+        "correct": card.is_correct, "answer": card.answer, "trajectory": card.trajectory,
+        "combined": card.combined, "adjusted": card.adjusted, "violation_rate": card.rate,
+        "tier": card.tier, "way": card.way,
+        "findings": [
+            {"rule": r.rule, "truth": r.truth.value, "code": r.code.value, "because": r.because}
+            for r in card.rulings if r.code
+        ],
+    })  # fmt: skip
+
+
+def _exact(value: Any) -> Any:
+    """Floats as texts of at most six decimals: JSON of ours holds none."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    if isinstance(value, dict):
+        return {name: _exact(each) for name, each in value.items()}
+    return [_exact(each) for each in value] if isinstance(value, list) else value
+
+
+def _pack(name: str) -> Pack:
+    from statediff.reads.config import load_config
+    from statediff.reads.log import load_corpus
+    from statediff.reads.world import Pack, load_pack, pack_in
+
+    folder = Path(name)
+    if not folder.is_dir():
+        return load_pack(name)
+    if (folder / "world.yaml").is_file():
+        return pack_in(folder)
+    config = load_config(folder / _CONFIG)
+    return Pack(config, load_corpus(folder / _EVENTS, folder / _ARTIFACTS, config.zone))
+
+
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("check", check), ("world", world), ("questions", questions), ("window", window),
+    ("judge", judge),
+)  # fmt: skip

@@ -1,0 +1,244 @@
+"""`rubric`: what a model says of runs that matched, and whether it may be used; never a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.agentoptions import KeyEnv, MaxCost, PriceIn, PriceOut
+from statediff.cli.evidence.adjudicating import TargetArgument
+from statediff.cli.output import JsonFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from statediff.agents.chat import Endpoint
+    from statediff.agents.rescoring import Reply
+    from statediff.agents.spending import Budget, Usage
+    from statediff.contract.document.rubric import Rubric
+    from statediff.suite.review_terms import Label
+    from statediff.suite.rubric import Opinion
+    from statediff.workspace.sampling import Drawn
+
+RUBRIC = "statediff/rubric-report/1"
+_UNDONE = "trials scored until then keep their opinions, this one has none"
+
+
+def rubric(  # noqa: PLR0913, PLR0917 - each argument is an option
+    target: TargetArgument,
+    base_url: Annotated[
+        str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible endpoint.")
+    ],
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Which model is asked.")],
+    times: Annotated[
+        int, typer.Option("-k", "--times", min=1, max=100, help="How often each trial is scored.")
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**31, help="Of the first scoring; then the next.")
+    ] = 0,
+    key_env: KeyEnv = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
+    max_cost: MaxCost = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", metavar="FILE", help="Whose adjudications count for precision."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a model about trials that MATCH, by their contract's rubric; no verdict changes.
+
+    Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
+    already is not asked again. Ends with 0 whatever the model says.
+    """
+    from statediff.cli.output import emit
+    from statediff.evidence.keys import load_trust
+    from statediff.suite.labels import kept, settled
+    from statediff.workspace.agents import budget_of, endpoint_of
+    from statediff.workspace.sampling import drawn
+
+    budget = budget_of(price_in, price_out, max_cost, _UNDONE)
+    asking = _Asking(endpoint_of(base_url, model, key_env), times, seed, budget)
+    keys = None if trust is None else load_trust(trust)
+    found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
+    lines: list[dict[str, Any]] = []
+    for trial in sorted(drawn([target], None, 0), key=lambda each: each.folder.name):
+        line, asked, opinion = _asked(trial, asking)
+        lines.append(line)
+        if asked is not None and opinion is not None:
+            judge = (line["contract"], line["version"], str(asked.floor))
+            labels = found.setdefault(judge, [])
+            label = None if keys is None else settled(*kept(trial.folder, trial.digest, keys))
+            if label is not None:
+                labels.append((opinion.passes, label))
+    precision = [_precision(judge, labels) for judge, labels in sorted(found.items())]
+    if as_json:
+        used = asking.spent().as_json()
+        emit(
+            {"schema": RUBRIC, "model": model, "trials": lines, "precision": precision,
+             "usage": used}
+        )  # fmt: skip
+    else:
+        _told(lines, precision, asking.spent())
+
+
+@dataclass
+class _Asking:
+    """Who is asked how often, and what that has taken so far."""
+
+    endpoint: Endpoint
+    times: int
+    seed: int
+    budget: Budget
+    used: Usage | None = None
+
+    def replies(self, talk: list[dict[str, str]]) -> Iterator[Reply]:
+        """The replies, counted."""
+        from statediff.agents.rescoring import replies
+
+        for reply in replies(self.endpoint, talk, self.times, self.seed, self.budget):
+            self.used = reply.usage if self.used is None else self.used + reply.usage
+            yield reply
+
+    def spent(self) -> Usage:
+        """What was asked by this command, and its cost where that is known."""
+        from statediff.agents.spending import Usage
+
+        used = self.used or Usage()
+        return replace(used, cost=self.budget.prices.cost(used))
+
+
+def _asked(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+    """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
+    from statediff.evaluate import replay
+    from statediff.reports.rubric import opinion_line, run_shown
+    from statediff.suite.rubric import MAX_SHOWN
+
+    bundle = trial.read()
+    facts = bundle.manifest
+    line: dict[str, Any] = {
+        "trial": str(facts["trial"]), "contract": str(facts["contract"]),
+        "version": str(facts["contract_version"]), "verdict": str(facts["verdict"]),
+        "opinion": None, "not_asked": None,
+    }  # fmt: skip
+    asked = _rubric_of(bundle.files["contract.yaml"])
+    if asked is None:
+        return {**line, "not_asked": "its contract has no rubric"}, None, None
+    if line["verdict"] != "MATCH":
+        return {**line, "not_asked": f"the verdict is {line['verdict']}"}, asked, None
+    replay(bundle)  # the gates have passed, whatever the manifest says
+    shown = run_shown(bundle, str(trial.path))
+    if len(shown) > MAX_SHOWN:
+        why = f"its record has {len(shown)} characters, more than {MAX_SHOWN}"
+        return {**line, "not_asked": why}, asked, None
+    opinion = _opinion(trial, asked, shown, asking)
+    return {**line, "opinion": opinion_line(opinion)}, asked, opinion
+
+
+def _rubric_of(contract: bytes) -> Rubric | None:
+    from statediff.contract.document.load import parse_document
+
+    return parse_document(contract, "contract.yaml")[1].rubric
+
+
+def _opinion(trial: Drawn, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
+    """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
+    from statediff.cli import output
+    from statediff.errors import UsageError
+    from statediff.evidence.canonical import write
+    from statediff.suite.rubric import (
+        FILE,
+        Opinion,
+        kept_opinion,
+        messages,
+        prompt_digest,
+        refused,
+        scored,
+    )
+    from statediff.workspace.folders import write_file
+
+    talk = messages(asked.criteria, shown)
+    digest = prompt_digest(talk)
+    path = trial.folder / FILE
+    there = kept_opinion(path)
+    if there is not None:
+        seeds = [each.seed for each in there.scorings]
+        is_same = (there.bundle, there.model, there.prompt_digest, there.criteria) == (
+            trial.digest, asking.endpoint.model, digest, asked.criteria,
+        ) and seeds == list(range(asking.seed, asking.seed + asking.times))  # fmt: skip
+        if is_same:
+            return there
+        raise UsageError(
+            f"{output.shown(path)}: holds the opinion of {there.model!r}, scored {len(seeds)} "
+            "times, on this or another bundle; nothing is overwritten: move it away, or ask the "
+            "same again"
+        )
+    scorings = tuple(
+        refused(reply.seed, reply.refusal)
+        if reply.said is None
+        else scored(reply.seed, reply.said, asked.criteria)
+        for reply in asking.replies(talk)
+    )
+    opinion = Opinion(trial.digest, asking.endpoint.model, digest, asked.criteria, scorings)
+    write_file(path, write(opinion.document()) + b"\n")
+    return opinion
+
+
+def _precision(
+    judge: tuple[str, str, str], labels: list[tuple[bool | None, Label]]
+) -> dict[str, Any]:
+    from statediff.suite.rubric import trust
+
+    contract, version, floor = judge
+    known = trust(labels, Fraction(floor))
+    share = known.precision
+    return {
+        "contract": contract, "version": version, "floor": float(known.floor),
+        "right": share.hits, "passed": share.total,
+        "precision": round(share.hits / share.total, 4) if share.total else None,
+        "low": float(share.low), "high": float(share.high), "used": known.is_used,
+    }  # fmt: skip
+
+
+def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]], used: Usage) -> None:
+    from statediff.cli.output import results
+    from statediff.reports.record import said
+
+    told = []
+    for line in lines:
+        opinion = line["opinion"]
+        if opinion is None:
+            told.append(f"{said(line['trial'])}  not asked: {said(line['not_asked'])}")
+            continue
+        times = len(opinion["seeds"])
+        told.append(
+            f"{said(line['trial'])}  rubric: mean {opinion['mean']}, sd {opinion['sd']}, "
+            f"spread {opinion['spread']} of {times} scoring{'s' * (times != 1)}"
+        )
+        for name, entry in opinion["criteria"].items():
+            because = f": {said(entry['because'][0], 200)}" if entry["because"] else ""
+            told.append(f"  {said(name)} met {entry['met']} of {times}{because}")
+        told += [f"  no score: {said(fault, 200)}" for fault in opinion["faults"]]
+    for found in precision:
+        told.append(
+            f"{said(found['contract'])} {said(found['version'])}: what the model passes, reviewers "
+            f"find right {found['right']} of {found['passed']} times, 95 % interval "
+            f"{found['low']} to {found['high']}, floor {found['floor']}: "
+            + ("used" if found["used"] else "shown, not used")
+        )
+    if used.requests:
+        told.append(_paid(used))
+    results().print("\n".join(told).replace(" None", " undefined"), soft_wrap=True)
+
+
+def _paid(used: Usage) -> str:
+    """What was asked, and what it cost."""
+    counts = "tokens not counted by the server"
+    if used.tokens_in is not None and used.tokens_out is not None:
+        counts = f"{used.tokens_in} tokens in, {used.tokens_out} out"
+    cost = f"cost {used.cost:f}" if used.cost is not None else "cost not known"
+    return f"asked {used.requests} time{'s' * (used.requests != 1)}: {counts}, {cost}"

@@ -1,0 +1,1 @@
+"""What authors of contracts use: drafts, explanations, formatting, versions, changes."""

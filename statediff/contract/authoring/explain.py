@@ -1,0 +1,286 @@
+"""A contract explained: what its owner would sign, in the order of judgement, and the boundary.
+
+Explaining decides nothing and words nothing anew: sentences come from the typed clauses
+(`english.py`), reasons from the document. Rendering is in `reports/explained.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from statediff.contract.binding.bound import Contract, Effect, Pattern
+from statediff.contract.language.english import words
+from statediff.contract.lint.subject import Subject, bound_parts, branch_of
+from statediff.contract.yaml.reader import Document
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
+from statediff.model.verdict import Stage
+
+_HEADINGS: Final = {
+    "forbid": "What must not happen, whatever else does",
+    "effects": "What needs an authorization",
+    "allow": "What else may change",
+    "derive": "What the system keeps by itself",
+    "require": "What must have happened",
+    "steps": "What must hold on the way",
+    "turns": "What must hold after each message",
+    "actions": "Which actions are permitted",
+    "access": "What may be read, and what must have been",
+    "claims": "What the answer must say",
+}
+"""In the order of judgement; a section of another name comes before the answer."""
+
+
+class Role(Enum):
+    """What a contract says of the entities of a type, gravest first."""
+
+    FORBIDDEN = "forbidden"
+    REQUIRED = "required"
+    ALLOWED = "allowed"
+    READ = "read"
+    STILL = "must not change"
+    EXCLUDED = "not judged"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One clause: its id, its sentence, and its author's reason if there is one."""
+
+    id: str
+    sentence: str
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Clauses of one kind, in the order of the document."""
+
+    heading: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class TypeBox:
+    """One entity type in the picture. `excluded` are (field or "", rule with its reason)."""
+
+    name: str
+    roles: tuple[Role, ...]
+    clauses: tuple[str, ...]
+    excluded: tuple[tuple[str, str], ...]
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it lies inside the boundary Ω."""
+        return Role.EXCLUDED not in self.roles
+
+
+@dataclass(frozen=True)
+class SourceBox:
+    """One source: whether it must report, how fresh, and what it delivers."""
+
+    name: str
+    duty: str
+    types: tuple[TypeBox, ...]
+    quiet: int
+    """How many further types of it, all inside, no clause speaks of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A whole contract in words; everything in it is plain text, nothing is escaped yet."""
+
+    name: str
+    version: str
+    owner: str
+    intent: str
+    digest: str
+    inputs: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    rules: tuple[str, ...]
+    sources: tuple[SourceBox, ...]
+    frame_is_open: bool
+
+
+def explain(source: Document, contract: Contract) -> Explanation:
+    """The contract in words. Deterministic: the same contract, the same words."""
+    subject = Subject(source, contract)
+    document = contract.document
+    return Explanation(
+        name=document.contract,
+        version=document.version,
+        owner=document.owner,
+        intent=" ".join(document.intent.split()),
+        digest=contract.digest,
+        inputs=tuple((words(name), _value(value)) for name, value in document.inputs.items()),
+        sections=tuple(_sections(subject)),
+        rules=tuple(_rules(contract)),
+        sources=tuple(_sources(subject)),
+        frame_is_open=contract.frame_is_open,
+    )
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def _sections(subject: Subject) -> Iterator[Section]:
+    grouped: dict[str, list[Line]] = {}
+    branches: dict[str, list[Line]] = {}
+    whole: list[Line] = []
+    for clause in bound_parts(subject.contract):
+        if not hasattr(clause, "sentence"):
+            continue
+        name = str(getattr(clause, "id", "transition"))
+        if subject.path(name) == ():
+            whole.append(Line(name, _sentence(clause), str(getattr(clause, "because", ""))))
+            continue
+        line = Line(name, _sentence(clause), str(subject.written(name).get("because", "")))
+        held = branches if branch_of(name) else grouped
+        held.setdefault(branch_of(name) or subject.section(name), []).append(line)
+    frame = _frame(subject.contract)
+    known = list(_HEADINGS)
+    others = [name for name in grouped if name not in _HEADINGS]
+    order = [*known[:-1], *others, known[-1]]
+    for name in order:
+        if name == "allow":
+            heading = "What else may change" if grouped.get(name) else "Nothing else"
+            yield Section(heading, (frame, *grouped.get(name, ())))
+        elif name == "claims":
+            answer = _answer(subject.contract)
+            if answer or grouped.get(name):
+                yield Section(_HEADINGS[name], (*answer, *grouped.get(name, ())))
+        elif grouped.get(name):
+            yield Section(_HEADINGS.get(name, words(name).capitalize()), tuple(grouped[name]))
+        if name == "require" and whole:
+            yield Section("Which outcomes are right", tuple(whole))
+        if name == "require":
+            for branch, lines in branches.items():
+                yield Section(f"In the outcome “{words(branch)}”", tuple(lines))
+
+
+def _sentence(clause: Any) -> str:
+    if not isinstance(clause, Effect):
+        return str(clause.sentence)
+    parts = [clause.sentence] if clause.authorized_by is not None else []
+    subject_ = "It" if parts else clause.id.removeprefix("authorized-").replace("-", " of ", 1)
+    if clause.label is not None:
+        counted = f"{subject_} counts as {clause.label.value}."
+        parts.append(counted[:1].upper() + counted[1:])
+    if clause.compensation is not None:
+        parts.append(f"It is undone by “{words(clause.compensation)}”.")
+    if clause.is_retry_safe is not None:
+        parts.append(f"To do it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
+    return " ".join(parts) or clause.sentence
+
+
+def _frame(contract: Contract) -> Line:
+    if not contract.frame_is_open:
+        text = "Nothing changes but what is required or allowed here"
+        watched = [rule.source for rule in contract.evidence if rule.needs_history]
+        if watched:
+            text += f", not for a moment in {' and '.join(watched)} either"
+        return Line("frame", f"{text}.")
+    frame = contract.document.frame
+    because = frame if isinstance(frame, str) else frame.open
+    return Line("frame", "Changes that no clause names are shown and not judged.", because)
+
+
+def _answer(contract: Contract) -> tuple[Line, ...]:
+    schema = contract.document.answer.schema_
+    if not schema:
+        return ()
+    listed = ", ".join(f"{words(name)} ({kind})" for name, kind in schema.items())
+    return (Line("answer", f"The answer states: {listed}."),)
+
+
+def _rules(contract: Contract) -> Iterator[str]:
+    for rule in contract.document.canonicalize:
+        places = ", ".join(
+            place if isinstance(place, str) else " with ".join(place) for place in rule.on
+        )
+        settings = "".join(f", {k} {v}" for k, v in sorted(rule.parameters.items()))
+        yield f"{places}: compared by {rule.use}{settings}, because {rule.because}."
+    for verdict, tier in contract.document.replayable.items():
+        yield f"The {tier}'s copy of the evidence suffices to decide a {verdict} again."
+    for identity in contract.document.identify:
+        fields = ", ".join(words(name) for name in identity.match_on)
+        yield f"{words(identity.type)}: told apart by {fields}, because {identity.because}."
+
+
+def _sources(subject: Subject) -> Iterator[SourceBox]:
+    contract = subject.contract
+    duties = {rule.source: rule for rule in contract.evidence}
+    for source, names in contract.schema.sources:
+        boxes = [_type(subject, name) for name in sorted(names)]
+        shown = [
+            box
+            for box in boxes
+            if box.clauses or box.excluded or not box.name.startswith(SCHEMA_OBJECT_PREFIXES)
+        ]
+        rule = duties.get(source)
+        if duties and rule is None:
+            duty = "need not report"
+        elif rule is not None and rule.max_age_seconds is not None:
+            duty = f"must report, at most {rule.max_age_seconds} s old"
+        else:
+            duty = "must report"
+        yield SourceBox(
+            source, duty + _keeping(contract, source), tuple(shown), len(boxes) - len(shown)
+        )
+    for source in sorted(set(duties) - {name for name, _ in contract.schema.sources}):
+        yield SourceBox(source, "must report; not at hand here", (), 0)
+
+
+def _keeping(contract: Contract, source: str) -> str:
+    rule = contract.document.evidence.get(source)
+    if rule is None:
+        return ""
+    kept = "" if rule.retain is None else f", kept for {rule.retain}"
+    return kept if rule.disclose == "auditor" else f"{kept}, shown to the {rule.disclose} tier"
+
+
+def _type(subject: Subject, name: str) -> TypeBox:
+    contract = subject.contract
+    entity = contract.schema.by_name[name]
+    whole = contract.excluded(name, "")
+    fields = [(f.name, contract.excluded(name, f.name)) for f in entity.fields]
+    excluded = (
+        [("", whole)]
+        if whole is not None
+        else [(f, rule) for f, rule in fields if rule is not None]
+    )
+    roles: set[Role] = set()
+    clauses: list[str] = []
+    for clause in subject.clauses():
+        changes = isinstance(clause, Pattern) and name in clause.types
+        if changes:
+            roles.add(
+                {Stage.FORBID: Role.FORBIDDEN, Stage.REQUIRE: Role.REQUIRED}.get(
+                    clause.section, Role.ALLOWED
+                )
+            )
+        elif any(read.type == name for read in clause.reads):
+            roles.add(Role.READ)
+        if changes or any(read.type == name for read in clause.reads):
+            clauses.append(clause.id)
+    if whole is not None:
+        roles = {Role.EXCLUDED}
+    elif roles & {Role.FORBIDDEN, Role.REQUIRED, Role.ALLOWED}:
+        roles.discard(Role.READ)
+    elif not contract.frame_is_open:
+        roles.add(Role.STILL)
+    return TypeBox(
+        name,
+        tuple(role for role in Role if role in roles),
+        tuple(dict.fromkeys(clauses)),
+        tuple((f, _reason(str(rule))) for f, rule in excluded),
+    )
+
+
+def _reason(rule: str) -> str:
+    """The author's reason out of `exclude: WHAT (reason)` or `ignore@1 (reason)`."""
+    found = re.fullmatch(r"(?:exclude: \S+|[\w-]+@\d+) \((.*)\)", rule, re.DOTALL)
+    return found[1] if found else rule

@@ -1,0 +1,161 @@
+"""Released contracts: a version, once released, is the bytes that were signed off.
+
+`released.yaml` lies beside the contract files it speaks of and names, for `contract@version`, the
+SHA-256 of the file, who released it and when, and who other than the author reviewed those bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from statediff.contract.document.parts import Part
+from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.shape import shaped
+from statediff.errors import ContractError, Problem, UsageError
+
+FILE: Final = "released.yaml"
+FORMAT: Final = "statediff/released/1"
+_DAY: Final = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+
+Person = Annotated[
+    str,
+    Field(min_length=2, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", description="a name"),
+]
+Day = Annotated[str, Field(pattern=_DAY, description="a day, e.g. 2026-01-31, in quotes")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 in hex")]
+
+
+class SignOff(Part):
+    """A person's word that the contract with this digest says what the task permits."""
+
+    by: Person
+    on: Day
+
+
+class Release(Part):
+    """One released version. Not to be used for gating before `reviewed`."""
+
+    digest: Digest
+    released_by: Person
+    on: Day
+    reviewed: SignOff | None = None
+
+
+class ReleasesDocument(Part):
+    """`released.yaml`: every released version of the contracts beside it."""
+
+    released: Literal["statediff/released/1"]
+    contracts: Annotated[
+        dict[str, Release], Field(description="a mapping of contract@version to its release")
+    ] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What was released, by `contract@version`."""
+
+    entries: Mapping[str, Release]
+
+    def bytes(self) -> bytes:
+        """The file: sorted, one line a fact, so that a change shows as one."""
+        lines = [
+            "# Released versions: the digest is of the contract file's bytes. Written by",
+            "# `statediff contract release` and `statediff contract sign-off`.",
+            f"released: {FORMAT}",
+            "contracts:" if self.entries else "contracts: {}",
+        ]
+        for name, entry in sorted(self.entries.items()):
+            lines += [
+                f"  {_text(name)}:",
+                f"    digest: {_text(entry.digest)}",
+                f"    released_by: {_text(entry.released_by)}",
+                f"    on: {_text(entry.on)}",
+            ]
+            if entry.reviewed is not None:
+                lines.append(
+                    f"    reviewed: {{by: {_text(entry.reviewed.by)}, "
+                    f"on: {_text(entry.reviewed.on)}}}"
+                )
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _text(text: str) -> str:
+    """Always quoted: a digest of digits, or a day, is text."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def read_releases(data: bytes, file: str) -> Releases:
+    """The releases in `data`; `ContractError` with places for anything else."""
+    document = read_document(data, file)
+    content = shaped(document, ReleasesDocument)
+    problems = tuple(_same_person(document, content))
+    if problems:
+        raise ContractError(problems)
+    return Releases(dict(content.contracts))
+
+
+def _same_person(document: Document, content: ReleasesDocument) -> list[Problem]:
+    return [
+        document.problem(
+            ("contracts", name, "reviewed"),
+            f"{name} is signed off by {entry.released_by}, who released it",
+            code="self-reviewed",
+            hint="somebody else must review it",
+        )
+        for name, entry in content.contracts.items()
+        if entry.reviewed is not None and same_person(entry.reviewed.by, entry.released_by)
+    ]
+
+
+def same_person(a: str, b: str) -> bool:
+    """Whether two names are one but for case and spaces."""
+    return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
+
+
+def identifier(contract: str, version: str) -> str:
+    """How a released version is named."""
+    return f"{contract}@{version}"
+
+
+def released(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
+    """With a further version; `UsageError` if that version was released with other bytes."""
+    known = releases.entries.get(name)
+    if known is not None:
+        if known.digest == digest:
+            raise UsageError(f"{name} is released already, by {known.released_by} on {known.on}")
+        raise UsageError(
+            f"{name} was released with digest {known.digest[:12]}, the file now has {digest[:12]}; "
+            "raise its version"
+        )
+    _require_day(on)
+    return Releases({**releases.entries, name: Release(digest=digest, released_by=by, on=on)})
+
+
+def signed_off(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
+    """With a review of those bytes by somebody other than who released them; else `UsageError`."""
+    known = releases.entries.get(name)
+    if known is None:
+        raise UsageError(f"{name} is not released; run `statediff contract release` first")
+    if known.digest != digest:
+        raise UsageError(
+            f"{name} was released with digest {known.digest[:12]}, the file now has {digest[:12]}; "
+            "what is reviewed is what was released"
+        )
+    if same_person(by, known.released_by):
+        raise UsageError(f"{by} released {name}; somebody else must review it")
+    if known.reviewed is not None:
+        raise UsageError(f"{name} is signed off already, by {known.reviewed.by}")
+    _require_day(on)
+    review = known.model_copy(update={"reviewed": SignOff(by=by, on=on)})
+    return Releases({**releases.entries, name: review})
+
+
+def _require_day(on: str) -> None:
+    if re.fullmatch(_DAY, on) is None:
+        raise UsageError(f"{on!r} is no day; write it like 2026-01-31")

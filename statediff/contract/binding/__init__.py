@@ -1,0 +1,1 @@
+"""Documents bound to a state schema: every name resolved, every expression typed."""

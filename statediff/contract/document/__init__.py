@@ -1,0 +1,1 @@
+"""Contracts and state schemas as documents: keys, shapes, defaults, loading."""

@@ -1,0 +1,135 @@
+"""Contracts and schemas from files: read, checked for shape, every clause with an id of its own.
+
+Nothing is waited for: a path that is no regular file (a FIFO, a device, a directory) is refused
+before it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from statediff.contract.document.contract import ContractDocument
+from statediff.contract.document.sections import Claim
+from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
+from statediff.contract.yaml.shape import shaped
+from statediff.errors import ContractError, Problem, UsageError
+
+
+@dataclass(frozen=True)
+class ClauseIds:
+    """The id of every clause, in the order of the document: written, or `SECTION-POSITION`."""
+
+    forbid: tuple[str, ...]
+    require: tuple[str, ...]
+    allow: tuple[str, ...]
+    claims: tuple[str, ...]
+    steps: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.forbid + self.require + self.allow + self.claims + self.steps + self.turns
+
+
+def clause_ids(contract: ContractDocument) -> ClauseIds:
+    """Every clause's id; `forbid-1`, `claim-2` (positions from 1) for those without one."""
+
+    def ids(section: str, written: Iterable[str | None]) -> tuple[str, ...]:
+        return tuple(name or f"{section}-{number}" for number, name in enumerate(written, 1))
+
+    return ClauseIds(
+        forbid=ids("forbid", (clause.id for clause in contract.forbid)),
+        require=ids("require", (clause.id for clause in contract.require)),
+        allow=ids("allow", (clause.id for clause in contract.allow)),
+        claims=ids(
+            "claim",
+            (claim.id if isinstance(claim, Claim) else None for claim in contract.answer.claims),
+        ),
+        steps=ids("steps", (step.id for step in contract.steps)),
+        turns=ids("turns", (turn.id for turn in contract.turns)),
+    )
+
+
+def load_document(path: Path) -> tuple[Document, ContractDocument]:
+    """The contract in a file. `UsageError`: no readable file; `ContractError`: not a contract."""
+    return parse_document(read_bytes(path), str(path))
+
+
+def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
+    """The contract in `data`, with ids distinct; `file` is the name used in messages."""
+    document = read_document(data, file)
+    contract = shaped(document, ContractDocument)
+    if repeated := tuple(_repeated_ids(document, contract)):
+        raise ContractError(repeated)
+    return document, contract
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file of at most 256 KiB; `UsageError` or `ContractError` otherwise."""
+    try:
+        # Not blocking, so that opening a FIFO returns; asked again once open, so that a file
+        # exchanged in between is not read either.
+        _require_regular(path, path.stat())
+        with open(path, "rb", opener=_opened_without_waiting) as stream:
+            status = os.fstat(stream.fileno())
+            _require_regular(path, status)
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: expected a file, found nothing; check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{path!s}: cannot be read: {reason}") from error
+    if len(data) > MAX_BYTES:
+        raise ContractError((too_large(str(path), max(status.st_size, len(data))),))
+    return data
+
+
+def read_beside(contract: Path, name: str) -> bytes:
+    """The bytes of a file in or below the contract's folder, links followed; else `UsageError`."""
+    folder = contract.parent.resolve()
+    try:
+        path = (folder / name).resolve()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"{name}: cannot be found: {error}") from error
+    if not path.is_relative_to(folder):
+        raise UsageError(f"{name}: lies outside the contract's folder; copy the file into it")
+    return read_bytes(path)
+
+
+def _opened_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+
+def _require_regular(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise UsageError(f"{path}: expected a file, found a directory; name the file in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path}: expected a regular file, found a device, FIFO or socket")
+
+
+def _repeated_ids(document: Document, contract: ContractDocument) -> Iterator[Problem]:
+    ids = clause_ids(contract)
+    places: list[tuple[str, NodePath]] = []
+    for section in ("forbid", "require", "allow", "claims", "steps", "turns"):
+        above: NodePath = ("answer", "claims") if section == "claims" else (section,)
+        places.extend(
+            (clause_id, (*above, index)) for index, clause_id in enumerate(getattr(ids, section))
+        )
+    # Ids that were given first, so that the problem stands where one was written.
+    places.sort(key=lambda place: (*place[1], "id") in document.positions)
+    first: dict[str, NodePath] = {}
+    for clause_id, path in places:
+        known = first.setdefault(clause_id, path)
+        if known != path:
+            line = document.position(known).line
+            yield document.problem(
+                (*path, "id"),
+                f"expected an id of its own, found `{clause_id}` again; the clause "
+                f"on line {line} has it",
+                code="duplicate-id",
+                hint="rename one of them",
+            )

@@ -1,0 +1,1 @@
+"""Three-valued evaluation of typed expressions, by rows and by columns."""

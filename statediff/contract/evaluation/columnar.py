@@ -1,0 +1,324 @@
+"""Clauses over a whole entity type, screened column by column over the stored Arrow chunks.
+
+`plan` says, of the expression alone, whether it compares and combines plain fields, literals and
+inputs of the one type it ranges over. A screen then sorts the entities of a state, without decoding
+them, into those of which the outcome is certain and those that the row evaluator must look at:
+every entity with a cell that is unobserved or null where null has no order, of a kind stored in no
+exact native form (floats, decimals, mixed kinds, integers beyond 64 bits), or in arithmetic that
+would overflow. What is certain and changes nothing is passed over; everything else is evaluated by
+rows. So the outcome, the witness and the reasons are those of the row evaluator, by construction.
+
+In a column of truths here, null stands for "ask the row evaluator", never for false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import groupby, islice
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statediff.contract.evaluation.kernels import REFUSED, Kernels, NotForColumns
+from statediff.contract.language.syntax import (
+    And,
+    Arithmetic,
+    Compare,
+    Comprehension,
+    Const,
+    Entities,
+    FieldOf,
+    InputOf,
+    Items,
+    Node,
+    Not,
+    Or,
+    Variable,
+    walk,
+)
+from statediff.model.batches import Row, batch_rows, form_of
+from statediff.model.schema import Kind
+from statediff.model.values import Key
+from statediff.model.view import Columns
+
+Indexes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_NO_ROWS: Final[Indexes] = np.empty(0, dtype=np.int64)
+GROUP: Final = 512
+"""Chunks screened in one piece."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A comprehension over one whole type that columns can screen."""
+
+    side: str
+    type: str
+    conditions: tuple[Node, ...]
+    element: Node
+    fields: tuple[str, ...]
+    """The fields it reads."""
+
+
+def plan(body: Node, *, whole_entities: bool = False) -> Plan | None:
+    """The plan of a comprehension, or None where it has to be evaluated row by row.
+
+    With `whole_entities` the element may be the entity itself, which is then only counted.
+    """
+    if whole_entities and isinstance(body, Entities) and body.root in ("before", "after"):
+        return Plan(body.root, body.entity, (), body, ())
+    if not isinstance(body, Comprehension) or len(body.loops) != 1:
+        return None
+    loop = body.loops[0]
+    if not isinstance(loop.source, Entities) or loop.source.root not in ("before", "after"):
+        return None
+    is_entity = isinstance(body.element, Variable) and body.element.name == loop.name
+    parts = [*loop.conditions, *(() if whole_entities and is_entity else (body.element,))]
+    if not all(_is_plain(part, loop.name) for part in parts):
+        return None
+    names = {n.field for part in parts for n in walk(part) if isinstance(n, FieldOf)}
+    source = loop.source
+    return Plan(source.root, source.entity, loop.conditions, body.element, tuple(sorted(names)))
+
+
+def _is_plain(node: Node, variable: str) -> bool:
+    match node:
+        case FieldOf(entity=Variable(name=name), part=()):
+            return name == variable
+        case Const() | InputOf():
+            return True
+        case And(parts=parts) | Or(parts=parts) | Items(items=parts):
+            return all(_is_plain(part, variable) for part in parts)
+        case Not(child=child):
+            return _is_plain(child, variable)
+        case Compare(left=left, right=right):
+            return _is_plain(left, variable) and _is_plain(right, variable)
+        case Arithmetic(op=op, left=left, right=right):
+            return op != "/" and _is_plain(left, variable) and _is_plain(right, variable)
+        case _:
+            pass
+    return False
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What columns alone say of an aggregate, over `count` elements; `rows` are the others."""
+
+    count: int = 0
+    total: int = 0
+    least: int | Fraction | None = None
+    greatest: int | Fraction | None = None
+    has_equals: bool = False
+    rows: tuple[tuple[Key, Row], ...] = ()
+
+
+NOTHING: Final = Partial()
+
+
+def screened(
+    of: Plan, columns: Columns, fields: tuple[str, ...], neutral: bool
+) -> Iterator[tuple[Key, Row]]:
+    """The entities that can decide a quantifier, in key order.
+
+    Passed over: those whose outcome is certainly `neutral`, and after the first that is certainly
+    the opposite all others that certainly are.
+    """
+    is_stopped = False
+    for segment in _segments(of, columns):
+        truths = segment.truths(of, neutral)
+        if truths is None:
+            yield from segment.all_rows(columns, fields)
+            continue
+        if not truths.null_count and _is_all(truths, neutral):
+            continue
+        wanted = _mask(truths.is_null())
+        if not is_stopped:
+            stops = _mask(pc.fill_null(pc.invert(truths) if neutral else truths, False))
+            if stops.any():
+                wanted[int(stops.argmax())] = True
+                is_stopped = True
+        yield from segment.rows(np.flatnonzero(wanted), columns, fields)
+
+
+def summarized(of: Plan, columns: Columns, fields: tuple[str, ...], name: str) -> Partial | None:
+    """The aggregate as far as columns can tell; None where every row has to be looked at."""
+    if name == "unique":
+        return _uniqueness(of, columns)
+    found = NOTHING
+    rows: list[tuple[Key, Row]] = []
+    for segment in _segments(of, columns):
+        part = segment.number(of) if name == "count" else segment.sum(of)
+        if part is None:
+            rows += segment.all_rows(columns, fields)
+            continue
+        known, asked = part
+        rows += segment.rows(asked, columns, fields)
+        found = _joined(found, known)
+    if name in ("min", "max") and rows:
+        return None
+    return replace(found, rows=tuple(rows))
+
+
+def _joined(a: Partial, b: Partial) -> Partial:
+    if not (a.count and b.count):
+        return a if a.count else b
+    least: Any = None
+    greatest: Any = None
+    if a.least is not None:  # both are of one column, and so of one ordered kind
+        least = min(a.least, b.least)  # type: ignore[type-var]  # of one ordered kind
+        greatest = max(a.greatest, b.greatest)  # type: ignore[type-var]  # as above
+    return Partial(a.count + b.count, a.total + b.total, least, greatest)
+
+
+def _uniqueness(of: Plan, columns: Columns) -> Partial | None:
+    """Whether two elements are equal, where all of them are plain fields of one native kind."""
+    chunks: list[pa.Array] = []
+    for segment in _segments(of, columns):
+        found = segment.elements(of)
+        if found is None:
+            return None
+        chunks += found.chunks
+    if len({chunk.type for chunk in chunks}) > 1:
+        return None
+    if not chunks:
+        return NOTHING
+    values = pa.chunked_array(chunks)
+    kinds = pc.count_distinct(values, mode="all").as_py()
+    return Partial(len(values), has_equals=kinds != len(values))
+
+
+def _is_all(truths: pa.ChunkedArray, value: bool) -> bool:
+    if value:
+        return bool(pc.all(truths).as_py())
+    return not pc.any(truths).as_py()
+
+
+def _mask(array: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    # A copy: Arrow's own memory is read-only.
+    return np.array(array.to_numpy(), dtype=np.bool_)
+
+
+def _segments(of: Plan, columns: Columns) -> Iterator[_Segment]:
+    """Runs of chunks that store the fields in the same forms, in key order."""
+    batches = iter(columns.batches)
+    while group := list(islice(batches, GROUP)):
+        try:
+            # Arrow compares the types of all columns at once; a field's type tells its form.
+            table = pa.Table.from_batches(group)
+        except pa.ArrowInvalid:
+            for forms, run in groupby(group, lambda batch: _forms(batch, of.fields)):
+                yield _Segment(list(run), dict(zip(of.fields, forms, strict=True)))
+            continue
+        forms = _forms(group[0], of.fields)
+        yield _Segment(group, dict(zip(of.fields, forms, strict=True)), table)
+
+
+def _forms(batch: pa.RecordBatch, fields: tuple[str, ...]) -> tuple[str, ...]:
+    indexes = [batch.schema.get_field_index(name) for name in fields]
+    return tuple("" if index < 0 else form_of(batch, index) for index in indexes)
+
+
+class _Segment:
+    """Consecutive chunks whose columns can be read as one."""
+
+    def __init__(
+        self,
+        batches: list[pa.RecordBatch],
+        forms: dict[str, str],
+        table: pa.Table | None = None,
+    ) -> None:
+        self._batches = batches
+        self._kernels = Kernels(batches, forms, table)
+
+    def all_rows(self, columns: Columns, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
+        """Every row."""
+        for batch in self._batches:
+            yield from batch_rows(columns.type, batch, fields)
+
+    def rows(
+        self, wanted: Indexes, columns: Columns, fields: tuple[str, ...]
+    ) -> Iterator[tuple[Key, Row]]:
+        """The rows at the sorted indexes."""
+        if not len(wanted):
+            return
+        start = 0
+        ends = np.cumsum([batch.num_rows for batch in self._batches])
+        cuts = np.searchsorted(wanted, ends)
+        first = 0
+        for batch, end, cut in zip(self._batches, ends.tolist(), cuts.tolist(), strict=True):
+            if cut > first:
+                part = batch.take(pa.array(wanted[first:cut] - start))
+                yield from batch_rows(columns.type, part, fields)
+            start, first = end, cut
+
+    def truths(self, of: Plan, neutral: bool) -> pa.ChunkedArray | None:
+        """Per row: the element where the conditions hold, else `neutral`; null: ask the rows."""
+        try:
+            truths = self._kernels.all_of(of.conditions)
+            element = self._kernels.truth(of.element)
+            if truths is None:
+                return element
+            return pc.if_else(truths, element, neutral)
+        except (NotForColumns, *REFUSED):
+            return None
+
+    def number(self, of: Plan) -> tuple[Partial, Indexes] | None:
+        """How many rows count, and those that the row evaluator must look at."""
+        try:
+            kept = self._kernels.all_of(of.conditions)
+            if (
+                not isinstance(of.element, (Variable, Entities))
+                and not self._kernels.value(of.element).is_plain
+            ):
+                return None
+        except (NotForColumns, *REFUSED):
+            return None
+        if kept is None:
+            rows = sum(batch.num_rows for batch in self._batches)
+            return Partial(rows), _NO_ROWS
+        asked = np.flatnonzero(_mask(kept.is_null())) if kept.null_count else _NO_ROWS
+        return Partial(pc.sum(kept, min_count=0).as_py()), asked
+
+    def sum(self, of: Plan) -> tuple[Partial, Indexes] | None:
+        """Number, sum and bounds of the integers, and the rows that others must look at."""
+        try:
+            kept = self._kernels.all_of(of.conditions)
+            values = self._kernels.value(of.element)
+        except (NotForColumns, *REFUSED):
+            return None
+        if values.kind is not Kind.INT or values.is_literal:
+            return None
+        array = values.array
+        asked = array.is_null() if array.null_count else None
+        if kept is not None:
+            asked = pc.if_else(kept, False if asked is None else asked, False)
+            asked = pc.fill_null(asked, True) if asked.null_count else asked
+            array = pc.if_else(kept, array, pa.scalar(None, pa.int64()))
+        rows = _NO_ROWS if asked is None else np.flatnonzero(_mask(asked))
+        bounds = pc.min_max(array).as_py()
+        count = len(array) - array.null_count
+        if not count:
+            return NOTHING, rows
+        least, greatest = bounds["min"], bounds["max"]
+        if max(abs(least), abs(greatest)) * count >= 1 << 63:
+            return None
+        total = pc.sum(array).as_py()
+        if not values.is_plain:
+            # Arithmetic yields fractions, and so must its least and greatest.
+            least, greatest = Fraction(least), Fraction(greatest)
+        return Partial(count, total, least, greatest), rows
+
+    def elements(self, of: Plan) -> pa.ChunkedArray | None:
+        """The plain field that is the element, of the rows that count; None if rows must say."""
+        try:
+            kept = self._kernels.all_of(of.conditions)
+            values = self._kernels.value(of.element)
+        except (NotForColumns, *REFUSED):
+            return None
+        if values.is_literal or not values.is_plain or (kept is not None and kept.null_count):
+            return None
+        return values.array if kept is None else values.array.filter(kept)

@@ -1,0 +1,292 @@
+"""Three-valued evaluation of typed expressions, sound over every completion of the unobserved.
+
+A condition evaluates to the set of outcomes it can have over all completions of what is
+unobserved: a non-empty mask of TRUE, FALSE and UNDEFINED. A single bit is decided; anything else
+is unknown. A value is known, `Unknown` (some value of its kind, possibly null or undefined), or
+`Undefined` (docs/design.md §3: ordering or arithmetic on null or absent, navigation from an absent
+entity, division by zero, min or max of nothing).
+
+`and`/`or` evaluate left to right, so a guard on the left protects what is on its right. Quantifiers
+take all their elements, whatever the order of rows: one undefined element makes the whole
+undefined. Sets of outcomes are combined as if independent; where each unobserved value occurs once
+in the expression the result is exact, elsewhere it may be wider than necessary, never narrower.
+"""
+
+from __future__ import annotations
+
+from statediff.contract.evaluation.gathering import Evaluator, collected, quantify, unique
+from statediff.contract.evaluation.operations import (
+    aggregate,
+    arithmetic,
+    as_condition,
+    field_value,
+    look,
+    member_by_key,
+    unary,
+)
+from statediff.contract.evaluation.relations import (
+    apply_test,
+    finite,
+    is_text,
+    negate,
+    plain,
+    relate,
+    settle,
+)
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    Env,
+    EvalContext,
+    Result,
+    Seen,
+    Undefined,
+    Unknown,
+    either,
+    note,
+)
+from statediff.contract.language.syntax import (
+    And,
+    AnswerOf,
+    Arithmetic,
+    Call,
+    Canonical,
+    Compare,
+    Const,
+    Entities,
+    EntityT,
+    FieldOf,
+    Follow,
+    InputOf,
+    Items,
+    Lookup,
+    Node,
+    Not,
+    Or,
+    PartOf,
+    Variable,
+)
+from statediff.model.trace import NoAnswer
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Key,
+    Map,
+    Value,
+)
+
+
+def outcomes(node: Node, context: EvalContext, env: Env) -> int:
+    """The mask of outcomes that the condition can have."""
+    context.step()
+    match node:
+        case And(parts=parts):
+            return _junction(parts, context, env, stop=FALSE, go_on=TRUE)
+        case Or(parts=parts):
+            return _junction(parts, context, env, stop=TRUE, go_on=FALSE)
+        case Not(child=child):
+            return negate(outcomes(child, context, env))
+        case Compare():
+            return _compare(node, context, env)
+        case Call(name="all" | "any"):
+            return quantify(_SELF, node, context, env)
+        case Call(name="unique"):
+            return unique(_SELF, node, context, env)
+        case Call(name="exists"):
+            return _exists(node, context, env)
+        case Call(name="matches" | "contains" | "starts_with" | "ends_with" | "within"):
+            return _test(node, context, env)
+        case _:
+            pass
+    return as_condition(evaluate(node, context, env), context)
+
+
+def _junction(
+    parts: tuple[Node, ...], context: EvalContext, env: Env, stop: int, go_on: int
+) -> int:
+    """Left to right; `stop` decides, `go_on` continues, anything else is kept as possible."""
+    mark = len(context.seen)
+    possible = 0
+    for part in parts:
+        here = len(context.seen)
+        mask = outcomes(part, context, env)
+        if mask == stop and not possible:
+            del context.seen[mark:here]
+            return stop
+        possible |= mask & ~go_on
+        if not mask & go_on:
+            return possible
+    return possible | go_on
+
+
+def _compare(node: Compare, context: EvalContext, env: Env) -> int:
+    left = evaluate(node.left, context, env)
+    right: Result
+    if node.op in ("in", "not in") and isinstance(node.right, Entities):
+        mask = member_by_key(left, node.right, context)
+        right = f"keys of {node.right.entity}"
+    else:
+        right = evaluate(node.right, context, env)
+        positive = {"!=": "==", "not in": "in"}.get(node.op, node.op)
+        mask = relate(positive, left, right, context)
+    if node.op in ("!=", "not in"):
+        mask = negate(mask)
+    context.seen.append(Seen(node, left, right, mask, _things(node, context, env)))
+    return mask
+
+
+def _things(node: Node, context: EvalContext, env: Env) -> tuple[EntityRef, ...]:
+    found: dict[tuple[str, str, Key], EntityRef] = {}
+    stack: list[Node] = [node]
+    while stack:
+        at = stack.pop()
+        match at:
+            case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
+                stack += [right, left]
+            case Call(arguments=arguments):
+                stack += arguments
+            case FieldOf(entity=holder):
+                entity_ref = evaluate(holder, context, env)
+                if isinstance(entity_ref, EntityRef) and entity_ref.row is not None:
+                    found.setdefault((entity_ref.side, entity_ref.type, entity_ref.key), entity_ref)
+                if isinstance(holder, Follow):
+                    stack.append(holder.reference)
+            case Canonical(child=child):
+                stack.append(child)
+            case _:
+                pass
+    return tuple(found.values())
+
+
+def _exists(node: Call, context: EvalContext, env: Env) -> int:
+    found = evaluate(node.arguments[0], context, env)
+    mask = TRUE
+    match found:
+        case Undefined(reason):
+            context.undefined.append(reason)
+            mask = UNDEFINED
+        case Unknown():
+            note(found, context)
+            mask = either(found.maybe_null)
+        case Absent():
+            mask = FALSE
+        case _:
+            pass
+    context.seen.append(
+        Seen(node, found, True, mask, (found,) if isinstance(found, EntityRef) else ())
+    )
+    return mask
+
+
+def _test(node: Call, context: EvalContext, env: Env) -> int:
+    arguments = [evaluate(a, context, env) for a in node.arguments]
+    for argument in arguments:
+        if isinstance(argument, Undefined):
+            context.undefined.append(argument.reason)
+            return UNDEFINED
+    unknown = [a for a in arguments if isinstance(a, Unknown)]
+    known = [a for a in arguments if not isinstance(a, Unknown)]
+    wanted = finite if node.name == "within" else is_text
+    mask: int
+    if any(not wanted(plain(a)) for a in known):
+        context.undefined.append(f"{node.name}(…) of null, absent or another kind of value")
+        mask = UNDEFINED
+    elif unknown:
+        for argument in unknown:
+            note(argument, context)
+        mask = either(any(a.maybe_null or a.maybe_undefined for a in unknown))
+    else:
+        mask = TRUE if apply_test(node.name, arguments) else FALSE
+    left, right = arguments[0], arguments[1]
+    context.seen.append(Seen(node, left, right, mask, _things(node, context, env)))
+    return mask
+
+
+def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
+    """The value of the expression: known, `Unknown` or `Undefined`."""
+    context.step()
+    match node:
+        case Const(value=value) | InputOf(value=value):
+            return value
+        case AnswerOf(name=name):
+            if isinstance(context.answer, NoAnswer):
+                return Undefined(f"there is no answer: {context.answer.cause}")
+            return context.answer.get(name, ABSENT)
+        case Variable(name=name):
+            return env[name]
+        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
+            return _lookup(root, entity, keys, context, env)
+        case FieldOf():
+            return field_value(node, evaluate(node.entity, context, env))
+        case Follow(reference=reference, type=EntityT(type=entity)):
+            return _follow(reference, entity, context, env)
+        case PartOf(whole=whole, name=name):
+            return _part(evaluate(whole, context, env), name)
+        case Canonical(child=child, apply=apply):
+            value = evaluate(child, context, env)
+            if isinstance(value, (Unknown, Undefined, Absent, EntityRef)):
+                return value
+            return apply(settle(value))
+        case Arithmetic():
+            left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
+            return arithmetic(node.op, left, right)
+        case Items(items=items):
+            values = tuple(evaluate(item, context, env) for item in items)
+            return next((value for value in values if isinstance(value, Undefined)), values)
+        case Call(name="sum" | "min" | "max" | "count"):
+            return aggregate(node.name, *collected(_SELF, node, context, env))
+        case Call(name="abs" | "len"):
+            return unary(node.name, evaluate(node.arguments[0], context, env))
+        case _:
+            pass
+    mask = outcomes(node, context, env)
+    if mask == UNDEFINED:
+        return Undefined(context.undefined[-1] if context.undefined else "an undefined condition")
+    if mask in (TRUE, FALSE):
+        return mask == TRUE
+    return Unknown(frozenset(context.causes), False, bool(mask & UNDEFINED))
+
+
+def _lookup(
+    root: str, entity: str, parts: tuple[Node, ...], context: EvalContext, env: Env
+) -> Result:
+    keys: list[Value] = []
+    for part in parts:
+        value = evaluate(part, context, env)
+        if isinstance(value, Undefined):
+            return value
+        if isinstance(value, Unknown):
+            return Unknown(value.causes, value.maybe_undefined, True)
+        if value is None or isinstance(value, Absent):
+            return ABSENT
+        keys.append(plain(value))
+    return look(root, entity, tuple(keys), context)
+
+
+def _part(whole: Result, name: str) -> Result:
+    match whole:
+        case Map():
+            return whole.get(name)
+        case Undefined():
+            return whole
+        case Unknown():
+            return Unknown(whole.causes, maybe_undefined=True)
+        case _:
+            return Undefined(f"what has no parts has no {name}")
+
+
+def _follow(reference: FieldOf, entity: str, context: EvalContext, env: Env) -> Result:
+    value = evaluate(reference, context, env)
+    if isinstance(value, Undefined):
+        return value
+    if isinstance(value, Unknown):
+        return Unknown(value.causes, maybe_undefined=True)
+    if value is None or isinstance(value, Absent):
+        return ABSENT
+    holder = evaluate(reference.entity, context, env)
+    return look(holder.side, entity, (value,), context)
+
+
+_SELF = Evaluator(outcomes, evaluate)

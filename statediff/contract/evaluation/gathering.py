@@ -1,0 +1,252 @@
+"""Elements: quantifiers over them, and the values of those that count.
+
+`and`, `or` and the sets of outcomes are `evaluation`'s; decided here is which elements there are,
+that one undefined element makes the whole undefined, and what of them stays to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.contract.evaluation.columnar import NOTHING, Partial, plan
+from statediff.contract.evaluation.operations import as_condition
+from statediff.contract.evaluation.ranges import crowd_of, deciding, elements, paid
+from statediff.contract.evaluation.relations import combine, comparison_key
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    EntitySet,
+    Env,
+    EvalContext,
+    Result,
+    Undefined,
+    Unknown,
+    note,
+)
+from statediff.contract.language.syntax import Call, Comprehension, Loop, Node
+
+MAYBE: Final = "an element may be undefined"
+DOUBTED: Final = "whether an element counts is not known"
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The two halves of the recursive definition that elements are evaluated by."""
+
+    outcomes: Callable[[Node, EvalContext, Env], int]
+    evaluate: Callable[[Node, EvalContext, Env], Result]
+
+
+def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
+    """The outcomes of `all` or `any`."""
+    stop, go_on = (FALSE, TRUE) if node.name == "all" else (TRUE, FALSE)
+    body = node.arguments[0]
+    if not isinstance(body, Comprehension):
+        listed = by.evaluate(body, context, env)
+        if not isinstance(listed, tuple):
+            return as_condition(listed, context)
+        total = go_on
+        for item in listed:
+            total = combine(stop, go_on, total, as_condition(item, context))
+        return total
+    of = plan(body)
+    if of is None:
+        return _over(
+            _elements(by, body.loops, context, env, body.element, go_on), context, stop, go_on
+        )
+    entity_set = deciding(of, context, neutral=go_on == TRUE)
+    with paid(context):
+        found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
+        return _over(found, context, stop, go_on)
+
+
+def _over(found: Iterator[tuple[int, bool]], context: EvalContext, stop: int, go_on: int) -> int:
+    """The outcomes of a quantifier over its elements'; only what decides is kept as seen."""
+    mark = len(context.seen)
+    total = go_on
+    kept = False
+    for mask, more in found:
+        after = combine(stop, go_on, total, mask)
+        # Two further elements have no outcome that one has not: the gravest counts.
+        total = total | after if more else after
+        decisive = bool(mask & (stop | UNDEFINED))
+        if not decisive or (kept and mask == stop):
+            del context.seen[mark:]
+        if decisive:
+            kept = True
+            mark = len(context.seen)
+    return total
+
+
+def _elements(
+    by: Evaluator,
+    loops: tuple[Loop, ...],
+    context: EvalContext,
+    env: Env,
+    element: Node,
+    neutral: int,
+    entity_set: EntitySet | None = None,
+) -> Iterator[tuple[int, bool]]:
+    """The outcomes of each element, and whether it stands for any number of unknown further ones.
+
+    An element whose condition may be false may be `neutral`; an undefined condition is undefined.
+    `entity_set` is what the first loop ranges over, where that is known already.
+    """
+    loop, rest = loops[0], loops[1:]
+    for item, more in _range(by, loop.source, context, env, entity_set):
+        context.step()
+        if isinstance(item, Undefined):
+            context.undefined.append(item.reason)
+            yield UNDEFINED, more
+            continue
+        inner = {**env, loop.name: item}
+        condition = TRUE
+        for test in loop.conditions:
+            if not condition & TRUE:
+                break
+            condition = (condition & ~TRUE) | by.outcomes(test, context, inner)
+        spare = (neutral if condition & FALSE else 0) | (condition & UNDEFINED)
+        if not condition & TRUE:
+            yield spare, more
+        elif rest:
+            for mask, further in _elements(by, rest, context, inner, element, neutral):
+                yield mask | spare, more or further
+            if spare:
+                yield spare | neutral, more
+        else:
+            yield by.outcomes(element, context, inner) | spare, more
+
+
+def _range(
+    by: Evaluator, source: Node, context: EvalContext, env: Env, entity_set: EntitySet | None = None
+) -> Iterator[tuple[Result, bool]]:
+    entity_set = crowd_of(source, context, env) if entity_set is None else entity_set
+    if isinstance(entity_set, EntitySet):
+        for entity_ref in entity_set:
+            yield entity_ref, False
+        if entity_set.incomplete:
+            context.causes.update(entity_set.incomplete)
+            cause = "; ".join(sorted(entity_set.incomplete))
+            yield EntityRef(entity_set.side, entity_set.type, (), None, cause), True
+        return
+    listed = by.evaluate(source, context, env)
+    if isinstance(listed, tuple):
+        for item in listed:
+            yield item, False
+    elif isinstance(listed, Unknown):
+        note(listed, context)
+        yield Unknown(listed.causes), True
+        if listed.maybe_null or listed.maybe_undefined:
+            yield Undefined("the list may be null"), True
+    else:
+        reason = listed.reason if isinstance(listed, Undefined) else "ranging over null or absent"
+        yield Undefined(reason), False
+
+
+def unique(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
+    """The outcomes of `unique`."""
+    values, causes, reason, beside = collected(by, node, context, env)
+    if reason:
+        context.undefined.append(reason)
+        if not causes:
+            return UNDEFINED
+    known = [comparison_key(v) for v in values if not isinstance(v, Unknown)]
+    if beside.has_equals or len(set(known)) != len(known):
+        mask = FALSE
+    else:
+        mask = TRUE | FALSE if causes else TRUE
+    context.causes.update(causes)
+    return mask | UNDEFINED if reason else mask
+
+
+def collected(
+    by: Evaluator, node: Call, context: EvalContext, env: Env
+) -> tuple[list[Result], set[str], str, Partial]:
+    """What `_collect` gives, with what columns say of elements that it need not collect."""
+    body = node.arguments[0]
+    of = plan(body, whole_entities=node.name == "count")
+    if of is None:
+        return *_collect(by, body, context, env), NOTHING
+    mark = len(context.seen)
+    beside, entity_set = elements(of, context, node.name)
+    with paid(context):
+        values, causes, reason = _collect(by, body, context, env, entity_set)
+    # Conditions over a whole type would fill the witness with entities that decide nothing.
+    del context.seen[mark:]
+    return values, causes, reason, beside
+
+
+def _collect(
+    by: Evaluator, body: Node, context: EvalContext, env: Env, entity_set: EntitySet | None = None
+) -> tuple[list[Result], set[str], str]:
+    """The value of every element that counts, the causes of what may be missing, and a reason.
+
+    The reason says why the whole is undefined; with causes, why it may be.
+    """
+    if not isinstance(body, Comprehension):
+        entity_set = crowd_of(body, context, env) if entity_set is None else entity_set
+        if isinstance(entity_set, EntitySet):
+            return list(entity_set), set(entity_set.incomplete), ""
+        listed = by.evaluate(body, context, env)
+        if isinstance(listed, tuple):
+            unknown = [v for v in listed if isinstance(v, Unknown)]
+            causes = {cause for each in unknown for cause in each.causes}
+            return list(listed), causes, MAYBE if any(v.maybe_undefined for v in unknown) else ""
+        if isinstance(listed, Unknown):
+            is_open = listed.maybe_null or listed.maybe_undefined
+            return [], set(listed.causes), MAYBE if is_open else ""
+        return [], set(), listed.reason if isinstance(listed, Undefined) else "null or absent"
+    values: list[Result] = []
+    causes = set()
+    reason = ""
+    for inner, certain in _bindings(by, body.loops, context, env, causes, entity_set):
+        value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
+        if isinstance(value, Undefined):
+            reason = value.reason
+            continue
+        if isinstance(value, Unknown):
+            causes |= value.causes
+            reason = reason or (MAYBE if value.maybe_undefined else "")
+        if certain:
+            values.append(value)
+    return values, causes, reason
+
+
+def _bindings(
+    by: Evaluator,
+    loops: tuple[Loop, ...],
+    context: EvalContext,
+    env: Env,
+    causes: set[str],
+    entity_set: EntitySet | None = None,
+) -> Iterator[tuple[Env | Undefined, bool]]:
+    """What the variables are, element by element, and whether it certainly counts."""
+    loop, rest = loops[0], loops[1:]
+    for item, more in _range(by, loop.source, context, env, entity_set):
+        context.step()
+        if isinstance(item, Undefined):
+            yield item, more
+            continue
+        if more:
+            causes.update([item.cause] if isinstance(item, EntityRef) else item.causes)
+        inner = {**env, loop.name: item}
+        mask = TRUE
+        for test in loop.conditions:
+            if mask & TRUE:
+                mask = (mask & ~TRUE) | by.outcomes(test, context, inner)
+        if not more and mask not in (TRUE, FALSE, UNDEFINED):
+            causes.update(context.causes, (DOUBTED,))
+        if mask & UNDEFINED:
+            reason = context.undefined[-1] if mask == UNDEFINED else MAYBE
+            yield Undefined(reason), more
+        if mask & TRUE:
+            certain = mask == TRUE and not more
+            if rest:
+                found = _bindings(by, rest, context, inner, causes)
+                yield from ((each, known and certain) for each, known in found)
+            else:
+                yield inner, certain

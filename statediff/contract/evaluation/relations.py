@@ -1,0 +1,241 @@
+"""Relations between evaluated values: equality, order, membership and the tests on texts.
+
+Numbers compare exactly whatever their kind, entities by key, everything else within its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Any
+
+import re2
+
+from statediff.contract.language.context import (
+    FALSE,
+    TRUE,
+    UNDEFINED,
+    EntityRef,
+    EvalContext,
+    Result,
+    Undefined,
+    Unknown,
+    either,
+    note,
+)
+from statediff.contract.language.kinds import compile_regex
+from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
+
+
+def _named(side: Result) -> Result:
+    """An entity nobody has seen (it has no key) is some entity, equal to any or none."""
+    if isinstance(side, EntityRef) and not side.key:
+        return Unknown(frozenset({side.cause}), maybe_null=False)
+    return side
+
+
+def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
+    """The outcomes of `left op right` with op in == < <= > >= in."""
+    left, right = _named(left), _named(right)
+    for side in (left, right):
+        if isinstance(side, Undefined):
+            context.undefined.append(side.reason)
+            return UNDEFINED
+    if op == "in" and isinstance(right, tuple):
+        return _member(left, right, context)
+    if op == "in" and not isinstance(right, Unknown):
+        context.undefined.append("`in` on something that is not a list")
+        return UNDEFINED
+    unknown = [s for s in (left, right) if isinstance(s, Unknown)]
+    told = told_apart(_digest(left), _digest(right)) if unknown and op == "==" else None
+    if told is not None:
+        return TRUE if told else FALSE
+    if unknown:
+        for side in unknown:
+            note(side, context)
+        ordered = () if op == "==" else (right,) if op == "in" else (left, right)
+        if any(s is None or isinstance(s, Absent) for s in ordered):
+            context.undefined.append("null or absent has no order")
+            return UNDEFINED
+        is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
+        return either(is_open)
+    if op == "==" and isinstance(left, tuple) and isinstance(right, tuple):
+        return _equal_lists(left, right, context)
+    if op == "==":
+        return TRUE if equal(left, right) else FALSE
+    sign = order(left, right)
+    if sign is None:
+        context.undefined.append("null, absent or values of different kinds have no order")
+        return UNDEFINED
+    holds = {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[op]
+    return TRUE if holds else FALSE
+
+
+def _digest(side: Result) -> Result:
+    """What tells an unknown text apart, in its place; anything else known as it is compared."""
+    if isinstance(side, Unknown):
+        return side.digest or Unobserved("nothing tells it apart")
+    return plain(side)
+
+
+def _member(left: Result, right: tuple[Result, ...], context: EvalContext) -> int:
+    if not any(isinstance(side, Unknown) for side in (left, *right)):
+        return TRUE if any(equal(left, item) for item in right) else FALSE
+    is_open = isinstance(left, Unknown) and left.maybe_undefined
+    total = FALSE | UNDEFINED if is_open else FALSE
+    for item in right:
+        total = combine(TRUE, FALSE, total, relate("==", left, item, context))
+    return total
+
+
+def _equal_lists(left: tuple[Result, ...], right: tuple[Result, ...], context: EvalContext) -> int:
+    """Item by item, because one that nobody has seen leaves the whole open."""
+    total = TRUE if len(left) == len(right) else FALSE
+    for one, other in zip_longest(left, right):
+        total = combine(FALSE, TRUE, total, relate("==", one, other, context))
+    return total
+
+
+def equal(a: Result, b: Result) -> bool:
+    """Equality of known results: numbers by value, entities by key, everything else exactly."""
+    a, b = plain(a), plain(b)
+    if _is_number(a) and _is_number(b):
+        return exact(a) == exact(b)
+    if isinstance(a, float) or isinstance(b, float):
+        return _is_any_number(a) and _is_any_number(b) and bool(a == b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, Map) and isinstance(b, Map):
+        (names, values), (others, theirs) = _apart(a), _apart(b)
+        return names == others and all(map(equal, values, theirs))
+    return same(a, b)
+
+
+def _apart(value: Map) -> tuple[list[str], list[Value]]:
+    return [name for name, _ in value.items], [item for _, item in value.items]
+
+
+def plain(result: Result) -> Result:
+    """An entity as its key; any other result as it is."""
+    if isinstance(result, EntityRef):
+        return result.key[0] if len(result.key) == 1 else result.key
+    return result
+
+
+def _is_number(value: Result) -> bool:
+    return (
+        isinstance(value, (int, Decimal, Fraction))
+        and not isinstance(value, bool)
+        and (not isinstance(value, Decimal) or value.is_finite())
+    )
+
+
+def _is_any_number(value: Result) -> bool:
+    return _is_number(value) or isinstance(value, float)
+
+
+def finite(value: Result) -> bool:
+    """Whether the result is a known, finite number."""
+    return _is_number(value) or (isinstance(value, float) and value - value == 0)
+
+
+def exact(value: Any) -> Fraction:
+    """The number as a fraction."""
+    return Fraction(value)
+
+
+def order(a: Result, b: Result) -> int | None:
+    """-1, 0 or 1; None where the two have no common order."""
+    a, b = plain(a), plain(b)
+    if _is_any_number(a) and _is_any_number(b):
+        if any(isinstance(x, float) and math.isnan(x) for x in (a, b)):
+            return None
+        x, y = (side if isinstance(side, float) else exact(side) for side in (a, b))
+        return int(x > y) - int(x < y)
+    if isinstance(a, str) and isinstance(b, str):
+        return int(a > b) - int(a < b)
+    if isinstance(a, datetime) and isinstance(b, datetime):
+        if (a.tzinfo is None) != (b.tzinfo is None):
+            return None
+        return int(a > b) - int(a < b)
+    if type(a) is date and type(b) is date:
+        return int(a > b) - int(a < b)
+    return None
+
+
+def is_text(value: Result) -> bool:
+    """Whether the result is a known text."""
+    return isinstance(value, str)
+
+
+@lru_cache(256)
+def _regex(pattern: str) -> re2._Regexp[str]:
+    return compile_regex(pattern)
+
+
+def apply_test(name: str, arguments: list[Any]) -> bool:
+    """The truth of a test on known values of the right kinds."""
+    a, b = arguments[0], arguments[1]
+    match name:
+        case "contains":
+            return b in a
+        case "starts_with":
+            return bool(a.startswith(b))
+        case "ends_with":
+            return bool(a.endswith(b))
+        case "matches":
+            return _regex(b).fullmatch(a) is not None
+        case "within":
+            return abs(exact(a) - exact(b)) <= exact(arguments[2])
+        case _:
+            pass
+    raise ValueError(f"not a test: {name}")
+
+
+def comparison_key(value: Result) -> Any:
+    """A hashable form that is equal exactly where `equal` holds."""
+    value = plain(value)
+    if finite(value):
+        return Fraction, exact(value)
+    match value:
+        case tuple():
+            return tuple, tuple(map(comparison_key, value))
+        case Map(items=items):
+            return Map, tuple((name, comparison_key(item)) for name, item in items)
+        case Decimal():
+            return Decimal, value.as_tuple()
+        case float() if math.isnan(value):
+            return object()  # not even equal to itself
+        case _:
+            pass
+    return type(value), value
+
+
+def settle(value: Result) -> Value:
+    """The result as a value: an exact fraction as an integer or decimal."""
+    if isinstance(value, Fraction):
+        return (
+            int(value)
+            if value.denominator == 1
+            else Decimal(value.numerator) / Decimal(value.denominator)
+        )
+    return value  # type: ignore[no-any-return]  # every other result here is a Value
+
+
+def combine(stop: int, go_on: int, total: int, element: int) -> int:
+    """Outcomes of a quantifier after one more element: undefined > stop > go_on."""
+    mask = 0
+    for a in (TRUE, FALSE, UNDEFINED):
+        for b in (TRUE, FALSE, UNDEFINED):
+            if total & a and element & b:
+                mask |= UNDEFINED if UNDEFINED in (a, b) else stop if stop in (a, b) else go_on
+    return mask
+
+
+def negate(mask: int) -> int:
+    """The outcomes of the negation; undefined stays undefined."""
+    return (mask & UNDEFINED) | (FALSE if mask & TRUE else 0) | (TRUE if mask & FALSE else 0)

@@ -1,0 +1,338 @@
+"""An English sentence for every clause, from its typed form: what a reviewer reads.
+
+Wording only; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.contract.language.syntax import (
+    And,
+    AnswerOf,
+    Arithmetic,
+    Call,
+    Canonical,
+    CollectionT,
+    Compare,
+    Comprehension,
+    Const,
+    Entities,
+    FieldOf,
+    Follow,
+    InputOf,
+    Items,
+    Lookup,
+    Node,
+    Not,
+    Or,
+    PartOf,
+    Variable,
+    walk,
+)
+from statediff.model.values import printable, show
+
+_RELATIONS = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is more than",
+    ">=": "is at least",
+    "in": "is one of",
+    "not in": "is none of",
+}
+_WHEN = {
+    "now": "at that moment",
+    "before": "before the run",
+    "after": "after the run",
+    "created": "created in the run",
+    "updated": "updated in the run",
+    "deleted": "deleted in the run",
+    "linked": "linked in the run",
+    "unlinked": "unlinked in the run",
+}
+
+
+_SAID: Final = {"email": "e-mail address"}
+_PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "in", "of", "on", "to", "with"})
+_PLURALS: Final = {"staff": "staff", "entry": "entries", "person": "people"}
+_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def words(name: str) -> str:
+    """An identifier as words; one that ends in a preposition stands in quotes."""
+    said = printable(_SAID.get(name, name.replace("_", " ")))
+    return f"“{said}”" if said.rpartition(" ")[2] in _PREPOSITIONS else said
+
+
+def plural(noun: str) -> str:
+    """More than one of them."""
+    last = noun.rpartition(" ")[2]
+    if last in _PLURALS:
+        return noun.removesuffix(last) + _PLURALS[last]
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def either(names: Iterable[str]) -> str:
+    """`a, b or c`."""
+    listed = [words(name) for name in names]
+    return " or ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+
+
+def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind of node)
+    """The expression in English; `own` is what `it` is called."""
+
+    def of(part: Node) -> str:
+        return phrase(part, own)
+
+    match node:
+        case Const(value=value):
+            return show(value)
+        case InputOf(name=name, value=value):
+            return f"{show(value)} (the given {words(name)})"
+        case AnswerOf(name=name):
+            return f"the reported {words(name)}"
+        case Variable(name="it"):
+            return own
+        case Variable(name="new"):
+            return f"the changed {own.removeprefix('the ')}"
+        case Variable(name="them", type=CollectionT(type=entity)):
+            return f"those {plural(words(entity))}"
+        case Variable(name="call"):
+            return "the call"
+        case Variable(name="calls"):
+            return "calls so far"
+        case Variable(name="approval"):
+            return "the approval"
+        case Variable(name="reply"):
+            return "the agent's reply"
+        case Variable(name=name):
+            return f"“{name}”"
+        case Entities(root=root, entity=entity):
+            return f"{plural(words(entity))} {_WHEN[root]}"
+        case Lookup() | FieldOf() | Follow():
+            return " ".join(filter(None, _chain(node, own)))
+        case PartOf(whole=whole, name=name):
+            return f"the {words(name)} of {of(whole)}"
+        case Canonical(child=child):
+            return of(child)
+        case Compare(op="in" | "not in" as op, left=left, right=Entities() as right):
+            verb = "is among the" if op == "in" else "is not among the"
+            return f"{of(left)} {verb} {of(right)}"
+        case Compare(op=op, left=left, right=right):
+            return f"{of(left)} {_RELATIONS[op]} {of(right)}"
+        case And(parts=parts):
+            return " and ".join(of(p) for p in parts)
+        case Or(parts=parts):
+            return "(" + " or ".join(of(p) for p in parts) + ")"
+        case Not(child=child):
+            return f"it is not so that {of(child)}"
+        case Arithmetic(op=op, left=left, right=right):
+            return f"({of(left)} {op} {of(right)})"
+        case Items(items=items):
+            return ", ".join(of(i) for i in items) or "an empty list"
+        case Call():
+            return _call(node, own)
+        case Comprehension():
+            return _elements(node, own)
+        case _:
+            pass
+    raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _chain(node: Node, own: str) -> tuple[str, str]:
+    """A field, or an entity reached by key and references, and when it is looked at.
+
+    `order 9's customer's e-mail address` and `before the run`.
+    """
+    match node:
+        case FieldOf(entity=holder, field=name, part=part):
+            base, when = _chain(holder, own)
+            return " ".join((_whose(base, own), *(words(step) for step in (name, *part)))), when
+        case Follow(reference=reference):
+            return _chain(reference, own)
+        case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
+            return _named(entity, keys, own), _WHEN[root]
+        case Variable(name="new"):
+            return "its new", ""
+        case _:
+            return phrase(node, own), ""
+
+
+def _whose(base: str, own: str) -> str:
+    if base in (own, "its new"):
+        return "its" if base == own else base
+    return f"{base}'" if base.endswith("s") else f"{base}'s"
+
+
+def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
+    """An entity by its key: `order 9`, `order 9's customer`, `the reported customer`."""
+    bare = [key.child if isinstance(key, Canonical) else key for key in keys]
+    if len(bare) == 1:
+        [key] = bare
+        if isinstance(key, FieldOf) and key.field == entity:
+            return _chain(key, own)[0]
+        if isinstance(key, AnswerOf) and key.name == entity:
+            return phrase(key, own)
+    shown = ", ".join(
+        show(key.value) if isinstance(key, InputOf) else _chain(key, own)[0] for key in bare
+    )
+    return f"{words(entity)} {shown}"
+
+
+def _call(node: Call, own: str) -> str:
+    body = node.arguments[0]
+    first = phrase(body, own)
+    match node.name:
+        case "all" | "any" if isinstance(body, Comprehension):
+            quantity = "every" if node.name == "all" else "at least one"
+            return f"for {_ranges(body, own, quantity)}, {phrase(body.element, _inner(body, own))}"
+        case "sum":
+            return f"the sum of {first}"
+        case "min" | "max":
+            return f"the {'least' if node.name == 'min' else 'greatest'} of {first}"
+        case "count":
+            return f"the number of {first}"
+        case "unique":
+            return f"no two of {first} are equal"
+        case "exists":
+            return f"there is {first}"
+        case "len":
+            return f"the length of {first}"
+        case "within":
+            return (
+                f"{first} is within {phrase(node.arguments[2], own)} of "
+                f"{phrase(node.arguments[1], own)}"
+            )
+        case "matches" | "contains" | "starts_with" | "ends_with":
+            verb = {
+                "matches": "matches",
+                "contains": "contains",
+                "starts_with": "starts with",
+                "ends_with": "ends with",
+            }[node.name]
+            return f"{first} {verb} {phrase(node.arguments[1], own)}"
+        case _:
+            pass
+    return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
+
+
+def _elements(node: Comprehension, own: str) -> str:
+    if isinstance(node.element, Variable) and len(node.loops) == 1:
+        return _ranges(node, own, "")
+    return f"{phrase(node.element, _inner(node, own))} over {_ranges(node, own, 'every')}"
+
+
+def _inner(node: Comprehension, own: str) -> str:
+    """What is `its` inside: the one variable, unless the clause's own entity is spoken of too."""
+    parts = [part for part in walk(node) if isinstance(part, Variable | Comprehension)]
+    speaks = any(isinstance(p, Comprehension) and p is not node for p in parts) or any(
+        isinstance(p, Variable) and p.name in ("it", "new") for p in parts
+    )
+    return own if speaks or len(node.loops) > 1 else f"“{node.loops[0].name}”"
+
+
+def _ranges(node: Comprehension, own: str, quantity: str) -> str:
+    inner = _inner(node, own)
+    texts = []
+    for loop in node.loops:
+        name = f" “{loop.name}”" if inner == own else ""
+        text = _range(loop.source, own, quantity, name)
+        if loop.conditions:
+            text += " where " + " and ".join(phrase(c, inner) for c in loop.conditions)
+        texts.append(text)
+    return " and ".join(texts)
+
+
+def _range(source: Node, own: str, quantity: str, name: str) -> str:
+    if isinstance(source, Entities) and quantity:
+        return f"{quantity} {words(source.entity)}{name} {_WHEN[source.root]}"
+    many = phrase(source, own)
+    if not quantity or (quantity == "every" and many.startswith("those")):
+        return many + name
+    return f"{quantity}{name} of {many}"
+
+
+VERBS = {
+    "create": "created",
+    "update": "updated",
+    "delete": "deleted",
+    "link": "linked",
+    "unlink": "unlinked",
+    "any": "changed in any way",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternWords:
+    """The parts of a pattern's sentence; `where` and `that` are phrases already."""
+
+    section: str
+    operation: str
+    types: tuple[str, ...]
+    where: str
+    fields: tuple[str, ...] | None
+    low: int
+    high: int | None
+    is_every: bool
+    that: str
+    cascade: tuple[tuple[str, int], ...] = ()
+
+
+def pattern_sentence(of: PatternWords) -> str:
+    """The sentence of a pattern clause."""
+    noun = either(of.types)
+    nouns = plural(noun)
+    verb = VERBS[of.operation]
+    only = f" in its {either(of.fields)}" if of.fields else ""
+    condition = f", where {of.where}" if of.where else ""
+    if of.section == "forbid":
+        times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
+        text = f"{times} may be {verb}{only}{condition}"
+    elif of.section == "allow":
+        article = "An" if noun[:1] in "aeio" else "A"
+        many = f"{article} {noun}"
+        if of.high is not None:
+            many = f"At most {_number(of.high)} {noun if of.high == 1 else nouns}"
+        text = f"{many} may be {verb}{only}{condition}"
+    elif of.is_every:
+        text = f"Every {noun}{condition}{',' if condition else ''} must be {verb}{only}"
+    else:
+        noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
+        text = f"{quantity(of.low, of.high)} {noun} must be {verb}{only}{condition}"
+    text += (f", such that {of.that}" if of.that else "") + "."
+    for name, most in of.cascade:
+        text += f" With each, the system itself may add or remove up to {most} {words(name)}."
+    return text
+
+
+def derived_sentence(type_name: str, field: str, value: str) -> str:
+    """The sentence of a derived field."""
+    own = f"{words(field)} of every {words(type_name)}"
+    return f"The system keeps the {own} equal to {value}."
+
+
+def branches_sentence(names: list[str], disputed_because: str) -> str:
+    """The sentence of `any_of`, or of `disputed` with its reason."""
+    listed = ", ".join(words(name) for name in names)
+    if disputed_because:
+        return f"By every reading ({listed}) this is right; {printable(disputed_because)}."
+    return f"One of these is done, and nothing else: {listed}."
+
+
+def quantity(low: int, high: int | None) -> str:
+    """How many, at the beginning of a sentence."""
+    if high is None:
+        return f"At least {_number(low)}"
+    if low == high:
+        return f"Exactly {_number(low)}" if low else "No"
+    return f"At most {_number(high)}" if not low else f"Between {_number(low)} and {_number(high)}"
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)

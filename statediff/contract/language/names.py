@@ -1,0 +1,294 @@
+"""Names in expressions: roots, fields, references, keys, inputs and the answer.
+
+They are looked up in a state schema, never in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Final
+
+from statediff.contract.language.calls import CALL
+from statediff.contract.language.functions import FUNCTIONS
+from statediff.contract.language.kinds import (
+    ExpressionError,
+    comparable,
+    describe,
+    suggest,
+    type_of,
+)
+from statediff.contract.language.syntax import (
+    ANY,
+    BOOL,
+    NULL,
+    NUMBER,
+    TEXT,
+    AnswerOf,
+    CollectionT,
+    Const,
+    Entities,
+    EntityT,
+    FieldOf,
+    Follow,
+    InputOf,
+    ListT,
+    Lookup,
+    Node,
+    PartOf,
+    ScalarT,
+    Type,
+    Variable,
+)
+from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.values import Observed, Value
+
+STATE_ROOTS: Final = ("before", "after")
+DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")
+LATER_ROOTS: Final = ("now", "call", "calls")
+CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
+    "null": (NULL, None),
+    "true": (BOOL, True),
+    "false": (BOOL, False),
+}
+_ANSWER_TYPES: Final[dict[str, Type]] = {
+    "int": NUMBER,
+    "decimal": NUMBER,
+    "text": TEXT,
+    "bool": BOOL,
+    "any": ANY,
+    "map": ANY,
+    "list": ListT(ANY),
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may name.
+
+    `variables` are `it`, `new`, `them` with their types. `literal` gives, for a field under
+    canonicalization, the function its literals go through, else None; `kind_of` its kind after ν.
+    """
+
+    schema: Schema
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    answer: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Type] = field(default_factory=dict)
+    literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
+    kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
+    excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+    has_now: bool = False
+    """Whether the clause is judged at moments of the run, so that `now` is a state."""
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The roots that name a state."""
+        return (*STATE_ROOTS, "now") if self.has_now else STATE_ROOTS
+
+    def entity(self, name: str) -> EntityType:
+        """The type of an entity in hand; a call of the trace has one of its own."""
+        return CALL if name == CALL.name else self.schema.by_name[name]
+
+
+class Names:
+    """Looks names up in a scope. The checker, which extends it, knows the rest of the syntax."""
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self._text = text
+        self._scope = scope
+        self._variables = dict(scope.variables)
+
+    def expression(self, node: ast.expr) -> Node:
+        """The typed form of any expression."""
+        raise TypeError("the checker defines what an expression is")
+
+    def error(self, node: ast.AST, message: str, hint: str = "") -> ExpressionError:
+        """The error for what stands at `node`."""
+        return ExpressionError(message, getattr(node, "col_offset", 0), hint)
+
+    def unknown(self, node: ast.AST, message: str, hint: str = "") -> ExpressionError:
+        """The error for a name at `node` that nothing has."""
+        error = self.error(node, message, hint)
+        error.code = "unknown-name"
+        return error
+
+    def _segment(self, node: ast.expr) -> str:
+        """The expression as it is written."""
+        return self._text[node.col_offset : node.end_col_offset]
+
+    def _constant(self, node: ast.Constant) -> Node:
+        value = node.value
+        if isinstance(value, bool) or value is None:
+            written = "null" if value is None else str(value).lower()
+            raise self.error(node, f"`{value}` is written `{written}`")
+        if isinstance(value, int):
+            return Const(NUMBER, node.col_offset, value)
+        if isinstance(value, float):
+            exact = Decimal(self._segment(node).replace("_", ""))
+            if not exact.is_finite() or abs(exact.adjusted()) > 100:
+                raise self.error(node, "the number is too large or too small")
+            return Const(NUMBER, node.col_offset, exact)
+        if isinstance(value, str):
+            return Const(TEXT, node.col_offset, value)
+        raise self.error(
+            node, f"a {type(value).__name__} literal is not part of the contract language"
+        )
+
+    def _name(self, node: ast.Name) -> Node:
+        if node.id in CONSTANTS:
+            kind, value = CONSTANTS[node.id]
+            return Const(kind, node.col_offset, value)
+        if node.id in self._variables:
+            return Variable(self._variables[node.id], node.col_offset, node.id)
+        if node.id in (*self._scope.states, *DELTA_ROOTS, "input", "answer"):
+            raise self.error(node, f"`{node.id}` needs a name after it, e.g. `{node.id}.order`")
+        if node.id in LATER_ROOTS:
+            raise self.error(
+                node, f"`{node.id}` belongs to steps and turns, not to this kind of clause"
+            )
+        if node.id in FUNCTIONS:
+            raise self.error(node, f"`{node.id}` is a function; write {node.id}(…)")
+        if node.id in ("it", "new", "them"):
+            raise self.error(
+                node,
+                f"`{node.id}` has no meaning here",
+                "`it` and `new` need an operation in the clause, `them` stands in `that`",
+            )
+        known = (*self._variables, *STATE_ROOTS, *DELTA_ROOTS, "input", "answer", *CONSTANTS)
+        raise self.unknown(
+            node,
+            f"unknown name `{node.id}`",
+            suggest(node.id, known) or f'a text is written in quotes: "{node.id}"',
+        )
+
+    def _attribute(self, node: ast.Attribute) -> Node:
+        if isinstance(node.value, ast.Name) and node.value.id not in self._variables:
+            root = node.value.id
+            if root == "input":
+                return self._input(node)
+            if root == "answer":
+                return self._answer(node)
+        path = self._dotted(node)
+        if path is not None:
+            root, name = path
+            held = CollectionT(name, root in self._scope.states)
+            return Entities(held, node.col_offset, root, name)
+        holder = self.expression(node.value)
+        return self._field(node, holder)
+
+    def _dotted(self, node: ast.Attribute) -> tuple[str, str] | None:
+        """`before.order` or `before.db.role` as (root, type), when the whole of it names a type."""
+        names: list[str] = []
+        at: ast.expr = node
+        while isinstance(at, ast.Attribute):
+            names.append(at.attr)
+            at = at.value
+        if not isinstance(at, ast.Name) or at.id not in (*self._scope.states, *DELTA_ROOTS):
+            if isinstance(at, ast.Name) and at.id in LATER_ROOTS:
+                self._name(at)
+            return None
+        name = ".".join(reversed(names))
+        types = self._scope.schema.by_name
+        if name in types:
+            return at.id, name
+        shorter = name.rpartition(".")[0]
+        if shorter and any(t == shorter or t.startswith(shorter + ".") for t in types):
+            return None
+        if any(t.startswith(name + ".") for t in types):
+            return None
+        raise self.unknown(node, f"unknown entity type `{name}`", suggest(name, types))
+
+    def _input(self, node: ast.Attribute) -> Node:
+        if node.attr not in self._scope.inputs:
+            raise self.unknown(
+                node,
+                f"the contract has no input `{node.attr}`",
+                suggest(node.attr, self._scope.inputs),
+            )
+        value = self._scope.inputs[node.attr]
+        return InputOf(type_of(value), node.col_offset, node.attr, value)
+
+    def _answer(self, node: ast.Attribute) -> Node:
+        if node.attr not in self._scope.answer:
+            raise self.unknown(
+                node,
+                f"the answer's schema has no `{node.attr}`",
+                suggest(node.attr, self._scope.answer) or "name it under `answer: schema:`",
+            )
+        return AnswerOf(_ANSWER_TYPES[self._scope.answer[node.attr]], node.col_offset, node.attr)
+
+    def _field(self, node: ast.Attribute, holder: Node) -> Node:
+        if isinstance(holder, FieldOf) and isinstance(holder.type, ScalarT):
+            if holder.type.reference is not None:
+                target = EntityT(holder.type.reference)
+                return self._field(node, Follow(target, node.col_offset, holder))
+            if holder.type.kind in (Kind.MAP, Kind.ANY):
+                return replace(holder, type=ANY, is_nullable=True, part=(*holder.part, node.attr))
+        if holder.type == ANY:
+            return PartOf(ANY, node.col_offset, holder, node.attr)
+        if not isinstance(holder.type, EntityT):
+            what = describe(holder.type)
+            hint = (
+                "pick one with [key] or range over it"
+                if isinstance(holder.type, CollectionT)
+                else ""
+            )
+            raise self.error(node, f"`.{node.attr}` cannot be read from {what}", hint)
+        if holder.type.type != CALL.name and holder.type.type not in self._scope.schema.by_name:
+            raise self.error(node, f"the schema has no type {holder.type.type!r} to refer to")
+        entity = self._scope.entity(holder.type.type)
+        spec = entity.by_name.get(node.attr)
+        if spec is None and entity.is_open:
+            return FieldOf(ANY, node.col_offset, holder, entity.name, node.attr, True)
+        if spec is None:
+            raise self.unknown(
+                node,
+                f"{'a call' if entity is CALL else entity.name} has no field `{node.attr}`",
+                suggest(node.attr, entity.by_name),
+            )
+        rule = self._scope.excluded(entity.name, spec.name)
+        if rule is not None:
+            raise self.error(
+                node,
+                f"{entity.name}.{spec.name} lies outside the boundary ({rule})",
+                "drop the exclusion or do not read the field",
+            )
+        kind = self._scope.kind_of(entity.name, spec.name) or spec.kind
+        held: Type = (
+            ListT(ANY)
+            if kind is Kind.LIST
+            else ScalarT(Kind.DECIMAL if kind is Kind.INT else kind, spec.reference)
+        )
+        return FieldOf(held, node.col_offset, holder, entity.name, spec.name, spec.is_nullable)
+
+    def _lookup(self, node: ast.Subscript) -> Node:
+        collection = self.expression(node.value)
+        if not isinstance(collection, Entities) or collection.root not in self._scope.states:
+            raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
+        entity = self._scope.schema.by_name[collection.entity]
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if entity.is_keyless:
+            raise self.error(node, f"{entity.name} has no key; range over it instead")
+        if len(parts) != len(entity.key):
+            raise self.error(
+                node,
+                f"the key of {entity.name} is ({', '.join(entity.key)}): "
+                f"{len(entity.key)} values, not {len(parts)}",
+            )
+        keys = tuple(
+            self._key(entity, name, part) for name, part in zip(entity.key, parts, strict=True)
+        )
+        return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
+
+    def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
+        key = self.expression(part)
+        spec = entity.by_name[name]
+        wanted = ScalarT(Kind.DECIMAL if spec.kind is Kind.INT else spec.kind)
+        if not isinstance(key.type, ScalarT) or not comparable(wanted, key.type):
+            raise self.error(
+                part,
+                f"the key of {entity.name} is {describe(wanted)}, this is {describe(key.type)}",
+            )
+        return key

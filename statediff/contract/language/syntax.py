@@ -1,0 +1,311 @@
+"""The typed form of an expression: what the parser yields and everything else reads.
+
+A node is frozen and knows its type. Nothing here is ever executed by Python; `evaluation` gives a
+node its three-valued truth, `footprint` what it reads, `english` a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Final, TypeAlias
+
+from statediff.model.schema import Kind
+from statediff.model.values import Observed, Value
+
+
+@dataclass(frozen=True)
+class ScalarT:
+    """A value of one kind. `reference` names the entity type whose key it is, if any.
+
+    `kind` None is the type of `null` alone; Kind.DECIMAL stands for every exact number.
+    """
+
+    kind: Kind | None
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class EntityT:
+    """An entity of `type` that may be absent."""
+
+    type: str
+
+
+@dataclass(frozen=True)
+class CollectionT:
+    """A collection of entities of `type`; `has_keys` where it can be asked by key."""
+
+    type: str
+    has_keys: bool = False
+
+
+@dataclass(frozen=True)
+class ListT:
+    """A list of values."""
+
+    item: ScalarT
+
+
+Type: TypeAlias = ScalarT | EntityT | CollectionT | ListT
+CALL_TYPE = "@call"
+"""The type of a call in an expression; no contract can write the name of a type like this."""
+
+BOOL = ScalarT(Kind.BOOL)
+NUMBER = ScalarT(Kind.DECIMAL)
+TEXT = ScalarT(Kind.TEXT)
+ANY = ScalarT(Kind.ANY)
+NULL = ScalarT(None)
+
+
+UNWRITTEN: Final = 0
+"""The offset of a node that stands in no text."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An expression. `offset` is the character of the source text where it begins."""
+
+    type: Type
+    offset: int
+
+
+@dataclass(frozen=True)
+class Const(Node):
+    """A literal."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class InputOf(Node):
+    """`input.NAME`: fixed when the contract is bound, so it carries its value."""
+
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True)
+class AnswerOf(Node):
+    """`answer.NAME`, from the agent's structured answer."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Entities(Node):
+    """`before.TYPE`, `after.TYPE`, `created.TYPE`, `updated.TYPE`, …; `root` is the first word."""
+
+    root: str
+    entity: str
+
+
+@dataclass(frozen=True)
+class Variable(Node):
+    """`it`, `new`, `them`, or the variable of a comprehension."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Lookup(Node):
+    """`before.order[KEY]`; one key expression per key field."""
+
+    collection: Node
+    keys: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class FieldOf(Node):
+    """`ENTITY.field`."""
+
+    entity: Node
+    entity_type: str
+    field: str
+    is_nullable: bool
+    part: tuple[str, ...] = ()
+    """Names followed inside a map value."""
+
+
+@dataclass(frozen=True)
+class PartOf(Node):
+    """`VALUE.name` inside a value that is no field: of the answer, a reply, an item of a list."""
+
+    whole: Node
+    name: str
+
+
+@dataclass(frozen=True)
+class Follow(Node):
+    """The entity that a reference points to, on the side of the entity that holds it."""
+
+    reference: FieldOf
+
+
+@dataclass(frozen=True)
+class Canonical(Node):
+    """A literal put through the rules of the field it is compared with."""
+
+    child: Node
+    entity_type: str
+    field: str
+    apply: Callable[[Value], Observed]
+
+
+@dataclass(frozen=True)
+class Compare(Node):
+    """`left op right` with op in == != < <= > >= in, not in."""
+
+    op: str
+    left: Node
+    right: Node
+    text: str
+
+
+@dataclass(frozen=True)
+class And(Node):
+    """Every part, left to right."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Or(Node):
+    """Some part, left to right."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    """The opposite."""
+
+    child: Node
+
+
+@dataclass(frozen=True)
+class Arithmetic(Node):
+    """`left op right` with op in + - * /; exact."""
+
+    op: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Items(Node):
+    """A list display `[a, b]`."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One `for NAME in COLLECTION if …` of a comprehension."""
+
+    name: str
+    source: Node
+    conditions: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Comprehension(Node):
+    """`ELEMENT for … in …`; the argument of an aggregate or quantifier."""
+
+    element: Node
+    loops: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A function of the closed list (`contract/language/functions.py`)."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in source order."""
+    for spec in fields(node):
+        value = getattr(node, spec.name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            for item in value:
+                if isinstance(item, Node):
+                    yield item
+                elif isinstance(item, Loop):
+                    yield item.source
+                    yield from item.conditions
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+@dataclass(frozen=True, order=True)
+class Read:
+    """One thing a clause reads; `root` is before, after, delta, trace, input or answer.
+
+    An empty `field` is the presence of the entity.
+    """
+
+    root: str
+    type: str
+    field: str
+
+
+_SIDES = {
+    "created": ("after",),
+    "linked": ("after",),
+    "updated": ("after",),
+    "deleted": ("before",),
+    "unlinked": ("before",),
+    "before": ("before",),
+    "after": ("after",),
+    "now": ("before", "after"),
+}
+
+
+def footprint(node: Node) -> frozenset[Read]:
+    """What the expression reads. An entity whose side depends on the delta counts for both."""
+    reads: set[Read] = set()
+    for part in walk(node):
+        match part:
+            case Entities(root=root, entity=entity):
+                reads.update(Read(side, entity, "") for side in _SIDES[root])
+                if root not in ("before", "after", "now"):
+                    reads.add(Read("delta", entity, ""))
+            case Variable(type=CollectionT(type="@call") | EntityT(type="@call")):
+                reads.add(Read("trace", CALL_TYPE, ""))
+            case FieldOf(entity_type="@call", field=name):
+                reads.add(Read("trace", CALL_TYPE, name))
+            case Variable(name="reply"):
+                reads.add(Read("trace", "reply", ""))
+            case FieldOf(entity=holder, entity_type=entity, field=name):
+                reads.update(Read(side, entity, name) for side in _sides(holder))
+            case Follow(reference=reference, type=EntityT(type=entity)):
+                reads.update(Read(side, entity, "") for side in _sides(reference.entity))
+            case InputOf(name=name):
+                reads.add(Read("input", "", name))
+            case AnswerOf(name=name):
+                reads.add(Read("answer", "", name))
+            case _:
+                pass
+    return frozenset(reads)
+
+
+def _sides(node: Node) -> tuple[str, ...]:
+    match node:
+        case Lookup(collection=Entities(root=root)):
+            return _SIDES[root]
+        case Follow(reference=reference):
+            return _sides(reference.entity)
+        case Variable(name="new"):
+            return ("after",)
+        case _:
+            pass
+    return ("before", "after")

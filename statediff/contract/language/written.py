@@ -1,0 +1,118 @@
+"""A typed expression as the text somebody would write for it: for hints, and to compare two."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Final
+
+from statediff.contract.language.syntax import (
+    And,
+    AnswerOf,
+    Arithmetic,
+    Call,
+    Canonical,
+    Compare,
+    Comprehension,
+    Const,
+    Entities,
+    FieldOf,
+    Follow,
+    InputOf,
+    Items,
+    Lookup,
+    Node,
+    Not,
+    Or,
+    PartOf,
+    Variable,
+)
+from statediff.model.values import Map, Value
+
+UNSAID: Final = "…"
+"""Stands for a kind of node that has no text here; it equals nothing, itself included."""
+
+
+def written(node: Node) -> str:
+    """The expression in the contract language. A reference is written as its field."""
+    match node:
+        case Const(value=value):
+            return literal(value)
+        case InputOf(name=name):
+            return f"input.{name}"
+        case AnswerOf(name=name):
+            return f"answer.{name}"
+        case Variable(name=name):
+            return name
+        case Entities(root=root, entity=entity):
+            return f"{root}.{entity}"
+        case Lookup(collection=collection, keys=keys):
+            return f"{written(collection)}[{', '.join(written(key) for key in keys)}]"
+        case FieldOf(entity=holder, field=name, part=part):
+            return ".".join((written(holder), name, *part))
+        case PartOf(whole=whole, name=name):
+            return f"{written(whole)}.{name}"
+        case Follow(reference=inner) | Canonical(child=inner):
+            return written(inner)
+        case Compare(op=op, left=left, right=right):
+            return f"{written(left)} {op} {written(right)}"
+        case And(parts=parts):
+            return " and ".join(_bracketed(part) for part in parts)
+        case Or(parts=parts):
+            return " or ".join(_bracketed(part) for part in parts)
+        case Not(child=child):
+            return f"not {_bracketed(child)}"
+        case Arithmetic(op=op, left=left, right=right):
+            return f"({written(left)} {op} {written(right)})"
+        case Items(items=items):
+            return f"[{', '.join(written(item) for item in items)}]"
+        case Call(name=name, arguments=arguments):
+            return f"{name}({', '.join(written(argument) for argument in arguments)})"
+        case Comprehension(element=element, loops=loops):
+            return " ".join(
+                (
+                    _bracketed(element),
+                    *(
+                        f"for {loop.name} in {written(loop.source)}"
+                        + "".join(f" if {_bracketed(c)}" for c in loop.conditions)
+                        for loop in loops
+                    ),
+                )
+            )
+        case _:
+            return UNSAID
+
+
+def _bracketed(node: Node) -> str:
+    return f"({written(node)})" if isinstance(node, (And, Or)) else written(node)
+
+
+def literal(value: Value) -> str:
+    """A value as a literal of the language."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int() | Decimal():
+            return str(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case datetime():
+            return f'timestamp("{value.isoformat()}")'
+        case date():
+            return f'date("{value.isoformat()}")'
+        case tuple():
+            return f"[{', '.join(literal(item) for item in value)}]"
+        case bytes() | float() | Map():
+            return UNSAID
+
+
+def conjuncts(node: Node | None) -> tuple[Node, ...]:
+    """The conditions that must all hold for the expression to hold."""
+    if node is None:
+        return ()
+    if isinstance(node, And):
+        return tuple(inner for part in node.parts for inner in conjuncts(part))
+    return (node,)

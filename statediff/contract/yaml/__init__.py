@@ -1,0 +1,1 @@
+"""YAML documents read safely: plain values, each with its line and column."""

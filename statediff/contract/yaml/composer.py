@@ -1,0 +1,359 @@
+"""From ruamel.yaml's events to plain values, refusing what the documents of statediff do not use.
+
+Events are taken one at a time, so depth, number of nodes and every refused feature (anchors,
+aliases, tags, merge keys, duplicate or non-text keys, further documents) are met before anything
+is built from them, and nothing here or in ruamel.yaml recurses further than the allowed depth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from statediff.contract.yaml.clues import explained
+from statediff.contract.yaml.scalars import (
+    NotAScalar,
+    has_surrogate,
+    hidden_character,
+    quoted,
+    resolve,
+)
+from statediff.errors import ContractError, Problem
+
+MAX_DEPTH: Final = 30
+MAX_NODES: Final = 20_000
+MAX_PROBLEMS: Final = 50
+"""Reading stops here; a file this wrong is something else."""
+
+NodePath: TypeAlias = tuple[str | int, ...]
+"""Keys and (0-based) indices from the top of a document to a node."""
+
+EXPRESSION_KEYS: Final = frozenset(
+    (
+        "where", "that", "authorized_by", "always", "after_every_call", "calls",
+        "when", "participation",
+    )
+)  # fmt: skip
+_OF_ACCESS: Final = frozenset(("when", "participation"))
+"""Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys."""
+_NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
+"""Below these, keys are names of inputs and fields, and their values never expressions."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a node stands, 1-based: its value, and its key.
+
+    An item and the top have no key, so theirs is the value's; a value left empty is at its key.
+    """
+
+    line: int
+    column: int
+    key_line: int
+    key_column: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters of the text that a scalar occupies; `style` is empty for a plain one."""
+
+    start: int
+    end: int
+    style: str
+
+
+def line_and_column(text: str, index: int) -> tuple[int, int]:
+    """The 1-based line and column of a character of the text."""
+    return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
+
+
+class Composer:
+    """One pass over the events of one document. Problems are gathered; hard limits raise."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.positions: dict[NodePath, Position] = {}
+        self.spans: dict[NodePath, Span] = {}
+        self._problems: list[Problem] = []
+        self._nodes = 0
+        self._events = self._event_stream()
+
+    def compose(self) -> dict[str, Any]:
+        value: Any = None
+        documents = 0
+        for event in self._events:
+            if not isinstance(event, DocumentStartEvent):
+                continue
+            documents += 1
+            if documents > 1:
+                self._problem(
+                    event,
+                    "expected the end of the file, found a second document",
+                    "several-documents",
+                    "one document a file: remove this and the rest",
+                )
+                break
+            top = next(self._events)
+            value = self._node(top, (), depth=1, in_flow=False, key=None)
+            if value is None and not self._problems:
+                self._problem(top, "expected a mapping, found an empty document", "empty-document")
+            elif value is not None and not isinstance(value, dict):
+                kind = "a list" if isinstance(value, list) else "a single value"
+                self._problem(
+                    top, f"expected a mapping (`key: value` lines), found {kind}", "not-a-mapping"
+                )
+        if not documents:
+            self._problems.append(
+                Problem(
+                    self.file, 1, 1, "expected a mapping, found an empty document", "empty-document"
+                )
+            )
+        if self._problems:
+            raise ContractError(tuple(self._problems))
+        assert isinstance(value, dict)  # noqa: S101  # else there was a problem
+        return value
+
+    def _event_stream(self) -> Iterator[Event]:
+        """The events of ruamel.yaml, its errors turned into ours."""
+        index = 0
+        try:
+            # pure: the C parser has limits and errors of its own. safe: no comments are kept.
+            for event in YAML(typ="safe", pure=True).parse(self.text):
+                index = max(index, event.end_mark.index)
+                yield event
+        except MarkedYAMLError as error:
+            self._syntax_error(error)
+        except (YAMLError, ValueError, OverflowError):
+            # chr() of an escape such as \UFFFFFFFF
+            escape = re.compile(r"\\U(?!000|0010)").search(self.text, index)
+            line, column = line_and_column(self.text, escape.start() if escape else index)
+            self._fatal(
+                line, column, "expected a character, found an escape that names none", "syntax"
+            )
+
+    def _node(
+        self, event: Event, path: NodePath, *, depth: int, in_flow: bool, key: Event | None
+    ) -> Any:
+        self._nodes += 1
+        if depth > MAX_DEPTH:
+            self._fatal(
+                event.start_mark.line + 1,
+                event.start_mark.column + 1,
+                f"expected at most {MAX_DEPTH} levels, found more",
+                "too-deep",
+            )
+        if self._nodes > MAX_NODES:
+            self._fatal(
+                event.start_mark.line + 1,
+                event.start_mark.column + 1,
+                f"expected at most {MAX_NODES} values, found more",
+                "too-many-nodes",
+            )
+        at = event.start_mark
+        where = key.start_mark if key is not None else at
+        if isinstance(event, ScalarEvent) and event.start_mark.index == event.end_mark.index:
+            at = where  # nothing was written; ruamel puts it at the next token
+        self.positions[path] = Position(
+            at.line + 1, at.column + 1, where.line + 1, where.column + 1
+        )
+        if not self._is_bare(event):
+            return None
+        match event:
+            case ScalarEvent():
+                return self._scalar(event, path, in_flow)
+            case SequenceStartEvent():
+                return self._sequence(event, path, depth, in_flow or bool(event.flow_style))
+            case MappingStartEvent():
+                return self._mapping(event, path, depth, in_flow or bool(event.flow_style))
+            case _:
+                raise AssertionError(f"unexpected event {type(event).__name__}")
+
+    def _is_bare(self, event: Event) -> bool:
+        """Whether it has neither anchor nor tag and is no alias; an alias has no value to read."""
+        assert isinstance(event, NodeEvent)  # noqa: S101  # the parser's grammar
+        if isinstance(event, AliasEvent):
+            self._problem(
+                event,
+                f"expected a value, found the alias {quoted('*' + event.anchor)}",
+                "anchor",
+                "write the value out; quote text that begins with `*`",
+            )
+            return False
+        if event.anchor is not None:
+            self._problem(
+                event,
+                f"expected a value, found the anchor {quoted('&' + event.anchor)}",
+                "anchor",
+                "write the value out; quote text that begins with `&`",
+            )
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            self._problem(
+                event,
+                f"expected a value, found the tag {quoted(str(tag))}",
+                "tag",
+                "remove it; quote text that begins with `!`",
+            )
+        return True
+
+    def _sequence(
+        self, event: SequenceStartEvent, path: NodePath, depth: int, in_flow: bool
+    ) -> list[Any]:
+        items: list[Any] = []
+        for item in self._events:
+            if isinstance(item, SequenceEndEvent):
+                break
+            items.append(
+                self._node(item, (*path, len(items)), depth=depth + 1, in_flow=in_flow, key=None)
+            )
+        return items
+
+    def _mapping(
+        self, event: MappingStartEvent, path: NodePath, depth: int, in_flow: bool
+    ) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key in self._events:
+            if isinstance(key, MappingEndEvent):
+                break
+            name = self._key(key, path, depth)
+            if name is not None and name in mapping:
+                first = self.positions[(*path, name)]
+                self._problem(
+                    key,
+                    f"expected each key once, found {quoted(name)} again; "
+                    f"first on line {first.key_line}",
+                    "duplicate-key",
+                )
+                name = None
+            # A value without a usable key is still read, for its own problems.
+            value = self._node(
+                next(self._events),
+                (*path, name if name is not None else -1),
+                depth=depth + 1,
+                in_flow=in_flow,
+                key=key,
+            )
+            if name is not None:
+                mapping[name] = value
+        return mapping
+
+    def _key(self, event: Event, path: NodePath, depth: int) -> str | None:
+        """The text of a key, or `None` with a problem noted."""
+        if not isinstance(event, ScalarEvent):
+            self._node(event, (*path, -1), depth=depth + 1, in_flow=True, key=None)
+            self._problem(
+                event,
+                "expected text as a key, found a list, mapping or alias",
+                "key-not-text",
+                "quote text that begins with `[`, `{` or `*`",
+            )
+            return None
+        self._nodes += 1
+        self._is_bare(event)
+        if not event.style:
+            if event.value == "<<":
+                self._problem(
+                    event,
+                    "expected a key, found the merge key `<<`",
+                    "merge-key",
+                    "write the keys out",
+                )
+                return None
+            try:
+                is_text = isinstance(resolve(event.value), str)
+            except NotAScalar:
+                is_text = False
+            if not is_text:
+                found = quoted(event.value) if event.value else "nothing"
+                self._problem(
+                    event,
+                    f"expected text as a key, found {found}",
+                    "key-not-text",
+                    f'quote it: "{event.value[:40]}"',
+                )
+                return None
+        hidden = hidden_character(event.value, is_key=True)
+        if hidden is not None:
+            self._problem(
+                event,
+                f"expected a key one can read, found {hidden} in it",
+                "hidden-character",
+                "remove it",
+            )
+            return None
+        return str(event.value)
+
+    def _scalar(self, event: ScalarEvent, path: NodePath, in_flow: bool) -> Any:
+        style = event.style or ""
+        self.spans[path] = Span(event.start_mark.index, event.end_mark.index, style)
+        if _holds_an_expression(path):
+            if in_flow and not style:
+                self._problem(
+                    event,
+                    f"expected an expression in block style or quotes, found "
+                    f"{quoted(event.value)} in flow style",
+                    "flow-expression",
+                    "between { } or [ ] a comma or bracket cuts it: write the mapping "
+                    "or list on lines of its own, or quote the expression",
+                )
+            hidden = hidden_character(event.value, is_key=False)
+            if hidden is not None:
+                self._problem(
+                    event,
+                    f"expected an expression one can read, found {hidden} in it",
+                    "hidden-character",
+                    'write it as an escape in the string: "\\u…"',
+                )
+        if style:
+            if has_surrogate(event.value):
+                self._problem(
+                    event,
+                    "expected characters, found an escape for half of one",
+                    "syntax",
+                    "write the whole character, or \\U and eight digits",
+                )
+            return event.value
+        try:
+            return resolve(event.value)
+        except NotAScalar as error:
+            self._problem(event, str(error), "number", error.hint)
+            return None
+
+    def _problem(self, event: Event, message: str, code: str, hint: str = "") -> None:
+        at = event.start_mark
+        self._problems.append(Problem(self.file, at.line + 1, at.column + 1, message, code, hint))
+        if len(self._problems) >= MAX_PROBLEMS:
+            raise ContractError(tuple(self._problems))
+
+    def _fatal(self, line: int, column: int, message: str, code: str, hint: str = "") -> NoReturn:
+        self._problems.append(Problem(self.file, line, column, message, code, hint))
+        raise ContractError(tuple(self._problems))
+
+    def _syntax_error(self, error: MarkedYAMLError) -> NoReturn:
+        told = explained(error, self.text)
+        self._fatal(told.line, told.column, told.words, "syntax", told.hint)
+
+
+def _holds_an_expression(path: NodePath) -> bool:
+    if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
+        return False
+    is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
+    is_other = path[-1] in _OF_ACCESS and path[0] != "access"
+    return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed

@@ -1,0 +1,70 @@
+"""What installed distributions plug in: the objects that one group of entry points names.
+
+Our own parts register the same way. A name that two distributions claim is refused when it is
+loaded, so that no installed package takes the place of another unseen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from statediff.errors import UsageError
+
+
+@dataclass(frozen=True)
+class PlugIn:
+    """One name of a group, and the entry points that claim it; nothing is imported yet."""
+
+    group: str
+    name: str
+    claims: tuple[EntryPoint, ...]
+
+    def load(self) -> object:
+        """The object that the entry point names.
+
+        `UsageError` names the distributions, if two claim the name, or the object is not there.
+        """
+        if len(self.claims) > 1:
+            owners = " and ".join(_owner(claim) or claim.value for claim in self.claims)
+            raise UsageError(
+                f"two distributions name a plug-in {self.name!r} in {self.group}: {owners}; "
+                "uninstall one"
+            )
+        try:
+            return self.claims[0].load()
+        except (ImportError, AttributeError, SyntaxError) as error:
+            raise UsageError(
+                f"{self}: cannot be loaded: {error}; install its distribution again, or uninstall "
+                "it"
+            ) from error
+
+    @property
+    def module(self) -> str:
+        """The module that the entry point names."""
+        return self.claims[0].module
+
+    def __str__(self) -> str:
+        text = f"the plug-in {self.name} = {self.claims[0].value} in {self.group}"
+        owner = _owner(self.claims[0])
+        return f"{text}, of {owner}" if owner else text
+
+
+def plug_ins(group: str) -> Mapping[str, PlugIn]:
+    """Name → plug-in, sorted by name."""
+    return _plug_ins_on(group, tuple(sys.path))
+
+
+@cache
+def _plug_ins_on(group: str, _path: tuple[str, ...]) -> Mapping[str, PlugIn]:
+    claims: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        claims.setdefault(point.name, []).append(point)
+    return {name: PlugIn(group, name, tuple(points)) for name, points in claims.items()}
+
+
+def _owner(point: EntryPoint) -> str:
+    return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"

@@ -1,0 +1,241 @@
+"""Every document of a bundle has the shape that its codec and the judging stages rely on.
+
+What is checked is what a replay reads. A member that it only compares with what it works out again
+needs no shape, and one that no version reads may hold anything. Values and keys are left to
+`model.values.decode`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Final, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic import ValidationError as Misshapen
+
+from statediff.errors import BundleError
+from statediff.model.readings import ReadingKind
+from statediff.model.schema import Kind
+from statediff.model.state import Coverage
+from statediff.model.trace import ActionClass
+from statediff.model.values import printable
+
+Json: TypeAlias = Any
+Text: TypeAlias = StrictStr
+Encoded: TypeAlias = list[Any]
+"""A value as `model.values.encode` writes it."""
+Key: TypeAlias = list[Encoded]
+Fields: TypeAlias = list[tuple[Text, Encoded]]
+Place: TypeAlias = tuple[Text, Key]
+"""(type, key)"""
+Count: TypeAlias = Annotated[StrictInt, Field(ge=0)]
+
+
+class _Field(BaseModel):
+    name: Text
+    kind: Kind
+    is_nullable: StrictBool
+    reference: Text | None
+    column: Text
+    zone: Text | None
+    is_immutable: StrictBool
+    digest_above_bytes: StrictInt | None = None
+
+
+class _EntityType(BaseModel):
+    name: Text
+    key: list[Text]
+    fields_: list[_Field] = Field(alias="fields")
+    table: Text
+    is_association: StrictBool
+    keys_are_reused: StrictBool
+    deleted_when: Text | None
+    made_by: Text
+    is_open: StrictBool
+
+    @model_validator(mode="after")
+    def _has_its_key(self) -> Self:
+        if not {*self.key} <= {field.name for field in self.fields_}:
+            raise ValueError("the key names a field that the type does not have")
+        return self
+
+
+class _Schema(BaseModel):
+    name: Text
+    version: Text
+    types: list[_EntityType]
+    sources: list[tuple[Text, list[Text]]]
+
+
+class _Reading(BaseModel):
+    id: Text
+    source: Text
+    kind: ReadingKind
+    as_of: Encoded
+    clock: Text
+    is_complete: StrictBool
+    digest: Text | None
+    position: Text | None
+    cause: Text | None
+    is_agent_influenced: StrictBool
+    acknowledgement: StrictBool
+
+
+class _Part(BaseModel):
+    reading: _Reading
+    state: Text
+
+
+class _Transaction(BaseModel):
+    source: Text
+    id: Text
+    position: Text
+    committed_at: Encoded
+    state: Text
+    names: list[Text] = []
+
+
+class _Line(BaseModel):
+    source: Text
+    types: list[Text]
+    gap: Text | None
+    touched: list[list[Text]]
+
+
+class _History(BaseModel):
+    readings: list[_Reading]
+    transactions: list[_Transaction]
+    lines: list[_Line]
+    unfollowed: list[tuple[Text, Text]]
+
+
+class _Captures(BaseModel):
+    before: list[_Part]
+    after: list[_Part]
+    enumerations: list[list[tuple[Text, Text, tuple[Coverage, Text | None]]]]
+    refusals: Any
+    history: _History
+
+
+class _Resolution(BaseModel):
+    ambiguous: list[tuple[Text, Text]]
+    differ_only_in_opaque_ids: StrictBool
+    doubts: Any
+    readings_of: list[tuple[Text, list[Text], list[Text]]]
+
+
+class _Row(BaseModel):
+    id: Text
+    side: Text
+    type: Text
+    key: Key
+    presence: Text
+    fields_: Fields | None = Field(alias="fields")
+
+
+class _Scan(BaseModel):
+    side: Text
+    type: Text
+    fields_: list[Text] = Field(alias="fields")
+    members: list[tuple[Key, Fields]]
+
+
+class _Fragments(BaseModel):
+    rows: list[_Row]
+    scans: list[_Scan]
+
+
+class _Index(BaseModel):
+    changed: list[Place]
+    touched: list[tuple[Text, Count, list[Place]]]
+
+
+class _Silent(BaseModel):
+    none: Text
+
+
+class _Answered(BaseModel):
+    answer: Encoded
+
+
+class _Turn(BaseModel):
+    message: Text
+    calls_before: Count
+    reply: _Silent | _Answered
+
+
+class _Action(BaseModel):
+    id: Text
+    tool: Text
+    action_class: ActionClass = Field(alias="class")
+    arguments: Encoded
+    result: Encoded
+    error: Text | None
+    principal: Text | None
+    attempt: StrictInt
+    started_at: Encoded
+    finished_at: Encoded
+    effects: list[Text] = []
+    parent: Text | None = None
+    transactions: list[tuple[Text, Text | None]] = []
+    context: tuple[Text, Text, Text] | None = None
+    messages: tuple[Text, Text, Text] | None = None
+
+
+class _Trace(BaseModel):
+    is_complete: StrictBool
+    cause: Text
+    is_agent_influenced: StrictBool
+    actions: list[_Action]
+    turns: list[_Turn] | None
+    observed: list[_Action] = []
+
+
+class _Timeline(BaseModel):
+    reset_verified_at: Encoded
+    agent_started_at: Encoded
+    first_action_at: Encoded
+    agent_finished_at: Encoded
+    settled_at: Encoded
+    unsettled: list[tuple[Text, Text]]
+
+
+class _Trial(BaseModel):
+    id: Text
+    sources: list[Text]
+
+
+_SHAPES: Final[dict[str, Any]] = {
+    "answer.json": _Silent | _Answered,
+    "captures.json": _Captures,
+    "fragments.json": list[_Fragments],
+    "index.json": list[_Index],
+    "resolution.json": _Resolution,
+    "schema.json": _Schema,
+    "timeline.json": _Timeline | None,
+    "trace.json": _Trace,
+    "trial.json": _Trial,
+}
+
+
+def check_shape(document: Json, name: str) -> None:
+    """The document is shaped as that file of a bundle; else `BundleError` names the place."""
+    try:
+        _adapter(name).validate_python(document)
+    except Misshapen as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = printable(".".join(str(step) for step in first["loc"]))[:120]
+        raise BundleError(f"{name}: {place or 'the whole'}: {first['msg']}") from error
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_SHAPES[name])

@@ -1,0 +1,1 @@
+"""Recorded runs of τ²-bench and its kin."""

@@ -1,0 +1,308 @@
+"""Recorded runs of τ²-bench and its kin as trials: a `recorded.Suite` over a folder of cases.
+
+The state before is the domain's initial state with the run's `init_delta`, the state after that
+with the run's `delta`; both share every row they leave alone. A task's reference is the gold delta
+of its `gold_key`, or what later corrections of the task make of it (`tau2_contract`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.errors import InputError, UsageError
+from statediff.evaluate import ContractFile
+from statediff.importers.lines import parse, read_lines, without_labels
+from statediff.importers.pack import open_pack
+from statediff.importers.recorded import (
+    BadLine,
+    Change,
+    Compat,
+    Half,
+    Labels,
+    NotARun,
+    Prepared,
+    RecordedRun,
+    RunFile,
+    TaskId,
+)
+from statediff.importers.states import value_of
+from statediff.importers.tau2.answer import SILENT, answer_of
+from statediff.importers.tau2.compat import COMPUTED, Components, components
+from statediff.importers.tau2.domain import (
+    Domain,
+    Known,
+    criteria_of_run,
+    gold_key,
+    objects,
+    task_name,
+)
+from statediff.importers.tau2.effects import replayed
+from statediff.importers.tau2.format import (
+    Criteria,
+    Operation,
+    Tree,
+    applied,
+    delta_of,
+    read_cases,
+)
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.state import State
+from statediff.model.trace import Action, ActionClass, Trace
+from statediff.model.values import Map, printable
+
+RUNS: Final = "runs_"
+SUFFIX: Final = ".jsonl.gz"
+_PRINCIPALS: Final = {"assistant": "agent", "user": "user"}
+_CLASSES: Final = {"read": ActionClass.READ, "write": ActionClass.CONDITIONAL_UPDATE}
+
+
+class Tau2:
+    """A folder of τ² cases."""
+
+    name = "tau2"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._domains: dict[str, Domain] = {}
+        names = sorted(
+            path.name.removeprefix(RUNS).removesuffix(SUFFIX)
+            for path in folder.glob(f"{RUNS}*{SUFFIX}")
+        )
+        if not names:
+            raise UsageError(f"{printable(str(folder))}: expected {RUNS}DOMAIN{SUFFIX}, found none")
+        self._names = names
+
+    @property
+    def files(self) -> tuple[RunFile, ...]:
+        """The files of runs, by domain."""
+        return tuple(RunFile(self._folder / f"{RUNS}{name}{SUFFIX}", name) for name in self._names)
+
+    def domain(self, name: str) -> Domain:
+        """One domain; opened when it is first asked for."""
+        if name not in self._names:
+            raise InputError(f"no domain {printable(name[:60])} in this folder")
+        if name not in self._domains:
+            runs = self._folder / f"{RUNS}{name}{SUFFIX}"
+            cases = read_cases(self._folder, name)
+            self._domains[name] = Domain(cases, runs, open_pack(self.name, name))
+        return self._domains[name]
+
+    def run(self, domain: str, line: Tree) -> tuple[RecordedRun, Labels]:
+        """The run in a parsed line and, apart, its labels. `NotARun` where it is none."""
+        raw = without_labels(line)
+        run_id = raw.get("run_id")
+        if not isinstance(run_id, str):
+            raise NotARun("expected a run with a run_id")
+        gold_key(raw)
+        agent = str(raw.get("agent_llm") or raw.get("source") or "unknown")
+        run = RecordedRun(run_id, TaskId(domain, task_name(raw)), agent, raw)
+        return run, self._labels(line, run_id)
+
+    def _labels(self, line: Tree, run_id: str) -> Labels:
+        labels, official = line.get("labels"), line.get("official")
+        recorded = labels.get("recorded_task") if isinstance(labels, dict) else None
+        matched = recorded.get("db_match") if isinstance(recorded, dict) else None
+        reward = official.get("reward") if isinstance(official, dict) else None
+        basis = official.get("reward_basis") if isinstance(official, dict) else None
+        return Labels(
+            matched if isinstance(matched, bool) else None,
+            None if reward is None else reward == 1,
+            self._corrected.get(run_id, {}),
+            isinstance(basis, list) and "NL_ASSERTION" in basis,
+        )
+
+    @cached_property
+    def _corrected(self) -> dict[str, dict[str, bool]]:
+        path = self._folder / "adjudicated.jsonl.gz"
+        if not path.exists():
+            return {}
+        found: dict[str, dict[str, bool]] = {}
+        for line in read_lines(path):
+            place = f"{line.file}: line {line.number}"
+            if isinstance(line, BadLine):
+                raise InputError(f"{place}: {line.why}")
+            try:
+                entry = parse(line)
+            except NotARun as error:  # it is no line of runs that is at fault
+                raise InputError(f"{place}: {error}") from error
+            labels = entry.get("labels") or {}
+            if not isinstance(labels, dict):
+                raise InputError(f"{place}: expected `labels` as an object")
+            found[str(entry.get("run_id"))] = {
+                version: label["label"] == 1
+                for version, label in labels.items()
+                if isinstance(label, dict) and label.get("label") is not None
+            }
+        return found
+
+    def tasks(self) -> tuple[TaskId, ...]:
+        """Every task of every domain, sorted."""
+        return tuple(
+            sorted(TaskId(name, task) for name in self._names for task in self.domain(name).known)
+        )
+
+    def half(self, task: TaskId) -> Half:
+        """Even numbers were developed on; a name that is no number counts by its SHA-256."""
+        digits = task.name if task.name.isdecimal() else _digest_digit(task.name)
+        return Half.DEVELOPED if int(digits) % 2 == 0 else Half.HELD_OUT
+
+    def contract(self, task: TaskId) -> ContractFile:
+        """The closed contract of the task."""
+        return self._of(task)[0].contract(task.name)
+
+    def _of(self, task: TaskId) -> tuple[Domain, Known]:
+        domain = self.domain(task.domain)
+        if task.name not in domain.known:
+            raise InputError(f"no task {printable(str(task)[:80])} in this folder")
+        return domain, domain.known[task.name]
+
+    def components(self, run: RecordedRun) -> Components:
+        """What the benchmark's deterministic rules find of the run."""
+        domain = self.domain(run.task.domain)
+        return components(
+            applied(domain.cases.initial, _delta(run.raw, "before", "init_delta")),
+            _delta(run.raw, "after", "delta"),
+            domain.gold(gold_key(run.raw)).delta,
+            self.criteria(run),
+            objects(run.raw, "trace"),
+            objects(run.raw, "texts"),
+        )
+
+    def criteria(self, run: RecordedRun) -> Criteria:
+        """What the run's own version of its task asks."""
+        return criteria_of_run(run.raw, self.domain(run.task.domain).version(run.raw))
+
+    def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
+        """Whether the state after is the reference's. Seeded changes count where DB does."""
+        found = self.components(run)
+        touches = any(c.before != c.after for c in seeded) and "DB" in self.criteria(run).basis
+        reasons = [f"differs at {place}" for place in found.differs_at]
+        if touches:
+            reasons.append("a seeded change is in no reference")
+        return Compat(found.db and not touches, tuple(reasons))
+
+    def prepare(self, run: RecordedRun) -> Prepared:
+        """The run as a trial under its task's closed contract."""
+        domain, _ = self._of(run.task)
+        before = applied(domain.cases.initial, _delta(run.raw, "before", "init_delta"))
+        after = applied(before, _delta(run.raw, "after", "delta"))
+        captures = domain.base.pair(
+            domain.layout.edits(domain.cases.initial, before), domain.layout.edits(before, after)
+        )
+        calls = objects(run.raw, "trace")
+        done = replayed(domain, before, after, calls)
+        tools = domain.user_tools if run.raw.get("solo_mode") is True else frozenset()
+        trace = Trace(tuple(_actions(calls, done.effects, tools)), is_complete=True, cause="")
+        last = _unobserved(captures[1], done.astray) if done.astray else captures[1]
+        answer = answer_of(objects(run.raw, "texts"))
+        return Prepared(self.contract(run.task), captures[0], last, trace, answer)
+
+    def still(self, task: TaskId) -> Prepared:
+        """The trial in which the agent does and says nothing."""
+        domain, known = self._of(task)
+        moved = domain.layout.edits(domain.cases.initial, domain.start(known))
+        before, _ = domain.base.pair(moved, ())
+        nothing = Trace((), is_complete=True, cause="")
+        return Prepared(self.contract(task), before, before, nothing, SILENT)
+
+    def minimal(self, task: TaskId) -> RecordedRun | None:
+        """The run that makes the reference's changes and calls and tells what is to be told.
+
+        None where the rules that would have to pass it are not in the files.
+        """
+        domain, known = self._of(task)
+        if not set(known.criteria.basis) <= COMPUTED:
+            return None
+        trace = [
+            {"name": e.name, "args": dict(e.arguments), "requestor": e.requestor}
+            for e in known.criteria.actions or ()
+        ]
+        told = " ; ".join(known.criteria.communicate)
+        raw = {
+            "task_id": task.name,
+            "task_key": next(
+                (v.key for v in domain.cases.tasks.values() if v.criteria is known.criteria), None
+            ),
+            "labels": {"recorded_task": {"gold_key": known.gold_key}},
+            "before": {"init_delta": [_operation(o) for o in known.init]},
+            "after": {"delta": [_operation(o) for o in domain.gold(known.gold_key).delta]},
+            "trace": trace,
+            "texts": [{"role": "assistant", "text": told}] if told else [],
+        }
+        return RecordedRun(f"reference of {task}", task, "reference", raw)
+
+    def is_named(self, run: RecordedRun, change: Change) -> bool:
+        """Whether the reference changes the very entity."""
+        domain, _ = self._of(run.task)
+        return any(
+            edit.type == change.type and (edit.before or edit.after or {}).get("id") in change.key
+            for reading in domain.readings(run.task.name)
+            for edit in reading.changes
+        )
+
+
+def open_cases(folder: Path) -> Tau2:
+    """The folder as a suite. `UsageError` if it holds no runs of this format."""
+    return Tau2(folder)
+
+
+# ---------------------------------------------------------------- parts of a line
+
+
+def _delta(raw: Tree, part: str, name: str) -> tuple[Operation, ...]:
+    held = raw.get(part)
+    return delta_of((held.get(name) if isinstance(held, dict) else None) or [], f"{part}.{name}")
+
+
+def _unobserved(capture: Capture, types: Mapping[str, str]) -> Capture:
+    """The capture with nothing known of the types; each has its cause."""
+    (part,) = capture.parts
+    tables = {
+        name: table.unobserved(types[table.type.source_table])
+        if table.type.source_table in types
+        else table
+        for name, table in part.state.tables.items()
+    }
+    state = State(part.state.schema, tables)
+    reading = replace(part.reading, is_complete=False, cause=min(types.values()))
+    return Capture((SourceCapture(reading, state),), capture.history)
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {"op": operation.op, "path": list(operation.path)}
+    return found if operation.op == "remove" else {**found, "new": operation.new}
+
+
+def _actions(
+    trace: Iterable[Mapping[str, Any]],
+    effects: Sequence[tuple[str, ...] | None],
+    user_tools: Collection[str],
+) -> Iterator[Action]:
+    """The calls; one of `user_tools` was made in the user's place, whoever made it."""
+    for at, (call, left) in enumerate(zip(trace, effects, strict=True)):
+        arguments = call.get("args")
+        result = value_of(call.get("output"))
+        is_error = call.get("error") is True
+        tool = str(call.get("name"))
+        by = "user" if tool in user_tools else _PRINCIPALS.get(str(call.get("requestor")))
+        yield Action(
+            str(at),
+            tool,
+            action_class=_CLASSES.get(str(call.get("tool_type")), ActionClass.UNKNOWN),
+            arguments=Map.of({str(k): value_of(v) for k, v in arguments.items()})
+            if isinstance(arguments, dict)
+            else Map(()),
+            result=result,
+            error=(result if isinstance(result, str) else "error") if is_error else None,
+            principal=by,
+            effects=left,
+        )
+
+
+def _digest_digit(name: str) -> str:
+    return str(int(hashlib.sha256(name.encode()).hexdigest()[-1], 16))

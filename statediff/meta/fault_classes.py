@@ -1,0 +1,187 @@
+"""Which class a seeded fault is of, and whether a judgement points at what was altered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from statediff.meta.reference import Reference, differs, rows_of
+from statediff.meta.world import Fault, World
+from statediff.model.batches import Row
+from statediff.model.codes import FindingCode
+from statediff.model.delta import Delta
+from statediff.model.values import Key, is_value, same
+from statediff.model.verdict import Finding, Judgement, Stage, Truth
+
+AMBIGUOUS: Final = "ambiguous-identity"
+CLASSES: Final[Mapping[str, str]] = {
+    "drop-required": "missing-change", "partial": "missing-change",
+    "wrong-value": "wrong-field", "off-by-one": "wrong-field", "wrong-sign": "wrong-field",
+    "wrong-principal": "wrong-principal", "re-pointed": "wrong-relation",
+    "wrong-entity": "wrong-entity", "duplicate": "duplicate-request", "swap": "swapped-values",
+    "look-alike": "look-alike", "extra-create": "collateral-damage",
+    "extra-update": "collateral-damage", "extra-delete": "irreversible-change",
+    "soft-delete": "irreversible-change", "privilege": "privilege-change",
+    "privilege-create": "privilege-change", "privilege-update": "privilege-change",
+    "privilege-delete": "privilege-change", "schema-create": "schema-change",
+    "schema-update": "schema-change", "schema-delete": "schema-change",
+    "false-claim": "false-claim", "unsettled": "unsettled-source", "stale": "stale-read",
+    "missing": "missing-evidence", "truncated": "truncated-listing",
+    "contradiction": "contradictory-sources", "clock-skew": "clock-skew",
+    "one-natural-key": AMBIGUOUS,
+}  # fmt: skip
+"""Operator → fault class; transient operators are `transient-effect`."""
+EVIDENCE: Final = frozenset({
+    "unsettled-source", "stale-read", "missing-evidence", "truncated-listing",
+    "contradictory-sources", "clock-skew", AMBIGUOUS,
+})  # fmt: skip
+"""Classes in which nothing was done wrong, and too little was seen to say so."""
+
+
+def kind_of(fault: Fault) -> str:
+    """The fault's class; an operator that is in none is a class of its own."""
+    if fault.operator.startswith("transient-"):
+        return "transient-effect"
+    return CLASSES.get(fault.operator, fault.operator)
+
+
+def target_type(fault: Fault, world: World) -> str:
+    """The type that the fault alters; the source for what was not seen of all of it."""
+    target = fault.target
+    if "/" in target:
+        target = target.partition("/")[2]
+    types = world.reference.types
+    return target if target in types or "." not in target else target.rpartition(".")[0]
+
+
+def wrong(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
+    """The findings of that truth."""
+    return tuple(finding for finding in judgement.findings if finding.truth is truth)
+
+
+def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
+    """Whether a finding that does not hold points at what was altered or not seen."""
+    if kind == AMBIGUOUS:
+        return names_ambiguous(fault.target, judgement)
+    if kind in EVIDENCE:
+        return _names_unseen(fault, world, judgement)
+    found = wrong(judgement, Truth.FAILS)
+    if kind == "false-claim":
+        return any(finding.stage in (Stage.ANSWER, Stage.ACCESS) for finding in found)
+    if kind == "transient-effect":
+        wanted = target_type(fault, world)
+        pointed = {e for f in found for e in _entities(f, judgement.during)}
+        return any(type_name == wanted for type_name, _ in pointed)
+    seeded = altered(world.reference, fault.mutant)
+    deltas = (*judgement.deltas, *(hidden.delta for hidden in judgement.hidden))
+    if any(_hits(_entities(finding, deltas), seeded) for finding in found):
+        return True
+    # What did not happen is in no delta: the clause that asked for it says so.
+    explained = dict(world.judgement.explained_by)
+    asked = {
+        clause
+        for delta in world.judgement.deltas
+        if (delta.type, delta.key) in seeded
+        for clause in explained.get(delta.id, ())
+    }
+    return any(finding.clause in asked for finding in found)
+
+
+def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
+    """Whether the resolve stage says that entities of the type cannot be told apart."""
+    return any(
+        finding.code is FindingCode.IDENTITY_AMBIGUOUS and type_name in finding.sentence
+        for finding in wrong(judgement, Truth.UNKNOWN)
+    )
+
+
+def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
+    """The entities whose rows after the run are others, by type and key; read from the rows."""
+    return frozenset((name, key) for name, key, _, _ in _rows_altered(reference, mutant))
+
+
+def alters_nothing(fault: Fault, world: World) -> bool:
+    """Whether the seed left all that a contract may speak of as it was.
+
+    Told from rows, readings and words, never from a judgement: what a diff overlooks is a fault
+    that was not caught.
+    """
+    mutant, reference = fault.mutant, world.reference
+    return (
+        kind_of(fault) != "transient-effect"
+        and mutant.before == reference.before
+        and mutant.timeline == reference.timeline
+        and mutant.answer == reference.answer
+        and mutant.trace == reference.trace
+        and mutant.contract.data == reference.contract.data
+        and means_the_same(world, mutant)
+    )
+
+
+def means_the_same(world: World, mutant: Reference) -> bool:
+    """Whether every altered row within the boundary is, under ν, what it was."""
+    book = world.compiled.book
+    for name, _, before, after in _rows_altered(world.reference, mutant):
+        if world.is_outside(name):
+            continue
+        if before is None or after is None:
+            return False
+        for field in differs(before, after):
+            if world.is_outside(name, field):
+                continue
+            one, two = (book.value(name, field, row.get(field)) for row in (before, after))
+            if not (is_value(one) and is_value(two) and same(one, two)):
+                return False
+    return True
+
+
+def _rows_altered(
+    reference: Reference, mutant: Reference
+) -> Iterator[tuple[str, Key, Row | None, Row | None]]:
+    for name in reference.types:
+        one, two = (
+            [part.state.tables[name] for part in each.after.parts if name in part.state.tables]
+            for each in (reference, mutant)
+        )
+        for old, new in zip(one, two, strict=True):
+            if old is new or old.chunks == new.chunks:
+                continue
+            before, after = rows_of(old), rows_of(new)
+            for key in dict.fromkeys((*before, *after)):
+                was, now = before.get(key), after.get(key)
+                if was is None or now is None or differs(was, now):
+                    yield name, key, was, now
+
+
+def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:
+    source, _, type_name = fault.target.partition("/")
+    types = (
+        {type_name}
+        if type_name
+        else {
+            name
+            for part in world.reference.after.parts
+            if part.reading.source == source
+            for name in part.state.tables
+        }
+    )
+    return any(
+        _type_of(missing) in types
+        for finding in wrong(judgement, Truth.UNKNOWN)
+        for missing in finding.missing
+    )
+
+
+def _type_of(missing: str) -> str:
+    """The type at the head of `TYPE: cause` or `TYPE[key].path: cause`."""
+    return missing.partition(": ")[0].partition("[")[0]
+
+
+def _entities(finding: Finding, deltas: tuple[Delta, ...]) -> Iterator[tuple[str, Key]]:
+    named = set(finding.deltas)
+    yield from ((delta.type, delta.key) for delta in deltas if delta.id in named)
+    yield from ((row.type, row.key) for row in finding.witness.rows)
+
+
+def _hits(pointed: Iterator[tuple[str, Key]], seeded: frozenset[tuple[str, Key]]) -> bool:
+    return any(entity in seeded for entity in pointed)

@@ -1,0 +1,298 @@
+"""Work done by several processes: an executor whose processes may die, and pieces handed to it.
+
+* `Processes` is an executor of processes. One that dies takes the call with it that it was at,
+  whose future raises `BrokenExecutor`, and no other; the next call gets a new process.
+* `Inline` is the executor of this process.
+* `in_order` and `as_done` hand pieces to an executor, few at a time, so that memory follows the
+  number of processes and not that of the pieces. `work_through` makes the executor, too.
+
+What is handed over is a function of a module with arguments that can be pickled. Nothing is tried
+twice: the caller decides that. Ctrl-C at a terminal goes to every process; here it is the parent's
+to answer, who begins nothing more and either lets the calls in hand end or asks them to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Piece = TypeVar("Piece")
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the processes are started, and how they end."""
+
+    method: Literal["spawn", "forkserver"] = "spawn"
+    """Never `fork`: a fork copies the locks of Arrow's threads, held or not."""
+    preload: tuple[str, ...] = ()
+    """With `forkserver`: modules imported once, in the process that the others are forked from."""
+    end_seconds: float | None = None
+    """At the end, calls in hand are interrupted, and killed so many seconds later. None: they end
+    by themselves."""
+    close: Callable[[], object] | None = None
+    """Called in a process that was interrupted, before it ends; a function of a module."""
+
+
+class Inline(Executor):
+    """What is submitted is done before `submit` returns."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - as any executor: `result` raises it
+            future.set_exception(error)
+        return future
+
+
+class Processes(Executor):
+    """Pools of one process each: a pool ends as a whole if one of its processes does.
+
+    A process is started by the first call that it gets. A call goes to the one with the fewest.
+    """
+
+    def __init__(self, number: int, start: Start | None = None) -> None:
+        self._start = start or Start()
+        self._slots = [_Slot(self._start) for _ in range(number)]
+        self._interrupted: set[int] = set()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        slot = min(self._slots, key=lambda each: each.busy)
+        return slot.submit(fn, *args, **kwargs)
+
+    def pids(self) -> list[int]:
+        """The processes that have begun."""
+        return [pid for slot in self._slots if (pid := slot.pid()) is not None]
+
+    def halt(self) -> None:
+        """Every process is asked to end what it is at."""
+        for pid in self.pids():
+            if pid not in self._interrupted:  # a second time it would interrupt the end itself
+                self._interrupted.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for slot in self._slots:
+            slot.pool.shutdown(wait=False, cancel_futures=cancel_futures)
+        if not wait:
+            return
+        try:
+            if self._start.end_seconds is not None:
+                self._end(self._start.end_seconds)
+        finally:
+            for slot in self._slots:
+                slot.pool.shutdown(wait=True)
+
+    def _end(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        try:
+            while any(slot.busy for slot in self._slots) and time.monotonic() < until:
+                self.halt()  # one that was not there yet when it was asked
+                time.sleep(0.01)
+        finally:
+            for slot in self._slots:
+                pid = slot.pid() if slot.busy else None
+                if pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+class _Slot:
+    """One process, and another one when it has ended."""
+
+    def __init__(self, start: Start) -> None:
+        self.busy = 0
+        self._lock = threading.Lock()
+        self._start = start
+        self._begin()
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context(self._start.method)
+        if self._start.method == "forkserver":
+            context.set_forkserver_preload([__name__, *self._start.preload])
+        self.pool = ProcessPoolExecutor(
+            1,
+            mp_context=context,
+            initializer=_begun,
+            initargs=(os.getcwd(), self._start),  # noqa: PTH109 - text
+        )
+        self._pid: Future[int] | None = None
+
+    def pid(self) -> int | None:
+        if self._pid is None or not self._pid.done() or self._pid.exception() is not None:
+            return None
+        return self._pid.result()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        try:
+            future = self._submitted(fn, *args, **kwargs)
+        except BrokenExecutor:  # it ended while it had nothing to do
+            self._begin()
+            future = self._submitted(fn, *args, **kwargs)
+        with self._lock:
+            self.busy += 1
+        future.add_done_callback(self._ended)
+        return future
+
+    def _submitted(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        # One that is forked has the mask of its server, and is forked deaf to Ctrl-C.
+        is_spawned = self._start.method == "spawn"
+        with _uninterrupted() if is_spawned else contextlib.nullcontext():
+            if self._pid is None:
+                self._pid = self.pool.submit(os.getpid)
+            return self.pool.submit(_attended, fn, *args, **kwargs)
+
+    def _ended(self, _: Future[Any]) -> None:
+        with self._lock:
+            self.busy -= 1
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt waits; a process that is started meanwhile never gets one.
+
+    Otherwise Ctrl-C at a terminal, which goes to everybody, hits a process that has yet to learn
+    to leave it to its parent.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# -- pieces
+
+
+def in_order(
+    executor: Executor, ahead: int, work: Callable[[Piece], Done], pieces: Iterable[Piece]
+) -> Iterator[Done]:
+    """The work done on each piece, in their order; at most `ahead` pieces wait behind one."""
+    waiting: deque[Future[Done]] = deque()
+    for piece in pieces:
+        waiting.append(executor.submit(work, piece))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def as_done(
+    executor: Executor, number: int, work: Callable[[Piece], Done], pieces: Iterable[Piece]
+) -> Iterator[tuple[int, Done]]:
+    """(place of the piece, the work done on it) as soon as it is; `number` are in hand at once."""
+    rest = enumerate(pieces)
+    running: dict[Future[Done], int] = {}
+    while True:
+        for at, piece in islice(rest, number - len(running)):
+            running[executor.submit(work, piece)] = at
+        if not running:
+            return
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=running.__getitem__):
+            yield running.pop(future), future.result()
+
+
+def work_through(
+    work: Callable[[Piece], Done],
+    pieces: Sequence[Piece],
+    jobs: int,
+    report: Callable[[Piece, Done], object],
+) -> list[Done]:
+    """The work done on each piece, in their order; `report` gets each as soon as it is done.
+
+    An interrupt lets the pieces in hand end and begins no other.
+    """
+    number = min(jobs, len(pieces))
+    executor = Processes(number) if number > 1 else Inline()
+    found: dict[int, Done] = {}
+    try:
+        for at, done in as_done(executor, number, work, pieces):
+            found[at] = done
+            report(pieces[at], done)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    return [found[at] for at in range(len(pieces))]
+
+
+# -- in a process of `Processes`
+
+
+@dataclass
+class _Here:
+    start: Start | None = None
+
+    def close(self) -> None:
+        if self.start is not None and self.start.close is not None:
+            self.start.close()
+
+
+_here = _Here()
+_idle = threading.Event()
+_idle.set()
+
+
+def _begun(folder: str, start: Start) -> None:
+    """It is where its parent is, leaves Ctrl-C to it, ends with it, and when asked."""
+    os.chdir(folder)
+    _here.start = start
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _asked)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _asked(_number: int, _frame: object) -> None:
+    if not _idle.is_set():
+        raise KeyboardInterrupt
+    _here.close()
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    if _here.start is not None and _here.start.end_seconds is None:
+        _idle.wait()  # what it is at puts away what it made
+    # Otherwise at once: the call is lost in any case.
+    os._exit(1)
+
+
+def _attended(fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    _idle.clear()
+    try:
+        return fn(*args, **kwargs)
+    except KeyboardInterrupt:
+        # What it was at has ended in order. Nothing is begun in a process that was asked to end.
+        _idle.set()
+        _here.close()
+        os._exit(1)
+    finally:
+        _idle.set()

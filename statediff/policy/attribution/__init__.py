@@ -1,0 +1,1 @@
+"""Which call of the run made which change, where that is certain."""

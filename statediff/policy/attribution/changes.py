@@ -1,0 +1,206 @@
+"""Who made a change: the calls of the run that made the transactions which made it.
+
+Two ways lead from a change to a call, and neither guesses:
+
+* **Transactions.** The history says which transactions changed a place, and the log says which call
+  made which transaction (`statediff.policy.attribution.claims`). So a change is a call's even where
+  the log lacks other calls. A history with a gap attributes nothing of its source.
+* **Recorded effects.** Where every call of a complete log says itself what it changed.
+
+A change was left by the call that made the last transaction to make it so. It is *by* a principal
+only if all that touched it on the way were calls of that principal. A log that the agent could have
+written attributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from statediff.contract.language.context import FALSE, TRUE
+from statediff.contract.language.syntax import CALL_TYPE, Read
+from statediff.model.delta import Delta, Diff, Op, delta_id
+from statediff.model.timelines import Timelines
+from statediff.model.trace import Trace
+from statediff.policy.attribution.claims import Claim, claims
+
+UNATTRIBUTED: Final = "attribution: no history says who made the change"
+READS: Final = frozenset(
+    {Read("trace", CALL_TYPE, "effects"), Read("trace", CALL_TYPE, "principal")}
+)
+"""What a clause with `by` reads of the log."""
+MARKED_READS: Final = READS | {Read("trace", CALL_TYPE, "transactions")}
+"""The same, where the log says which transactions calls made."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One transaction that changed a place."""
+
+    source: str
+    number: int
+    op: Op
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who made a delta. `action` is None where that is not certain, and `cause` says why."""
+
+    action: str | None = None
+    cause: str = ""
+    actions: tuple[str, ...] = ()
+    """Every known call that touched it on the way, in the order of its commits."""
+    transactions: tuple[str, ...] = ()
+    """The transactions that touched it: `3 of shop-db`."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Who touched what, as far as the log and the history tell."""
+
+    touched: Mapping[str, frozenset[str | None]] | None = None
+    """By recorded effects: the id of a delta → the principals of the calls that touched it; None
+    where not every call says."""
+    touches: Mapping[str, tuple[Touch, ...]] = field(default_factory=dict)
+    """By transactions: the id of a delta → the transactions that changed the place, in order."""
+    claims: Mapping[tuple[str, int], Claim] = field(default_factory=dict)
+    principals: Mapping[str, str | None] = field(default_factory=dict)
+    """The id of a call → who made it."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Type → why its transactions attribute nothing."""
+
+    def by(self, delta: Delta, principal: str) -> tuple[int, str]:
+        """Whether the principal made the change: TRUE, FALSE, or both with the reason."""
+        place = delta_id(delta.type, delta.key, delta.path)
+        if self.touched is None:
+            touches = self._touches(delta)
+            if not touches:
+                return TRUE | FALSE, self._cause(delta)
+            claimed = [self._claim(touch) for touch in touches]
+            who = frozenset(
+                None if claim.action is None else self.principals.get(claim.action)
+                for claim in claimed
+            )
+            causes = sorted({claim.cause for claim in claimed if claim.cause})
+        else:
+            whole = self.touched.get(delta_id(delta.type, delta.key, ""), frozenset())
+            who = self.touched.get(place, frozenset()) | whole
+            causes = []
+        if who == {principal}:
+            return TRUE, ""
+        if who and None not in who and principal not in who:
+            return FALSE, ""
+        if not who:
+            return TRUE | FALSE, f"attribution: no call says that it changed {place}"
+        names = ", ".join(sorted(name or "somebody unknown" for name in who))
+        why = f" ({'; '.join(causes[:2])})" if causes else ""
+        return TRUE | FALSE, f"attribution: {place} was changed by {names}{why}"
+
+    def maker(self, delta: Delta) -> Maker:
+        """Who left the change."""
+        touches = self._touches(delta)
+        if not touches:
+            return Maker(cause=self._cause(delta))
+        claimed = [self._claim(touch) for touch in touches]
+        known = tuple(dict.fromkeys(c.action for c in claimed if c.action is not None))
+        names = tuple(f"{touch.number} of {touch.source}" for touch in touches)
+        # What came into being, or went, was made so by the last transaction to do that: others may
+        # have changed a new entity since, and they are named beside it.
+        whole = not delta.path
+        last = max(
+            (at for at, touch in enumerate(touches) if not whole or touch.op is delta.op),
+            default=len(touches) - 1,
+        )
+        return Maker(claimed[last].action, claimed[last].cause, known, names)
+
+    def with_makers(self, diff: Diff) -> Diff:
+        """The diff whose deltas name the call that left them, where that is certain."""
+        return replace(diff, deltas=self.named(diff.deltas))
+
+    def named(self, deltas: tuple[Delta, ...]) -> tuple[Delta, ...]:
+        """The deltas with the calls that left them."""
+        if not self.claims:
+            return deltas
+        return tuple(replace(delta, action=self.maker(delta).action) for delta in deltas)
+
+    def _claim(self, touch: Touch) -> Claim:
+        name = f"transaction {touch.number} of {touch.source}"
+        return self.claims.get(
+            (touch.source, touch.number), Claim(None, f"no recorded call made {name}")
+        )
+
+    def _touches(self, delta: Delta) -> tuple[Touch, ...]:
+        """The transactions that changed the place; of a transaction's own delta, only it."""
+        whole = delta_id(delta.type, delta.key, "")
+        found = [*self.touches.get(whole, ())]
+        if delta.path:
+            found += self.touches.get(delta_id(delta.type, delta.key, delta.path), ())
+        else:
+            found += self.touches.get(f"{whole}.*", ())
+        if delta.transaction is not None:
+            source, _, number = delta.transaction.rpartition(" ")
+            upto = source.removesuffix(" up to")
+            found = [
+                t for t in found
+                if t.source == upto
+                and (t.number <= int(number) if upto != source else t.number == int(number))
+            ]  # fmt: skip
+        return tuple(sorted(dict.fromkeys(found), key=lambda t: (t.source, t.number)))
+
+    def _cause(self, delta: Delta) -> str:
+        return self.causes.get(delta.type, UNATTRIBUTED)
+
+
+NOBODY: Final = Attribution()
+
+
+def is_marked(trace: Trace) -> bool:
+    """Whether the log says of some call which transactions it made, and may be believed."""
+    return any(action.transactions is not None for action in trace.told)
+
+
+Own = Mapping[str, tuple[Diff, ...]]
+"""Source → what each of its transactions changed by itself."""
+
+
+def attribution(trace: Trace, timelines: Timelines, own: Own) -> Attribution:
+    """What the log and the history say of who changed what."""
+    if trace.gap is None and all(action.effects is not None for action in trace.actions):
+        touched: dict[str, frozenset[str | None]] = {}
+        for action in trace.actions:
+            for effect in action.effects or ():
+                touched[effect] = touched.get(effect, frozenset()) | {action.principal}
+        return replace(_by_transactions(trace, timelines, own), touched=touched)
+    return _by_transactions(trace, timelines, own)
+
+
+def _by_transactions(trace: Trace, timelines: Timelines, own: Own) -> Attribution:
+    if not is_marked(trace):
+        return NOBODY
+    causes = {name: f"attribution: {cause}" for name, cause in timelines.unfollowed}
+    touches: dict[str, list[Touch]] = {}
+    for line in timelines.lines:
+        if line.gap is not None:
+            causes |= dict.fromkeys(line.types, f"attribution: {line.source}: {line.gap}")
+            continue
+        for name in line.types:
+            causes[name] = f"attribution: no transaction of {line.source} changed it"
+        for place, touch in _touches_of(line.source, own.get(line.source, ())):
+            touches.setdefault(place, []).append(touch)
+    return Attribution(
+        None,
+        {place: tuple(found) for place, found in touches.items()},
+        claims(trace, timelines),
+        {action.id: action.principal for action in trace.told},
+        causes,
+    )
+
+
+def _touches_of(source: str, own: Iterable[Diff]) -> Iterable[tuple[str, Touch]]:
+    for number, diff in enumerate(own, start=1):
+        for delta in (*diff.deltas, *(h.delta for h in diff.hidden)):
+            touch = Touch(source, number, delta.op)
+            yield delta_id(delta.type, delta.key, delta.path), touch
+            if delta.path:
+                yield f"{delta_id(delta.type, delta.key, '')}.*", touch

@@ -1,0 +1,1 @@
+"""The states of a run between its ends, as clauses read them."""

@@ -1,0 +1,1 @@
+"""The dashboard: many runs on one page, and the way down to each trial."""

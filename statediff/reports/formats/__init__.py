@@ -1,0 +1,1 @@
+"""Judged trials in the forms that other tools read."""

@@ -1,0 +1,151 @@
+"""One table out of what several sources deliver of a type (docs/design.md §3, Contradiction)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statediff.model.batches import Row
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
+from statediff.model.values import (
+    ABSENT,
+    Key,
+    Unobserved,
+    key_order,
+    same,
+    show,
+    show_key,
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What decides whose word counts: see `resolve`."""
+
+    schema: Schema
+    delivered: Mapping[str, frozenset[str]]
+    authority: Mapping[str, str]
+    refused: Mapping[tuple[str, str], str]
+    must_report: Collection[str] | None
+
+    def must(self, source: str) -> bool:
+        return self.must_report is None or source in self.must_report
+
+
+def combine(capture: Capture, side: str | None, scope: Scope) -> State:
+    """The state on one side (None: between the two), out of what all its sources delivered."""
+    tables: dict[str, Table] = {}
+    for entity in scope.schema.types:
+        table = _one_table(capture, side, entity, scope)
+        if table is not None:
+            tables[entity.name] = table
+    return State(scope.schema, tables)
+
+
+def _one_table(
+    capture: Capture, side: str | None, entity: EntityType, scope: Scope
+) -> Table | None:
+    """What is known of a type on one side; None where no source delivers it there."""
+    parts = [
+        (p.reading.source, _declared(p, entity.name))
+        for p in capture.parts
+        if entity.name in p.state.tables
+    ]
+    sources = scope.delivered[entity.name]
+    refused = {s: c for (at, s), c in sorted(scope.refused.items()) if at == side and s in sources}
+    usable = [(source, table) for source, table in parts if source not in refused]
+    blocking = [cause for source, cause in refused.items() if scope.must(source) or not usable]
+    if blocking:
+        known = parts[0][1] if parts else build_table(entity, (), MemoryChunks())
+        return known.unobserved(blocking[0])
+    if not usable:
+        absent = _knows_absence(capture, scope, entity.name)
+        return build_table(entity, (), MemoryChunks()) if absent else None
+    chosen = [table for source, table in usable if source == scope.authority.get(entity.name)]
+    return chosen[0] if chosen else _agree(entity, usable)
+
+
+def _declared(part: SourceCapture, type_name: str) -> Table:
+    """The source's table; incomplete if its reading is and it does not say which type is cut."""
+    table = part.state.tables[type_name]
+    complete = all(t.enumeration.is_complete for t in part.state.tables.values())
+    if part.reading.is_complete or not complete:
+        return table
+    cause = part.reading.cause or f"the reading of {part.reading.source} is incomplete"
+    return replace(table, enumeration=Enumeration(Coverage.INCOMPLETE, cause))
+
+
+def _knows_absence(capture: Capture, scope: Scope, type_name: str) -> bool:
+    """Whether every source of the type read all it has on this side, and the type was not there.
+
+    That is a table made or dropped in the run.
+    """
+    readings = {r.source: r for r in capture.readings}
+    sources = scope.schema.sources_of(type_name)
+    return bool(sources) and all(
+        source in readings and readings[source].is_complete for source in sources
+    )
+
+
+def _agree(entity: EntityType, parts: list[tuple[str, Table]]) -> Table:
+    """One table out of several: known is only what all of them know and none denies.
+
+    If one of them could be silent and the others believed, taking evidence away could turn an
+    open question into a match.
+    """
+    name, table = parts[0]
+    for other_name, other in parts[1:]:
+        if (
+            table.type.fields == other.type.fields
+            and table.chunks == other.chunks
+            and table.enumeration == other.enumeration
+        ):
+            continue
+        table = _merge(entity, (name, table), (other_name, other))
+        name = f"{name} and {other_name}"
+    return table
+
+
+def _merge(entity: EntityType, a: tuple[str, Table], b: tuple[str, Table]) -> Table:
+    for name, table in (a, b):
+        if table.enumeration.coverage is Coverage.UNOBSERVED:
+            cause = table.enumeration.cause or f"{name} could not read it"
+            return build_table(entity, (), MemoryChunks()).unobserved(cause)
+    left, right = _keyed(a[1]), _keyed(b[1])
+    rows: list[Row] = []
+    causes = [t.enumeration.cause for _, t in (a, b) if not t.enumeration.is_complete]
+    for order in sorted(left.keys() | right.keys()):
+        if order in left and order in right:
+            rows.append(_cells(entity, (a[0], left[order][1]), (b[0], right[order][1])))
+            continue
+        lacking = b[0] if order in left else a[0]
+        key = (left.get(order) or right[order])[0]
+        causes.append(f"contradiction: {entity.name} {show_key(key)} is not in {lacking}")
+    enumeration = Enumeration(Coverage.INCOMPLETE, causes[0]) if causes else a[1].enumeration
+    return build_table(entity, rows, MemoryChunks(), enumeration=enumeration)
+
+
+def _keyed(table: Table) -> dict[Any, tuple[Key, Row]]:
+    # By `key_order`: to Python the keys 1, 1.0 and True are one.
+    return {key_order(key): (key, row) for key, row in table.rows()}
+
+
+def _cells(entity: EntityType, a: tuple[str, Row], b: tuple[str, Row]) -> Row:
+    row: Row = {}
+    for spec in entity.fields:
+        held = [(s, r[spec.name]) for s, r in (a, b) if spec.name in r]
+        silent = [cell for _, cell in held if isinstance(cell, Unobserved)]
+        if not held:
+            row[spec.name] = ABSENT
+        elif silent:
+            row[spec.name] = silent[0]
+        elif all(same(held[0][1], cell) for _, cell in held):
+            row[spec.name] = held[0][1]
+        else:
+            row[spec.name] = Unobserved(
+                "contradiction: " + ", ".join(f"{s} says {show(v, 30)}" for s, v in held)
+            )
+    return row

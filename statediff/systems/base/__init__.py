@@ -1,0 +1,1 @@
+"""What every system shares: protocols, the receipt, tools, a sandbox made of systems."""

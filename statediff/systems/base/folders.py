@@ -1,0 +1,113 @@
+"""Folders of a sandbox, made and removed without following a link that an agent left there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import stat
+from pathlib import Path
+from typing import Final
+
+from statediff.systems.base.reaper import attempts
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_folder(folder: Path) -> None:
+    """The folder exists, is a real directory of ours, and nobody else's."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        folder.unlink()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def remove(path: Path) -> None:
+    """Nothing is at `path` any more; links are removed, never followed."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(0o700)
+    empty(path)
+    path.rmdir()
+
+
+def empty(folder: Path) -> None:
+    """Nothing is in the folder any more; links are removed, never followed.
+
+    A folder inside is dissolved: what it holds is moved up and looked at again. So no path grows
+    and nothing recurses, however deep an agent has nested its folders.
+    """
+    top = os.open(folder, _FOLDER_FLAGS)
+    try:
+        while names := os.listdir(top):  # noqa: PTH208 - an open folder has no path
+            for name in names:
+                if _is_folder(name, top):
+                    _dissolve(name, top)
+                else:
+                    os.unlink(name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def _dissolve(name: str, top: int) -> None:
+    os.chmod(name, 0o700, dir_fd=top)
+    inner = os.open(name, _FOLDER_FLAGS, dir_fd=top)
+    try:
+        for below in os.listdir(inner):  # noqa: PTH208 - as above
+            if _is_folder(below, inner):
+                os.chmod(below, 0o700, dir_fd=inner)  # to move it is to write its `..`
+            os.rename(below, f".{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
+
+
+def _is_folder(name: str, parent: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+
+
+def clear(folder: str) -> None:
+    """Nothing is left of the folder, nor of what ran in it, as far as the kernel shows that."""
+    for _ in attempts():
+        for pid in inhabitants(folder):
+            _kill(pid, folder)
+        try:
+            remove(Path(folder))
+        except OSError:  # somebody writes there still, or owns a part of it: the rest can go
+            shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder) and not inhabitants(folder):
+            return
+
+
+def inhabitants(folder: str) -> list[int]:
+    """The processes whose working folder, home or temporary files are below the folder.
+
+    Ours is not among them. A system without /proc shows none.
+    """
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if pid != os.getpid() and _lives_below(pid, folder)]
+
+
+def _lives_below(pid: int, folder: str) -> bool:
+    below = os.fsencode(folder) + b"/"
+    try:
+        place = os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # it has ended, or is not ours to see
+    homes = tuple(name + below for name in (b"HOME=", b"TMPDIR="))
+    return (place + b"/").startswith(below) or any(each.startswith(homes) for each in variables)
+
+
+def _kill(pid: int, folder: str) -> None:
+    """The process was killed if it lives there: not another that has its number since."""
+    with contextlib.suppress(AttributeError, OSError):  # it has ended, or there are no handles
+        handle = os.pidfd_open(pid)
+        try:
+            if _lives_below(pid, folder):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)

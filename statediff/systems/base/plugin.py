@@ -1,0 +1,93 @@
+"""The plug-in object: all that statediff asks of one system, behind one entry point.
+
+An entry point of the group `statediff.systems` names one `SystemPlugin`. Each part is optional:
+kinds of sandbox systems, tools for agents by URL, and a reader of states by path. Functions import
+what they need when they are called, so that a plug-in loads fast, and without the libraries of a
+system that nobody uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statediff.model.schema import Schema
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.systems.base.system import System
+    from statediff.systems.base.tool import Tool
+
+Refinement = Callable[[Schema], Schema]
+"""The schema that a source finds → the one that contracts name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemKind:
+    """One kind of system that a pack's source may name."""
+
+    name: str
+    load: Callable[[], type[System]]
+    """Imports and returns the class that makes systems of this kind."""
+    requirement: str | None = None
+    """What `pip install` gets the libraries that `load` needs with; None where it needs no more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrlTools:
+    """The tools an agent gets for a system that it reaches by an URL."""
+
+    schemes: frozenset[str]
+    """In lower case, e.g. `postgresql`; a system of your own over HTTP takes `notes+http`."""
+    make: Callable[[str, str], tuple[Tool[Any], ...]]
+    """The tools, by the source's name and the URL."""
+    answers: Callable[[str], bool] = lambda _url: True
+    """Whether an URL of these schemes reaches such a system."""
+    is_general: bool = False
+    """They are for URLs that the tools of no other system answer for."""
+    requirement: str | None = None
+    """What `pip install` gets the libraries that `make` needs with; None where it needs no more."""
+
+
+@dataclass(frozen=True)
+class StateInput:
+    """One state that a command line names: a path, or bytes from standard input."""
+
+    path: Path
+    label: str
+    """How messages name it."""
+    content: bytes | None = None
+    """What was read from standard input; None of a path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateReader:
+    """One form in which a path holds the state of a system, e.g. a SQLite file."""
+
+    name: str
+    """What the source is called where a command line gives no name."""
+    description: str
+    """For messages, with its article: `a SQLite database`."""
+    recognizes: Callable[[Path], bool]
+    """Whether a path that exists holds this form; `InputError` where it cannot be looked at."""
+    source: Callable[[str, StateInput, Refinement | None], Source]
+    """What reads it, by the source's name and the refinement of its schema."""
+    series: Callable[[str, Sequence[StateInput], Refinement | None], Sequence[Source]] | None = None
+    """What reads all states of one source, in their order, where all decide what its schema is."""
+    is_general: bool = False
+    """It reads what no other reader recognizes."""
+    standard_input_bytes: int | None = None
+    """Bytes of standard input that it reads at most; None where `-` is not for it."""
+    unreadable: str = "cannot be read"
+    """What messages say of a state of which not even the schema can be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemPlugin:
+    """What one system brings: sandboxes, tools and states by path, each as far as it has it."""
+
+    kinds: tuple[SystemKind, ...] = ()
+    tools: UrlTools | None = None
+    states: StateReader | None = None

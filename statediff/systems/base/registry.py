@@ -1,0 +1,153 @@
+"""The systems that are installed: their kinds, the tools for an URL, the reader of a path.
+
+Every distribution adds systems by the entry-point group `statediff.systems`, ours too. A specific
+answer goes before a general one, such as "any folder"; two that are equally specific are refused by
+name, so that no installed package takes the place of another unseen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from statediff.entrypoints import PlugIn, plug_ins
+from statediff.errors import UsageError
+from statediff.model.values import printable
+from statediff.packs import PackSource
+from statediff.systems.base.plugin import StateReader, SystemKind, SystemPlugin
+from statediff.systems.base.system import System
+from statediff.systems.base.tool import Tool
+
+GROUP: Final = "statediff.systems"
+
+
+class _Part(Protocol):
+    @property
+    def is_general(self) -> bool: ...
+
+
+_Found = TypeVar("_Found", bound=_Part)
+
+
+def plugins() -> Mapping[str, SystemPlugin]:
+    """Name → plug-in object of every distribution; `UsageError` if one cannot be loaded."""
+    return _plugins_on(tuple(sys.path))
+
+
+@cache
+def _plugins_on(_path: tuple[str, ...]) -> Mapping[str, SystemPlugin]:
+    return {name: _loaded(plug_in) for name, plug_in in plug_ins(GROUP).items()}
+
+
+def _loaded(plug_in: PlugIn) -> SystemPlugin:
+    plugin = plug_in.load()
+    if isinstance(plugin, SystemPlugin):
+        return plugin
+    if isinstance(plugin, type):
+        name = plugin.__name__
+        raise UsageError(
+            f"{plug_in}: expected a SystemPlugin, found the class {name}; write PLUGIN = "
+            f"SystemPlugin(kinds=(SystemKind(name={plug_in.name!r}, load=lambda: {name}),)) "
+            f"and name {plug_in.module}:PLUGIN"
+        )
+    raise UsageError(f"{plug_in}: expected a SystemPlugin, found {type(plugin).__name__}")
+
+
+@contextmanager
+def _explained(what: str, requirement: str | None) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if requirement is None:
+            raise
+        raise UsageError(
+            f"{what} need {error.name}; get it with `pip install {requirement}`"
+        ) from error
+
+
+def _kinds() -> Mapping[str, SystemKind]:
+    found: dict[str, SystemKind] = {}
+    owner: dict[str, str] = {}
+    for name, plugin in plugins().items():
+        for kind in plugin.kinds:
+            if kind.name in found:
+                raise UsageError(
+                    f"the plug-ins {owner[kind.name]} and {name} both make systems of kind "
+                    f"{kind.name!r}; uninstall one"
+                )
+            found[kind.name], owner[kind.name] = kind, name
+    return found
+
+
+def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> System:
+    """The system that serves `source`; `UsageError` if its kind or what it is given is unknown."""
+    kinds = _kinds()
+    kind = kinds.get(source.kind)
+    if kind is None:
+        known = ", ".join(sorted(kinds))
+        raise UsageError(f"source {source.name!r} is of kind {source.kind!r}; there are: {known}")
+    with _explained(f"systems of kind {kind.name!r}", kind.requirement):
+        made = kind.load()
+    for look in looks:
+        if look.kind not in made.LOOKS:
+            known = ", ".join(sorted(made.LOOKS)) or "none"
+            raise UsageError(
+                f"source {look.name!r} is of kind {look.kind!r}; kinds that look at a {source.kind}"
+                f" system: {known}"
+            )
+    unknown = sorted(set(source.files) - set(made.FILES) - {"schema"})
+    if unknown:
+        raise UsageError(f"source {source.name!r} of kind {source.kind} takes no {unknown[0]!r}")
+    missing = sorted(key for key, needed in made.FILES.items() if needed and not source.file(key))
+    if missing:
+        raise UsageError(f"source {source.name!r} of kind {source.kind} needs `{missing[0]}`")
+    return made(source, looks, folder)
+
+
+def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
+    """The tools for the system at this URL; `UsageError` where no installed system has any."""
+    scheme = urlsplit(url).scheme
+    having = (
+        (name, plugin.tools)
+        for name, plugin in plugins().items()
+        if plugin.tools is not None and scheme in plugin.tools.schemes
+    )
+    found = _chosen(having, lambda tools: tools.answers(url), f"tools for {source!r}")
+    if found is None:
+        raise UsageError(f"there are no tools for {source!r}, a system reached by {scheme}://")
+    with _explained(f"tools for {source!r}", found.requirement):
+        return found.make(source, url)
+
+
+def state_reader(path: Path) -> StateReader:
+    """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
+    having = (
+        (name, plugin.states) for name, plugin in plugins().items() if plugin.states is not None
+    )
+    if str(path) == "-" and not path.is_dir():
+        found = _chosen(
+            having, lambda reader: reader.standard_input_bytes is not None, "a reader of `-`"
+        )
+    else:
+        what = f"a reader of {printable(str(path))}"
+        found = _chosen(having, lambda reader: reader.recognizes(path), what)
+    if found is None:
+        raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
+    return found
+
+
+def _chosen(
+    having: Iterable[tuple[str, _Found]], answers: Callable[[_Found], bool], what: str
+) -> _Found | None:
+    """The most specific part that answers, if one does; `UsageError` where two are."""
+    found = [(name, part) for name, part in having if answers(part)]
+    found = [(name, part) for name, part in found if not part.is_general] or found
+    if len(found) > 1:
+        names = " and ".join(name for name, _ in found)
+        raise UsageError(f"the plug-ins {names} each have {what}; uninstall all but one")
+    return found[0][1] if found else None

@@ -1,0 +1,1 @@
+"""Servers in containers: the engine, images, volumes, processes and ports."""

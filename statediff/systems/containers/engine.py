@@ -1,0 +1,417 @@
+"""Containers for servers that agents use: shut in, owned, and gone when their owner is.
+
+A container has no network. Its server listens on a Unix socket in a folder that it shares with
+this machine (`Container.socket`); for agents `Container.forward` opens a port on loopback that
+leads there. So nothing in it reaches this machine's listeners or the internet, whatever an agent
+makes the server do. Its files are read-only but for what `Spec` names, it has no capability but
+those that `Spec` names, gains no privilege, and its memory and processes are bounded.
+
+Everything made here carries a label that names the evaluator's process (`owner`). `connect`
+removes what dead owners left; a reaper outlives this process and removes its things even after
+`kill -9`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import socket
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import docker
+from docker.errors import DockerException, ImageNotFound
+from docker.types import LogConfig, Mount
+
+from statediff.errors import SandboxError
+from statediff.systems.base.folders import remove
+from statediff.systems.base.reaper import Reaper, attempts
+from statediff.systems.containers import volumes
+from statediff.systems.containers.errors import gone
+from statediff.systems.containers.errors import said as told
+from statediff.systems.containers.forward import Connection, Forward, connected
+from statediff.systems.containers.owner import Owner
+from statediff.systems.containers.processes import Life, await_known, await_told
+from statediff.systems.containers.spec import MEBIBYTE, Ran, Shared, Spec
+from statediff.systems.containers.volumes import Volume
+
+__all__ = ["MEBIBYTE", "Container", "Engine", "Ran", "Shared", "Spec", "connect"]
+
+LABEL: Final = "statediff.owner"
+HOST: Final = "server"
+"""What every container is called inside, or two servers of one image would differ in that."""
+SOCKETS: Final = "/run/statediff"  # the folder of sockets, inside every container
+ENGINE_SOCKET: Final = "/var/run/docker.sock"
+READY_SECONDS: Final = 30.0
+_PREFIX: Final = "statediff-"
+_LOG: Final = LogConfig(type="json-file", config={"max-size": "1m", "max-file": "1"})
+_POLL_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.5
+NEXT_STEP: Final = "`statediff doctor` says what is missing and how to get it"
+
+
+class Container:
+    """A container that runs until `remove`; made by `Engine.run` only."""
+
+    def __init__(self, engine: Engine, spec: Spec, sockets: Path) -> None:
+        self.spec = spec
+        self.id = ""
+        self._engine = engine
+        self._sockets = sockets
+        self._volumes: list[Volume] = []
+        self._forwards: dict[str, Forward] = {}
+        self._life: Life | None = None
+
+    def socket(self, name: str) -> Path:
+        """Where this machine finds the socket that the server made as `SOCKETS`/name."""
+        return self._sockets / name
+
+    def connect(self, name: str) -> Connection:
+        """A connection to that socket; a link in its place is not followed. Raises `OSError`."""
+        return connected(self.socket(name))
+
+    def forward(self, name: str) -> int:
+        """A port on 127.0.0.1 that leads to that socket until the container is removed."""
+        if name not in self._forwards:
+            self._forwards[name] = Forward(self.socket(name))
+        return self._forwards[name].port
+
+    def cut(self) -> None:
+        """Every connection through a forwarded port is cut; the ports stay."""
+        for forward in self._forwards.values():
+            forward.cut()
+
+    def has_ended(self) -> bool:
+        """Whether it is certain that what was started in it runs no more."""
+        return self._life is not None and self._life.has_ended(self._engine.api)
+
+    def ended_by_others(
+        self, door: str = "", call: bytes = b"", was_asked: Callable[[], bool] = lambda: False
+    ) -> str | None:
+        """How it ended, where it did and nothing says so of itself; None else.
+
+        Asked once nothing in it dies any more. `door`: a socket whose server answers `call`;
+        `was_asked`: whether its server has noted that it was asked to end.
+        """
+        if self._life is None:
+            return None
+        if door:
+            await_told(self._life, self._engine.api, lambda: self.connect(door), call)
+        else:
+            await_known(self._life)
+        return self._life.ended_by_others(self._engine.api, was_asked)
+
+    def is_starved(self) -> bool:
+        """Whether something in it has ever been killed because its memory was used up."""
+        return self._life is not None and self._life.is_starved()
+
+    def processes(self) -> list[str] | None:
+        """The programs that run in it, by name; None where it does not run."""
+        try:
+            if self._life is not None and (listed := self._life.names()):
+                return listed
+        except (OSError, ValueError):
+            pass  # one of them ended meanwhile, or this is not ours to see: the engine knows
+        try:
+            rows = self._engine.api.top(self.id, ps_args="-eo pid,comm")["Processes"]
+        except DockerException:
+            return None
+        return [str(row[-1]) for row in rows or ()]
+
+    def exec(
+        self, *command: str, user: str = "", environment: Mapping[str, str] | None = None
+    ) -> Ran:
+        """What a program did; `SandboxError` if none could run. A busy engine may lose output."""
+        api = self._engine.api
+        try:
+            made = api.exec_create(
+                self.id, list(command), user=user, environment=dict(environment or {})
+            )
+            output, errors = api.exec_start(made["Id"], demux=True)
+            code = api.exec_inspect(made["Id"])["ExitCode"]
+        except DockerException as error:
+            raise self._failure(f"{command[0]} cannot be run", error) from error
+        return Ran(-1 if code is None else code, output or b"", errors or b"")
+
+    def check(self, *command: str, user: str = "") -> bytes:
+        """The output of a program that ended well. Raises `SandboxError` with what it said."""
+        ran = self.exec(*command, user=user)
+        if ran.code != 0:
+            said = (ran.errors or ran.output).decode(errors="replace").strip()[-400:]
+            raise SandboxError(f"{self.spec.name}: {command[0]} ended with {ran.code}: {said}")
+        return ran.output
+
+    def read(self, path: str) -> bytes:
+        """The content of a file of its image. Raises `SandboxError`."""
+        try:
+            parts, _ = self._engine.api.get_archive(self.id, path)
+            with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as archive:
+                if (held := archive.extractfile(archive.getmembers()[0])) is None:
+                    raise tarfile.ReadError("it is no file")
+                return held.read()
+        except (DockerException, tarfile.TarError) as error:
+            raise self._failure(f"{path} cannot be read", error) from error
+
+    def await_ready(self, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
+        """`is_ready()` was true. Raises `SandboxError` if the server ends first or time is over."""
+        deadline = time.monotonic() + seconds
+        looked = time.monotonic()
+        while not is_ready():
+            now = time.monotonic()
+            if now - looked > _LOOK_SECONDS:
+                looked = now
+                if self.has_ended():
+                    raise SandboxError(f"{self.spec.name}: its server ended: {self.log()}")
+            if now >= deadline:
+                raise SandboxError(
+                    f"{self.spec.name}: its server is not ready after {seconds:g} s: {self.log()}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def log(self, lines: int = 0) -> str:
+        """The last lines of what its server printed; by default a few, cut to be shown."""
+        try:
+            said = self._engine.api.logs(self.id, tail=lines or 12).decode(errors="replace")
+        except DockerException as error:
+            return f"(no log: {told(error)})"
+        return said if lines else said.strip()[-1200:] or "(it printed nothing)"
+
+    def remove(self) -> None:
+        """Nothing of it is left: no process, no volume, no folder, no port; may be called again."""
+        for forward in self._forwards.values():
+            forward.close()
+        self._forwards.clear()
+        api = self._engine.api
+        try:
+            if self.id:
+                gone(lambda: api.remove_container(self.id, force=True, v=True))
+            for volume in self._volumes:
+                gone(lambda: api.remove_volume(volume.name, force=True))  # noqa: B023 - called at once
+        except DockerException as error:
+            raise self._failure("it cannot be removed", error) from error
+        remove(self._sockets)
+
+    def ended(self, seconds: float = READY_SECONDS) -> Volume | None:
+        """What its server wrote in its one volume, which stays when the container is removed.
+
+        None where the server did not end well when it was asked to. Raises `SandboxError`.
+        """
+        api = self._engine.api
+        try:
+            api.stop(self.id, timeout=round(seconds))
+            has_failed = api.inspect_container(self.id)["State"]["ExitCode"] != 0
+        except DockerException as error:
+            raise self._failure("it cannot be stopped", error) from error
+        return None if has_failed else self._volumes.pop()
+
+    def _start(self) -> None:
+        """Made and started; what a caller must `remove` is known even if this fails half-way."""
+        spec, api, labels = self.spec, self._engine.api, self._engine.labels
+        mounts = [Mount(SOCKETS, str(self._sockets), "bind")]
+        mounts += [Mount(s.at, str(s.folder), "bind", s.is_read_only) for s in spec.shared]
+        for place in spec.volumes:
+            self._volumes.append(volumes.plain(api, labels))
+            mounts.append(Mount(place, self._volumes[-1].name, "volume"))
+        for place, base in spec.over.items():
+            whole = volumes.over(api, labels, base, self._volumes)
+            mounts.append(Mount(place, whole.name, "volume", no_copy=True))
+        limits = api.create_host_config(
+            network_mode=f"container:{spec.loopback_of}" if spec.loopback_of else "none",
+            read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
+            cap_drop=["ALL"], cap_add=list(spec.capabilities),
+            security_opt=["no-new-privileges"], pids_limit=spec.processes,
+            mem_limit=spec.memory_bytes, memswap_limit=spec.memory_bytes,
+            shm_size=spec.shared_memory_bytes, log_config=_LOG,
+        )  # fmt: skip
+        self.id = api.create_container(
+            spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
+            environment=dict(spec.environment), host_config=limits,
+            working_dir=spec.folder or None,
+            hostname=None if spec.loopback_of else HOST,
+            # Else the engine makes and wires up a network of nothing, which costs more than all
+            # else it does; so the runtime makes the namespace, with nothing in it but loopback.
+            network_disabled=not spec.loopback_of,
+        )["Id"]  # fmt: skip
+        api.start(self.id)
+        self._life = Life.of(api, self.id)
+
+    def _failure(self, what: str, error: Exception) -> SandboxError:
+        return SandboxError(f"{self.spec.name}: {what}: {told(error)}")
+
+
+class Engine:
+    """The Docker engine of this machine, on behalf of this process; got by `connect`."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self._clients = threading.local()
+        self._version: str | None = None
+        self._lock = threading.Lock()
+        self._reaper: Reaper | None = None
+
+    @property
+    def api(self) -> docker.APIClient:
+        """The engine's own interface, by this thread's client."""
+        return self.client.api
+
+    @property
+    def client(self) -> docker.DockerClient:
+        """This thread's client: one that several threads use drops connections still in use."""
+        client: docker.DockerClient | None = getattr(self._clients, "client", None)
+        if client is None:
+            client = docker.from_env(version=self._version)
+            self._clients.client = client
+            self._version = client.api.api_version  # the next one need not ask
+        return client
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What everything made for this process carries."""
+        return {LABEL: self.owner.label}
+
+    def run(self, spec: Spec) -> Container:
+        """The container runs; whether its server answers is `await_ready`'s to say."""
+        self._watch()
+        container = Container(self, spec, self._sockets_folder())
+        try:
+            container._start()  # noqa: SLF001 - only here
+        except BaseException as error:
+            container.remove()
+            if isinstance(error, ImageNotFound):
+                raise SandboxError(
+                    f"{spec.name}: the image {spec.image} is not there; "
+                    "make it with `statediff sandbox build`"
+                ) from error
+            if isinstance(error, DockerException):
+                raise SandboxError(
+                    f"{spec.name}: the container cannot be started: {told(error)}"
+                ) from error
+            raise
+        return container
+
+    def remove_of(self, label: str) -> None:
+        """Nothing that carries this owner's label is left: containers, volumes, networks, folders.
+
+        What somebody else removes meanwhile is no error.
+        """
+        api, wanted = self.api, {"label": f"{LABEL}={label}"}
+        for found in api.containers(all=True, filters=wanted):
+            gone(lambda: api.remove_container(found["Id"], force=True, v=True))  # noqa: B023 - called at once
+        for found in api.volumes(filters=wanted)["Volumes"] or ():
+            gone(lambda: api.remove_volume(found["Name"], force=True))  # noqa: B023 - called at once
+        for found in api.networks(filters=wanted):
+            gone(lambda: api.remove_network(found["Id"]))  # noqa: B023 - called at once
+        while _folder(label).exists():
+            try:
+                remove(_folder(label))
+            except OSError as error:  # somebody else is removing it
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                    raise
+
+    def reap(self) -> tuple[str, ...]:
+        """Nothing of a dead owner is left; the labels of those whose things were removed."""
+        api, wanted = self.api, {"label": LABEL}
+        labels = {entry.name.removeprefix(_PREFIX) for entry in _root().glob(f"{_PREFIX}*-*-*-*")}
+        made = [
+            *api.containers(all=True, filters=wanted),
+            *(api.volumes(filters=wanted)["Volumes"] or ()),
+            *api.networks(filters=wanted),
+        ]
+        labels |= {found["Labels"][LABEL] for found in made}
+        owners = {label: Owner.parse(label) for label in labels}
+        dead = tuple(sorted(label for label, owner in owners.items() if owner and owner.is_dead()))
+        for label in dead:
+            self.remove_of(label)
+        return dead
+
+    def folder(self) -> Path:
+        """A new folder in memory that is gone with this process, however that ends."""
+        home = _folder(self.owner.label)
+        home.mkdir(mode=0o700, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=home, prefix=""))
+
+    def _sockets_folder(self) -> Path:
+        # Who is let in is the container's mount and this folder's parent; the server's user is
+        # anybody. In memory: what a server writes there counts against its own limit.
+        folder = self.folder()
+        folder.chmod(0o777)
+        return folder
+
+    def _watch(self) -> None:
+        """A process waits for the end of this one, to remove what is left of it."""
+        with self._lock:
+            if self._reaper is None or not self._reaper.is_running():
+                self._reaper = Reaper(remove_left, self.owner.label)
+
+
+def remove_left(label: str) -> None:
+    """Nothing that names a dead owner is left; what the living have stays.
+
+    What a dying process had asked the engine for may appear a moment after its death. If the
+    engine is gone too, the next `connect` removes what is left.
+    """
+    owner = Owner.parse(label)
+    if owner is None:
+        return
+    engine = Engine(owner)
+    for _ in attempts():
+        if owner.is_dead():
+            with contextlib.suppress(DockerException):
+                engine.remove_of(label)
+
+
+def connect() -> Engine:
+    """This machine's engine, with nothing left of dead owners. `SandboxError` if there is none."""
+    return _connected(os.getpid())
+
+
+@cache
+def _connected(_pid: int) -> Engine:
+    if not sys.platform.startswith("linux"):
+        raise SandboxError(
+            f"sandboxes in containers need Linux, found {sys.platform}; "
+            "the embedded variants run anywhere"
+        )
+    _require_engine()
+    try:
+        engine = Engine(Owner.current())
+        engine.api.ping()
+        engine.reap()
+    except DockerException as error:
+        raise SandboxError(f"no Docker engine answers: {told(error)}; {NEXT_STEP}") from error
+    return engine
+
+
+def _require_engine() -> None:
+    """Somebody listens where the engine should; its sockets are files of this machine."""
+    address = os.environ.get("DOCKER_HOST") or f"unix://{ENGINE_SOCKET}"
+    kind, _, path = address.partition("://")
+    if kind != "unix":
+        raise SandboxError(
+            f"DOCKER_HOST names {address}; sandboxes need an engine on this machine, by its socket"
+        )
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.connect(path)
+    except OSError as error:
+        raise SandboxError(
+            f"no Docker engine answers at {path}: {error.strerror or error}; {NEXT_STEP}"
+        ) from error
+
+
+def _root() -> Path:
+    memory = Path("/dev/shm")  # noqa: S108 - each owner's folder is its own, mode 0700
+    return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+
+
+def _folder(label: str) -> Path:
+    return _root() / f"{_PREFIX}{label}"

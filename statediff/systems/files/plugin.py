@@ -1,0 +1,55 @@
+"""The plug-in of folders of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.systems.base.system import System
+    from statediff.systems.base.tool import Tool
+
+_ADMINISTRATION: Final = frozenset({".git"})
+"""What of a checkout is no file of its work tree."""
+
+
+def _sandbox() -> type[System]:
+    from statediff.systems.files.sandbox import EmbeddedDirectory
+
+    return EmbeddedDirectory
+
+
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.files.tools import file_tools
+
+    return file_tools(source, Path(unquote(urlsplit(url).path)), _ADMINISTRATION)
+
+
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.files.source import FilesSource
+
+    return FilesSource(name, state.path.absolute(), refine)
+
+
+PLUGIN: Final = SystemPlugin(
+    kinds=(SystemKind(name="files", load=_sandbox),),
+    tools=UrlTools(schemes=frozenset({"file"}), make=_tools, is_general=True),
+    states=StateReader(
+        name="files",
+        description="a folder",
+        recognizes=Path.is_dir,
+        source=_source,
+        is_general=True,
+    ),
+)

@@ -1,0 +1,135 @@
+"""A folder as a source: every entry below it, with its kind, mode, size, digest and link target.
+
+What is in the folder is read by `sources.tree`: no link is followed, nothing but regular files is
+opened, and content is hashed as a stream. The folder itself is the entity `.`; every other one has
+its path below it, parts joined by `/`, as its key. A path or link target that is not UTF-8 is kept
+as its bytes. Two names of one file (hard links) are two entities: the state says what can be read
+where, not how it is stored.
+
+A file that could not be read leaves its digest and text unobserved with the cause; entries that
+could not be listed, or lie beyond a limit, leave the enumeration incomplete.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
+from statediff.model.values import Observed, Unobserved
+from statediff.systems.files.tree import (
+    Entry,
+    EntryKind,
+    Folder,
+    Limits,
+    NotRead,
+    Tree,
+    small_text,
+    text_or_bytes,
+)
+
+Refine = Callable[[Schema], Schema]
+
+ROOT: Final = "."
+"""The path of the folder itself."""
+
+FILE: Final = EntityType(
+    "file",
+    ("path",),
+    (
+        Field("path", Kind.TEXT, is_nullable=False),
+        Field("kind", Kind.TEXT, is_nullable=False, is_immutable=True),
+        Field("mode", Kind.TEXT, is_nullable=False),
+        Field("size", Kind.INT),
+        Field("digest", Kind.TEXT),
+        Field("text", Kind.TEXT),
+        Field("target", Kind.TEXT),
+        Field("device", Kind.INT),
+    ),
+    table="file",
+)
+"""One entry. `kind` is file, directory, link, fifo, socket or device; `mode` its permission bits as
+four octal digits. Of a file: `size` in bytes, `digest` (SHA-256, hex), and `text` where it is UTF-8
+of at most `Limits.content_bytes`. Of a link: `target`, as it is written. What a kind does not have
+is null. `kind` is immutable: a link in the place of a file is a deletion and a creation."""
+
+
+class FilesSource:
+    """The folder at `path`, which may not be a link, as a source.
+
+    `refine` maps the one type `file` to its logical name, as a state schema file says.
+    """
+
+    def __init__(
+        self, name: str, path: Path, refine: Refine | None = None, limits: Limits | None = None
+    ) -> None:
+        self._name = name
+        self._path = path
+        self._refine = refine
+        self._limits = limits
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        schema = Schema(self._name, "0", (FILE,), ((self._name, (FILE.name,)),))
+        return schema if self._refine is None else self._refine(schema)
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()  # before the first look: the state shown is never older than this
+        try:
+            with Folder.open(self._path) as folder:
+                mode = os.lstat(self._path).st_mode
+                tree = folder.tree(self._limits)
+        except (NotRead, OSError) as error:
+            raise SourceUnavailable(str(error)) from error
+        schema = self.schema()
+        (entity_type,) = schema.types
+        cause = "; ".join(tree.causes) or None
+        table = build_table(
+            entity_type,
+            _rows(entity_type, mode, tree),
+            store,
+            like=None if like is None else like.tables.get(entity_type.name),
+            enumeration=COMPLETE if cause is None else Enumeration(Coverage.INCOMPLETE, cause),
+        )
+        state = State(schema, {entity_type.name: table})
+        unread = [entry.cause for entry in tree.entries if entry.cause is not None]
+        gaps = tuple(dict.fromkeys((*tree.causes, *unread)))
+        return scanned(self._name, as_of, state, gaps=gaps[:3])
+
+
+def _rows(entity_type: EntityType, root_mode: int, tree: Tree) -> Iterator[Row]:
+    root = Entry(os.fsencode(ROOT), EntryKind.DIRECTORY, root_mode, 0)
+    for entry in (root, *tree.entries):
+        columns = _columns(entry)
+        yield {field.name: columns[field.source_column] for field in entity_type.fields}
+
+
+def _columns(entry: Entry) -> dict[str, Observed]:
+    unread = None if entry.cause is None else Unobserved(entry.cause)
+    columns: dict[str, Observed] = {
+        "path": text_or_bytes(entry.path),
+        "kind": entry.kind.value,
+        "mode": f"{stat.S_IMODE(entry.mode):04o}",
+        "size": None,
+        "digest": None,
+        "text": None,
+        "target": None,
+        "device": entry.device,
+    }
+    if entry.kind is EntryKind.FILE:
+        columns["size"] = entry.size
+        columns["digest"] = unread or entry.digest
+        columns["text"] = unread or small_text(entry.content)
+    elif entry.kind is EntryKind.LINK:
+        columns["target"] = unread or text_or_bytes(entry.target or b"")
+    return columns

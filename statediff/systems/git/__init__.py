@@ -1,0 +1,1 @@
+"""Git repositories, read without running anything of theirs."""

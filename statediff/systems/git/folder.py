@@ -1,0 +1,204 @@
+"""The git folder beside objects and refs: settings, hooks, index and administrative files.
+
+Left out, because they say nothing that is state: reflogs (they repeat, with times, how refs moved;
+that of the stash is kept, it holds the older stashes), the message of the last commit attempt, and
+how objects are stored. Unreachable objects are storage too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+from statediff.model.batches import Row
+from statediff.model.values import Observed, Unobserved
+from statediff.systems.files.tree import Entry, EntryKind, Folder, NotRead, shown, text_or_bytes
+from statediff.systems.git.config import MAX_CONFIG_BYTES, Setting, last, parse_config
+from statediff.systems.git.graph import is_another_history
+from statediff.systems.git.index import MAX_INDEX_BYTES, index_rows
+from statediff.systems.git.refs import Refs
+from statediff.systems.git.types import Listing, entry_row
+
+CONFIG_FILES: Final = (b"config", b"config.worktree")
+_FOLDERS: Final = (b"hooks", b"logs", b"objects", b"refs")
+_FILES: Final = (
+    b"COMMIT_EDITMSG",
+    b"HEAD",
+    b"config",
+    b"config.worktree",
+    b"index",
+    b"packed-refs",
+)
+_STORAGE: Final = frozenset({b"packs", b"commit-graph", b"commit-graphs"})
+_FORMATS: Final = frozenset({b"0", b"1"})
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings as entities, and as git would look them up; None where a file is not read."""
+
+    listing: Listing
+    settings: list[Setting] | None
+    unparsed: tuple[bytes, ...]
+    """Files that are there and are no settings; their digests are known all the same."""
+
+
+def read_config(git: Folder) -> Config:
+    """Every entry of the repository's own settings."""
+    listing, settings, unparsed = Listing(), list[Setting](), list[bytes]()
+    for name in CONFIG_FILES:
+        try:
+            stored = git.read(name, MAX_CONFIG_BYTES)
+            found = parse_config(stored or b"")
+        except NotRead as error:
+            listing.causes.append(f"{shown(name)}: {error}")
+            unparsed.append(name)
+            continue
+        settings.extend(found)
+        seen: Counter[bytes] = Counter()
+        for setting in found:
+            listing.rows.append(
+                {
+                    "file": name.decode(),
+                    "name": text_or_bytes(setting.name),
+                    "position": seen[setting.name],
+                    "value": None if setting.value is None else text_or_bytes(setting.value),
+                }
+            )
+            seen[setting.name] += 1
+    if listing.causes:
+        listing.rows.clear()
+    return Config(listing, None if listing.causes else settings, tuple(unparsed))
+
+
+def read_index(git: Folder) -> Listing:
+    """Every entry of the index."""
+    try:
+        stored = git.read(b"index", MAX_INDEX_BYTES)
+        return Listing([] if stored is None else index_rows(stored))
+    except NotRead as error:
+        return Listing([], [str(error)])
+
+
+def read_hooks(git: Folder) -> Listing:
+    """Every entry of the hooks folder, samples included; a link in its place is not followed."""
+    try:
+        if git.kind(b"hooks") is None:
+            return Listing()
+        with git.folder(b"hooks") as folder:
+            tree = folder.tree()
+    except NotRead as error:
+        return Listing([], [str(error)])
+    return Listing([entry_row("name", entry) for entry in tree.entries], list(tree.causes))
+
+
+def read_admin(git: Folder, refs: Refs, config: Config) -> Listing:
+    """Every other file of the git folder, and what stands where git expects something else."""
+    odd = [
+        name
+        for names, kind in ((_FOLDERS, EntryKind.DIRECTORY), (_FILES, EntryKind.FILE))
+        for name in names
+        if git.kind(name) not in (None, kind)
+    ]
+    tree = git.tree(leave_out=frozenset((*_FOLDERS, *_FILES)) - {*odd, *config.unparsed})
+    listing = Listing([], list(tree.causes))
+    entries = [*tree.entries, *(replace(s, path=b"refs/" + s.path) for s in refs.strays)]
+    for path in (b"objects/info", b"logs/refs"):
+        try:
+            if git.kind(path) is None:
+                continue
+            with git.folder(path) as folder:
+                leave_out = _STORAGE if path == b"objects/info" else _all_but(folder, b"stash")
+                below = folder.tree(leave_out=leave_out)
+        except NotRead as error:
+            listing.causes.append(str(error))
+            continue
+        listing.causes.extend(below.causes)
+        entries.extend(replace(entry, path=path + b"/" + entry.path) for entry in below.entries)
+    listing.rows.extend(entry_row("path", entry) for entry in entries if _is_listed(entry))
+    return listing
+
+
+def _all_but(folder: Folder, kept: bytes) -> frozenset[bytes]:
+    return frozenset(name for name in folder.names() if name != kept)
+
+
+def _is_listed(entry: Entry) -> bool:
+    return entry.kind is not EntryKind.DIRECTORY or entry.is_empty or entry.cause is not None
+
+
+def read_work_tree(root: Folder, has_git_folder: bool) -> Listing:
+    """Every file of the work tree, tracked or not; a `.git` that is no folder is one of them."""
+    leave_out = frozenset({b".git"}) if has_git_folder else frozenset()
+    tree = root.tree(leave_out=leave_out)
+    rows = [entry_row("path", entry) for entry in tree.entries if _is_listed(entry)]
+    return Listing(rows, list(tree.causes))
+
+
+def repository_row(
+    git: Folder, refs: Refs, config: Config, commits: list[Row], is_bare: bool
+) -> Row:
+    """The repository itself: where HEAD points, and what about it is out of the ordinary.
+
+    `commits` are those that its refs lead to.
+    """
+    head = refs.head
+    head_text: Observed = head.oid if head.symbolic is None else text_or_bytes(head.symbolic)
+    row: Row = {
+        "name": ".",
+        "is_bare": is_bare,
+        "head": Unobserved(head.cause) if head.cause else head_text,
+        "is_shallow": _stands(git, b"shallow"),
+        "has_alternates": _stands(git, b"objects/info/alternates"),
+    }
+    if config.settings is None:
+        doubt = Unobserved("; ".join(config.listing.causes))
+        return row | dict.fromkeys(("object_format", "core_worktree", "oddities"), doubt)
+    settings = config.settings
+    try:
+        oddities: Observed = tuple(sorted(_oddities(git, refs, settings, commits)))
+    except NotRead as error:
+        oddities = Unobserved(str(error))
+    worktree = last(settings, b"core.worktree")
+    return row | {
+        "object_format": text_or_bytes(last(settings, b"extensions.objectformat") or b"sha1"),
+        "core_worktree": None if worktree is None else text_or_bytes(worktree),
+        "oddities": oddities,
+    }
+
+
+def _stands(git: Folder, path: bytes) -> Observed:
+    try:
+        return git.kind(path) is not None
+    except NotRead as error:
+        return Unobserved(str(error))
+
+
+def _oddities(git: Folder, refs: Refs, settings: list[Setting], commits: list[Row]) -> set[str]:
+    names = {setting.name for setting in settings}
+    found = {
+        f"extension {shown(name.removeprefix(b'extensions.'))}"
+        for name in names
+        if name.startswith(b"extensions.")
+    }
+    version = last(settings, b"core.repositoryformatversion") or b"0"
+    if version not in _FORMATS:
+        found.add(f"repository format {shown(version)}")
+    for ending, oddity in (
+        (b".promisor", "promisor remote"),
+        (b".partialclonefilter", "partial clone"),
+    ):
+        if any(n.startswith(b"remote.") and n.endswith(ending) for n in names):
+            found.add(oddity)
+    if any(n == b"include.path" or n.startswith(b"includeif.") for n in names):
+        found.add("included settings")
+    if any(n.startswith(b"submodule.") for n in names) or git.kind(b"modules") is not None:
+        found.add("submodules")
+    if any(name.startswith(b"refs/replace/") for name in refs.by_name):
+        found.add("replaced objects")
+    if git.kind(b"info/grafts") is not None:
+        found.add("grafts")
+    if is_another_history(git, commits):
+        found.add("a commit graph of another history")
+    return found

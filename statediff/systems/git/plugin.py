@@ -1,0 +1,81 @@
+"""The plug-in of git repositories: bare, checked out, and served over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.systems.base.system import System
+    from statediff.systems.base.tool import Tool
+
+
+def _bare() -> type[System]:
+    from statediff.systems.git.sandbox import EmbeddedRepository
+
+    return EmbeddedRepository
+
+
+def _checkout() -> type[System]:
+    from statediff.systems.git.sandbox import EmbeddedCheckout
+
+    return EmbeddedCheckout
+
+
+def _server() -> type[System]:
+    from statediff.systems.git.server import GitHttpServer
+
+    return GitHttpServer
+
+
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.git.tools import repository_tools
+
+    return repository_tools(source, url)
+
+
+def _is_bare_url(url: str) -> bool:
+    """Whether no work tree is there: a checkout is for the tools of files."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return parts.path.endswith(".git")
+    folder = Path(unquote(parts.path))
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+
+
+def _is_repository(path: Path) -> bool:
+    is_bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+    return path.is_dir() and (is_bare or (path / ".git").exists())
+
+
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.git.source import GitSource
+
+    return GitSource(name, state.path.absolute(), refine)
+
+
+PLUGIN: Final = SystemPlugin(
+    kinds=(
+        SystemKind(name="git", load=_bare),
+        SystemKind(name="git-checkout", load=_checkout),
+        SystemKind(name="git-http", load=_server, requirement="statediff[docker]"),
+    ),
+    tools=UrlTools(schemes=frozenset({"file", "http", "https"}), make=_tools, answers=_is_bare_url),
+    states=StateReader(
+        name="repo",
+        description="a git repository",
+        recognizes=_is_repository,
+        source=_source,
+    ),
+)

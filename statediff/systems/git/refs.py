@@ -1,0 +1,194 @@
+"""Refs read from their files: loose, packed and symbolic, HEAD included.
+
+Git's own settings decide nothing here. A ref that cannot be understood is a ref with a cause; a
+place that may hide refs (a link, a table format, a damaged list) makes the enumeration incomplete.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from statediff.systems.files.tree import Entry, EntryKind, Folder, Limits, NotRead, shown
+
+MAX_REF_BYTES: Final = 4096
+NO_OBJECT: Final = "0" * 40
+"""In place of the id of a ref that is not there."""
+MAX_PACKED_BYTES: Final = 32 * 1024 * 1024
+MAX_REFS: Final = 100_000
+MAX_STEPS: Final = 5
+"""Symbolic refs followed one after the other, as git does."""
+_ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_PACKED: Final = re.compile(rb"([0-9a-f]{40}(?:[0-9a-f]{24})?) (.+)")
+_FORBIDDEN: Final = re.compile(
+    rb"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$|^/|^\."
+)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """What one ref's own file says: an id, another ref, or `cause` why neither is known."""
+
+    name: bytes
+    oid: str | None = None
+    symbolic: bytes | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True)
+class Refs:
+    """All refs by name, HEAD apart. Two readings of unchanged refs are equal."""
+
+    head: Ref
+    by_name: dict[bytes, Ref]
+    strays: tuple[Entry, ...]
+    """Entries below `refs/` that no ref can be called, such as lock files."""
+    causes: tuple[str, ...]
+    """Why there may be other refs."""
+
+    def resolved(self, ref: Ref) -> str | None:
+        """The id at the end of `ref`; None where it leads to a ref not yet born."""
+        steps = 0
+        while ref.symbolic is not None:
+            steps += 1
+            if steps > MAX_STEPS:
+                raise NotRead(f"{shown(ref.name)} leads from ref to ref without an end")
+            found = self.by_name.get(ref.symbolic)
+            if found is None:
+                if self.causes or not ref.symbolic.startswith(b"refs/"):
+                    raise NotRead(f"{shown(ref.name)} leads to {shown(ref.symbolic)}, not a ref")
+                return None
+            ref = found
+        if ref.cause is not None:
+            raise NotRead(ref.cause)
+        return ref.oid
+
+
+def read_refs(git: Folder) -> Refs:
+    """Every ref of the git folder."""
+    causes: list[str] = []
+    by_name = _packed(git, causes)
+    strays: list[Entry] = []
+    loose: set[bytes] = set()
+    hidden: list[bytes] = []  # where loose refs may stand that override packed ones
+    try:
+        with git.folder(b"refs") as folder:
+            tree = folder.tree(Limits(entries=MAX_REFS, file_bytes=MAX_REF_BYTES))
+        causes.extend(tree.causes)
+        for entry in tree.entries:
+            name = b"refs/" + entry.path
+            if entry.kind is EntryKind.DIRECTORY:
+                continue
+            if not is_ref_name(name):
+                strays.append(entry)
+                continue
+            by_name[name] = _loose(name, entry)
+            loose.add(name)
+            if entry.kind is EntryKind.LINK and by_name[name].symbolic is None:
+                hidden.append(name + b"/")
+                causes.append(f"{shown(name)} is a link, which is not followed")
+        if tree.causes:
+            hidden.append(b"refs/")
+    except NotRead as error:
+        hidden.append(b"refs/")
+        causes.append(str(error))
+    for name in by_name.keys() - loose:
+        if name.startswith(tuple(hidden)):
+            by_name[name] = Ref(name, cause=f"{shown(name)} is packed, and may be overridden")
+    ordered = {name: by_name[name] for name in sorted(by_name)}
+    return Refs(_head(git), ordered, tuple(strays), tuple(dict.fromkeys(causes)))
+
+
+def move(name: bytes, old: str, new: str) -> str | None:
+    """What one ref's move is called, by feeds and by calls alike; None where it is no text.
+
+    The id of no object is `NO_OBJECT`.
+    """
+    try:
+        return f"{name.decode()} {old}..{new}"
+    except UnicodeDecodeError:
+        return None
+
+
+def moves(before: Refs, after: Refs) -> tuple[str, ...]:
+    """The names of all moves between two readings of plain refs, sorted."""
+    found: list[str] = []
+    for name in sorted({*before.by_name, *after.by_name}):
+        old, new = (refs.by_name.get(name, Ref(name, NO_OBJECT)).oid for refs in (before, after))
+        named = move(name, old, new) if old and new and old != new else None
+        if named is not None:
+            found.append(named)
+    return tuple(found)
+
+
+def is_ref_name(name: bytes) -> bool:
+    """Whether git would take it for the name of a ref."""
+    return len(name) <= MAX_REF_BYTES and b"/" in name and not _FORBIDDEN.search(name)
+
+
+def _packed(git: Folder, causes: list[str]) -> dict[bytes, Ref]:
+    found: dict[bytes, Ref] = {}
+    try:
+        stored = git.read(b"packed-refs", MAX_PACKED_BYTES)
+    except NotRead as error:
+        causes.append(str(error))
+        return found
+    lines = (stored or b"").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        match = _PACKED.fullmatch(line)
+        is_last = number == len(lines)
+        if match and is_ref_name(match[2]) and not is_last and match[2] not in found:
+            found[match[2]] = Ref(match[2], match[1].decode())
+        elif not (
+            (is_last and not line)
+            or line.startswith(b"#")
+            or (line.startswith(b"^") and _ID.fullmatch(line[1:]))
+        ):
+            causes.append(f"line {number} of packed-refs is not understood")
+            break
+        if len(found) > MAX_REFS:
+            causes.append(f"packed-refs holds more than {MAX_REFS} refs")
+            break
+    return found
+
+
+def _loose(name: bytes, entry: Entry) -> Ref:
+    if entry.kind is EntryKind.LINK:
+        return _linked(name, entry.target)
+    if entry.kind is not EntryKind.FILE:
+        return Ref(name, cause=f"{shown(name)} is a {entry.kind.value}, not a file")
+    if entry.content is None:
+        return Ref(name, cause=entry.cause or f"{shown(name)} is too large for a ref")
+    return _parsed(name, entry.content)
+
+
+def _linked(name: bytes, target: bytes | None) -> Ref:
+    # Git once kept symbolic refs as links, and still reads those that point below refs/.
+    if target is not None and target.startswith(b"refs/") and is_ref_name(target):
+        return Ref(name, symbolic=target)
+    return Ref(name, cause=f"{shown(name)} is a link, which is not followed")
+
+
+def _parsed(name: bytes, stored: bytes) -> Ref:
+    if stored.startswith(b"ref:"):
+        target = stored[4:].strip()
+        if is_ref_name(target):
+            return Ref(name, symbolic=target)
+        return Ref(name, cause=f"{shown(name)} points at {shown(target)}, not a ref")
+    text = stored.rstrip()
+    if _ID.fullmatch(text):
+        return Ref(name, text.decode())
+    return Ref(name, cause=f"{shown(name)} holds no object id")
+
+
+def _head(git: Folder) -> Ref:
+    try:
+        if git.kind(b"HEAD") is EntryKind.LINK:
+            return _linked(b"HEAD", git.target(b"HEAD"))
+        stored = git.read(b"HEAD", MAX_REF_BYTES)
+    except NotRead as error:
+        return Ref(b"HEAD", cause=str(error))
+    if stored is None:
+        return Ref(b"HEAD", cause="HEAD is not there")
+    return _parsed(b"HEAD", stored)

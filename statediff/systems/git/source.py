@@ -1,0 +1,204 @@
+"""A git repository as a source, read without running anything of it and obeying none of it.
+
+1. The layout is looked at once: a git folder in the work tree, or a bare repository. A `.git` that
+   points elsewhere is not followed.
+2. Settings, hooks, index, administrative files and the work tree are files, read by us
+   (`sources.tree`): git's filters, attributes, hooks and file monitors have no say.
+3. Refs are read, then everything they lead to (`git_history`), then the refs again: when they
+   moved meanwhile, once more from the beginning, and then unobserved.
+
+What an odd or hostile repository hides is unobserved with the cause, type by type; the others
+stand. Nothing is written, locked or refreshed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import ChunkStore, State, Table, build_table
+from statediff.systems.base.keyed import distinct_rows, named_rows
+from statediff.systems.files.tree import EntryKind, Folder, NotRead
+from statediff.systems.git.config import last
+from statediff.systems.git.folder import (
+    Config,
+    read_admin,
+    read_config,
+    read_hooks,
+    read_index,
+    read_work_tree,
+    repository_row,
+)
+from statediff.systems.git.history import History, read_history
+from statediff.systems.git.objects import Objects
+from statediff.systems.git.refs import Refs, read_refs
+from statediff.systems.git.types import TYPE_NAMES, Listing, schema_of, unread
+
+GIT_FOLDER: Final = b".git"
+_BY_REFS: Final = ("commit", "file", "ref", "tag")
+_SHARED: Final = (*_BY_REFS, "config", "hook", "repository")
+"""Types that a `commondir` file moves to another folder."""
+_MOVED: Final = "the refs moved while they were read"
+
+Refine = Callable[[Schema], Schema]
+
+
+class GitSource:
+    """One repository, bare or with a work tree, as a source.
+
+    `path` is the bare repository or the top of the work tree. `refined` maps the schema to the
+    logical one, as for any source; `prefix` begins the names of the types. Whether the repository
+    is bare is `is_bare`, else what the reading before says, else what stands at `path` when it is
+    first read: an agent cannot have another layout read than the one before.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        refined: Refine | None = None,
+        *,
+        prefix: str = "git",
+        is_bare: bool | None = None,
+    ) -> None:
+        self._name = name
+        self._path = path
+        self._refined = refined
+        self._prefix = prefix
+        self._is_bare = is_bare
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        schema = schema_of(self._name, self._prefix)
+        return schema if self._refined is None else self._refined(schema)
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        try:
+            with Folder.open(self._path) as root:
+                found = self._listings(root, like)
+        except NotRead as error:
+            raise SourceUnavailable(str(error)) from error
+        state = self._state(found, store, like)
+        return scanned(self._name, as_of, state)
+
+    def at(self, refs: Refs, store: ChunkStore, like: State) -> State:
+        """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
+        try:
+            with Folder.open(self._path) as root:
+                found = _under(root, refs, is_bare=True)
+        except NotRead as error:
+            raise SourceUnavailable(str(error)) from error
+        return self._state({**found, "work_file": Listing()}, store, like)
+
+    def _state(self, found: dict[str, Listing], store: ChunkStore, like: State | None) -> State:
+        schema = self.schema() if like is None or not like.schema.types else like.schema
+        tables: dict[str, Table] = {}
+        for entity_type in schema.types:
+            listing = found.get(entity_type.source_table.removeprefix(f"{self._prefix}."))
+            earlier = None if like is None else like.tables.get(entity_type.name)
+            tables[entity_type.name] = _table(
+                entity_type, listing or unread("the repository has no such type"), store, earlier
+            )
+        return State(schema, tables)
+
+    def _listings(self, root: Folder, like: State | None) -> dict[str, Listing]:
+        if self._is_bare is None:
+            was_bare = None if like is None else _was_bare(like, f"{self._prefix}.repository")
+            self._is_bare = _looks_bare(root) if was_bare is None else was_bare
+        if self._is_bare:
+            return {**_repository(root, is_bare=True), "work_file": Listing()}
+        found: dict[str, Listing]
+        has_folder = root.kind(GIT_FOLDER) is EntryKind.DIRECTORY
+        try:
+            with root.folder(GIT_FOLDER) as git:
+                found = _repository(git, is_bare=False)
+        except NotRead as error:
+            found = {name: unread(str(error)) for name in TYPE_NAMES}
+        return {**found, "work_file": read_work_tree(root, has_folder)}
+
+
+def _was_bare(like: State, table: str) -> bool | None:
+    for entity_type in like.schema.types:
+        if entity_type.source_table == table and entity_type.name in like.tables:
+            for _, row in like.tables[entity_type.name].rows():
+                for field in entity_type.fields:
+                    if field.source_column == "is_bare":
+                        return row[field.name] is True
+    return None
+
+
+def _looks_bare(root: Folder) -> bool:
+    if root.kind(GIT_FOLDER) is not None:
+        return False
+    return any(root.kind(name) is not None for name in (b"HEAD", b"objects", b"refs"))
+
+
+def _repository(git: Folder, *, is_bare: bool) -> dict[str, Listing]:
+    found, has_moved = _one_pass(git, is_bare)
+    if has_moved:
+        found, has_moved = _one_pass(git, is_bare)
+    return found | dict.fromkeys(_BY_REFS, unread(_MOVED)) if has_moved else found
+
+
+def _one_pass(git: Folder, is_bare: bool) -> tuple[dict[str, Listing], bool]:
+    """What the git folder holds, and whether its refs moved meanwhile."""
+    refs = read_refs(git)
+    found = _under(git, refs, is_bare=is_bare)
+    return found, read_refs(git) != refs
+
+
+def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
+    """What the git folder holds, and what these refs lead to in it."""
+    config = read_config(git)
+    with (
+        tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
+        closing(Objects(git, Path(private))) as objects,
+    ):
+        history = read_history(refs, objects)
+    return _gathered(git, refs, config, history, is_bare)
+
+
+def _gathered(
+    git: Folder, refs: Refs, config: Config, history: History, is_bare: bool
+) -> dict[str, Listing]:
+    found = {
+        "admin_file": read_admin(git, refs, config),
+        "commit": history.commits,
+        "config": config.listing,
+        "file": history.files,
+        "hook": read_hooks(git),
+        "index_entry": read_index(git),
+        "ref": history.refs,
+        "repository": Listing([repository_row(git, refs, config, history.commits.rows, is_bare)]),
+        "tag": history.tags,
+    }
+    if git.kind(b"commondir") is not None:
+        cause = "commondir leads to another folder, which is not followed"
+        return found | dict.fromkeys(_SHARED, unread(cause))
+    storage = last(config.settings or [], b"extensions.refstorage") or b"files"
+    if storage.lower() != b"files":
+        cause = "the refs are kept in another format than files, which is not read"
+        return found | dict.fromkeys(_BY_REFS, unread(cause))
+    return found
+
+
+def _table(
+    entity_type: EntityType, listing: Listing, store: ChunkStore, like: Table | None
+) -> Table:
+    """The rows under the names of the type; those that share a key are left out, with a cause."""
+    rows = named_rows(entity_type, listing.rows)
+    single = distinct_rows(entity_type, rows)
+    if len(single) < len(rows):
+        cause = f"{len(rows) - len(single)} entries share names with each other"
+        listing = Listing(single, [*listing.causes, cause])
+    return build_table(entity_type, single, store, like=like, enumeration=listing.enumeration)

@@ -1,0 +1,231 @@
+"""Tests as evidence: a repository's own tests, run on a copy, their results as entities.
+
+1. Each branch of the plan is read from the repository's objects, never from a work tree.
+2. Its test files are replaced by those of the base commit, so that editing, adding or deleting a
+   test changes no result; that it was edited is seen in the files themselves.
+3. The tests run in processes that are shut off as far as the machine allows (`testruns_process`).
+4. Each test becomes a `test_case`, each branch a `test_run` that says how it was run.
+
+The code under test is the agent's, and it shares a process with the tests: a result is influenced
+by the agent (`influence: agent`), who could make a test pass by attacking it instead of mending
+what it tests. It is evidence about the repository's content, as good as the tests; contracts that
+rest on it also say which files may change. A run that hangs or whose lines are not complete and in
+order leaves the results unobserved, never passed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Final
+
+from pydantic import Field as Described
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.contract.document.load import read_bytes
+from statediff.contract.document.parts import Part
+from statediff.contract.yaml.reader import read_document
+from statediff.contract.yaml.shape import shaped
+from statediff.errors import UsageError
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
+from statediff.model.values import Unobserved
+from statediff.systems.files.tree import NotRead
+from statediff.systems.git.testruns.process import (
+    DEFAULT_LIMITS,
+    Case,
+    Limits,
+    NotRun,
+    Results,
+    run_tests,
+)
+from statediff.systems.git.testruns.tree import BranchFiles, HeldFile, read_branch
+
+_CASE: Final = EntityType(
+    "test_case",
+    ("branch", "name"),
+    (
+        Field("branch", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT, is_nullable=False),
+        Field("outcome", Kind.TEXT, is_nullable=False),
+        Field("detail", Kind.TEXT),
+    ),
+    made_by="system",
+)
+_RUN: Final = EntityType(
+    "test_run",
+    ("branch",),
+    (
+        Field("branch", Kind.TEXT, is_nullable=False),
+        Field("ran_as", Kind.TEXT, is_nullable=False),
+        Field("network", Kind.TEXT, is_nullable=False),
+        Field("influence", Kind.TEXT, is_nullable=False),
+    ),
+    made_by="system",
+)
+_base_results: Final[dict[str, Results]] = {}
+"""Results by digest, of base branches only: what no agent has touched is run once a process."""
+
+
+class TestPlanDocument(Part):
+    """A plan as its file states it."""
+
+    __test__ = False  # not a test of ours, whatever pytest thinks of the name
+
+    branches: Annotated[tuple[str, ...], Described(min_length=1, description="a list of branches")]
+    tests: Annotated[str, Described(min_length=1, description="the folder of the test modules")]
+    import_from: Annotated[
+        tuple[str, ...], Described(min_length=1, description="folders put on the import path")
+    ]
+    held_out: Annotated[
+        str | None,
+        Described(description="a folder beside the plan: more test modules, which no agent sees"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TestPlan:
+    """Which tests of which branches are run, and where the tested code is imported from.
+
+    `held_out` are test modules that are in no repository: whoever mends only what a visible test
+    looks at fails them. They run as the package of the folder's own name.
+    """
+
+    __test__ = False
+
+    branches: tuple[str, ...]
+    tests: str
+    import_from: tuple[str, ...]
+    held_out: BranchFiles
+
+    def is_test(self, path: str) -> bool:
+        """Whether the file belongs to the tests of the base, or would stand in their place."""
+        hidden = {name.partition("/")[0] for name in self.held_out}
+        return path.partition("/")[0] in hidden or f"{path}/".startswith(f"{self.tests}/")
+
+
+def read_test_plan(path: Path) -> TestPlan:
+    """The plan in a file; `ContractError` or `UsageError` says what is wrong with it and where."""
+    plan = shaped(read_document(read_bytes(path), str(path)), TestPlanDocument)
+    for folder in (plan.tests, *plan.import_from, plan.held_out or "."):
+        if folder.startswith("/") or ".." in PurePosixPath(folder).parts:
+            raise UsageError(f"{path}: expected a folder below, found {folder!r}")
+    held_out: dict[str, HeldFile] = {}
+    if plan.held_out is not None:
+        for found in sorted((path.parent / plan.held_out).glob("*.py")):
+            name = f"{PurePosixPath(plan.held_out).name}/{found.name}"
+            held_out[name] = HeldFile(read_bytes(found))
+        if not held_out:
+            raise UsageError(f"{path}: expected test modules in {plan.held_out}/, found none")
+    return TestPlan(plan.branches, plan.tests, plan.import_from, held_out)
+
+
+@dataclass(frozen=True)
+class TestRunSource:
+    """A `Source` of `test_case` (key: branch and name) and `test_run` (key: branch).
+
+    `outcome` is passed, failed, error, skipped or timeout (its CPU time was used up); `detail` the
+    first line of what went wrong. `base` holds the files of each branch as they were at the base.
+    """
+
+    __test__ = False
+
+    name: str
+    repository: Path
+    plan: TestPlan
+    base: Mapping[str, BranchFiles]
+    limits: Limits = DEFAULT_LIMITS
+
+    def schema(self) -> Schema:
+        names = (_CASE.name, _RUN.name)
+        return Schema(self.name, "0", (_CASE, _RUN), ((self.name, names),))
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        cases: list[Row] = []
+        runs: list[Row] = []
+        causes: list[str] = []
+        for branch in self.plan.branches:
+            try:
+                files = read_branch(self.repository, branch)
+                if files is None:
+                    continue  # no branch, no tests
+                results = self._results(branch, files)
+            except NotRead as error:
+                raise SourceUnavailable(f"branch {branch}: {error}") from error
+            except NotRun as error:
+                causes.append(f"branch {branch}: {error}")
+                continue
+            cases += [_case_row(branch, case) for case in results.cases]
+            runs.append(
+                {
+                    "branch": branch,
+                    "ran_as": results.ran_as,
+                    "network": results.network,
+                    "influence": "agent",
+                }
+            )
+        cause = "; ".join(causes) or None
+        enumeration = COMPLETE if cause is None else Enumeration(Coverage.UNOBSERVED, cause)
+        earlier = {} if like is None else like.tables
+        tables = {
+            of.name: build_table(
+                of, rows if cause is None else (), store,
+                like=earlier.get(of.name), enumeration=enumeration,
+            )
+            for of, rows in ((_CASE, cases), (_RUN, runs))
+        }  # fmt: skip
+        state = State(self.schema(), tables)
+        return scanned(self.name, as_of, state, gaps=causes)
+
+    def _results(self, branch: str, files: BranchFiles) -> Results:
+        base = self.base.get(branch)
+        if base is None:
+            raise NotRun("the base has no such branch, so there are no test files to run")
+        known = self._base_results(base)
+        return known if files == base else self._run(files, base, known.cases)
+
+    def _base_results(self, base: BranchFiles) -> Results:
+        key = _digest(base, self.plan, self.limits)
+        if key not in _base_results:
+            _base_results[key] = self._run(base, base, ())
+        return _base_results[key]
+
+    def _run(self, files: BranchFiles, base: BranchFiles, known: tuple[Case, ...]) -> Results:
+        """The results of the base's tests, and of those held out, on the other files."""
+        plan = self.plan
+        tests = {path: held for path, held in base.items() if plan.is_test(path)}
+        tests |= plan.held_out
+        # A folder without it would be searched for along the whole import path.
+        packages = {f"{PurePosixPath(path).parent}/__init__.py" for path in tests}
+        run = {path: held for path, held in files.items() if not plan.is_test(path)}
+        run |= {path: HeldFile(b"") for path in packages} | tests
+        modules = sorted(
+            ".".join(PurePosixPath(path).with_suffix("").parts)
+            for path in tests
+            if PurePosixPath(path).match("test*.py")
+        )
+        names = [case.name for case in known]
+        # The tests' own packages come first, so that the code under test cannot stand in for them.
+        return run_tests(run, modules, (".", *plan.import_from), names, self.limits)
+
+
+def _case_row(branch: str, case: Case) -> Row:
+    unknown = None if case.unknown is None else Unobserved(case.unknown)
+    return {
+        "branch": branch,
+        "name": case.name,
+        "outcome": unknown or case.outcome,
+        "detail": unknown or case.detail,
+    }
+
+
+def _digest(files: BranchFiles, plan: TestPlan, limits: Limits) -> str:
+    hasher = hashlib.sha256(repr((plan, limits)).encode())
+    for path, held in sorted(files.items()):
+        hasher.update(repr((path, held)).encode())
+    return hasher.hexdigest()

@@ -1,0 +1,225 @@
+"""A Redmine as a source: read from its database and files, independently of its server.
+
+1. The SQLite file is read as any other (`sources.sqlite`): one transaction, hostile or not.
+2. Issues, comments, watchers, attachments, accounts, settings and the history become entities in
+   Redmine's own terms (`redmine_tables`, `redmine_history`); `counter` holds the numbers that
+   Redmine gives out next.
+3. All other tables and rows stay as they are.
+
+Passwords and keys appear as digests. Left out, because they say nothing that is work: when
+somebody signed in last, when a setting was stored, and what Redmine derives from an issue's other
+columns. What a schema file says is laid over the types once, when the source is first asked; a run
+cannot change how the tracker is read afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    State,
+    Table,
+)
+from statediff.model.values import ABSENT, Observed, Unobserved
+from statediff.systems.base.keyed import keyed_table
+from statediff.systems.redmine import tables as told
+from statediff.systems.redmine.history import JOURNAL, history
+from statediff.systems.roundup.home import read_file
+from statediff.systems.sqlite.source import SqliteSource
+
+Refine = Callable[[Schema], Schema]
+
+_COUNTER: Final = EntityType(
+    "counter", ("name",), (Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.ANY))
+)
+_SEQUENCES: Final = "sqlite_sequence"
+_NEEDED: Final = ("custom_fields", "issues", "journals", "settings", "users")
+_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "attachment": ("attachments",),
+    "comment": ("journals",),
+    "counter": (_SEQUENCES,),
+    "issues": ("issues", "custom_values", "issue_relations", "journals"),
+    "journal": ("journals", "journal_details", "issues", "issue_relations"),
+    "program": ("roles",),
+    "setting": ("settings",),
+    "token": ("tokens",),
+    "users": ("users", "members", "member_roles", "roles", "email_addresses"),
+    "watcher": ("watchers",),
+}
+"""Table of a type → the tables of the database that it is told from."""
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What the tracker was like when it was first read."""
+
+    further: tuple[told.CustomField, ...]
+    schema: Schema
+
+
+class RedmineSource:
+    """The Redmine whose database and files lie in the folder `home` as a source."""
+
+    def __init__(
+        self, name: str, home: Path, database: str, files: str, refine: Refine | None = None
+    ) -> None:
+        self._name = name
+        self._home = home
+        self._files = files
+        self._refine = refine
+        self._database = SqliteSource(name, home / database)
+        self._known: _Learned | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        if self._known is None:
+            self._known = self._learn(self._database.read(MemoryChunks(), _no_clock, None).state)
+        return self._known.schema
+
+    def learned(self) -> tuple[Schema, tuple[told.CustomField, ...]]:
+        """The types, and the further fields that issues had, when the tracker was first read."""
+        schema = self.schema()
+        return schema, () if self._known is None else self._known.further
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        # In memory: the run's folder never holds what the tables hold of passwords.
+        raw = self._database.read(MemoryChunks(), clock, None).state
+        if self._known is None:
+            self._known = self._learn(raw)
+        rows, lost = _told(raw, self._known, self._content)
+        types = _with_new(self._known.schema, raw)
+        schema = replace(
+            self._known.schema, types=types, sources=((self._name, tuple(t.name for t in types)),)
+        )
+        tables: dict[str, Table] = {}
+        for entity in types:
+            table = entity.source_table
+            known = _enumeration(raw, table, lost if table == JOURNAL.name else 0)
+            earlier = None if like is None else like.tables.get(entity.name)
+            tables[entity.name] = keyed_table(entity, rows.get(table, []), known, store, earlier)
+        state = State(schema, tables)
+        return scanned(self._name, as_of, state)
+
+    def _learn(self, raw: State) -> _Learned:
+        by_table = {t.type.source_table: t.type for t in raw.tables.values()}
+        if not by_table.keys() >= set(_NEEDED):
+            raise SourceUnavailable("its database is not one of Redmine's")
+        further = told.custom_fields(told.Tables(_rows(raw)))
+        own = (
+            _COUNTER,
+            JOURNAL,
+            told.ATTACHMENT,
+            told.COMMENT,
+            told.PROGRAM,
+            told.SETTING,
+            told.TOKEN,
+            told.WATCHER,
+            told.issue_type(by_table["issues"].fields, further),
+            told.user_type(by_table["users"].fields),
+        )
+        tables = {each.source_table for each in own}
+        others = [t for t in by_table.values() if t.source_table not in {*tables, _SEQUENCES}]
+        types = tuple(sorted((*own, *others), key=lambda t: t.name))
+        schema = Schema(self._name, "0", types, ((self._name, tuple(t.name for t in types)),))
+        return _Learned(further, schema if self._refine is None else self._refine(schema))
+
+    def _content(self, row: Row) -> bytes | Observed:
+        """What stands on disk for an attachment."""
+        folder, name = row.get("disk_directory"), row.get("disk_filename")
+        if not isinstance(name, str) or not isinstance(folder, str | None):
+            return Unobserved("its place on disk is not a name")
+        parts = [*(folder or "").split("/"), name]
+        if any(part in ("", ".", "..") or "/" in part for part in parts[bool(not folder) :]):
+            return Unobserved("its place on disk is outside the tracker's files")
+        return read_file(self._home, self._files, *(part for part in parts if part))
+
+
+def _no_clock() -> datetime:
+    return datetime.fromtimestamp(0, UTC)  # only the catalogue is wanted: nobody sees the reading
+
+
+def _rows(raw: State) -> dict[str, list[Row]]:
+    """Table → its rows by column."""
+    found: dict[str, list[Row]] = {}
+    for table in raw.tables.values():
+        columns = [(f.name, f.source_column) for f in table.type.fields]
+        found[table.type.source_table] = [
+            _Cells({column: row[name] for name, column in columns if name in row})
+            for _, row in table.rows()
+        ]
+    return found
+
+
+class _Cells(dict[str, Observed]):
+    """A row in which a column that a run has dropped is absent."""
+
+    def __missing__(self, column: str) -> Observed:
+        return ABSENT
+
+
+def _told(
+    raw: State, known: _Learned, content: Callable[[Row], bytes | Observed]
+) -> tuple[dict[str, list[Row]], int]:
+    """Table of a type → its rows by column, and how many entries of the history are lost."""
+    tables = told.Tables(_rows(raw))
+    issue = next(t for t in known.schema.types if t.source_table == "issues")
+    names = {f.source_column: f.name for f in issue.fields}
+    entries, lost = history(tables, names)
+    found = {
+        "attachment": told.attachments(tables, content),
+        "comment": told.comments(tables),
+        "counter": [
+            {"name": row.get("name"), "value": row.get("seq")} for row in tables.take(_SEQUENCES)
+        ],
+        "issues": told.issues(tables, known.further),
+        "journal": entries,
+        "program": told.programs(tables),
+        "setting": told.settings(tables),
+        "token": told.tokens(tables),
+        "users": told.users(tables),
+        "watcher": told.watchers(tables),
+    }
+    others = {table: tables.left(table) for table in tables.rows if table not in found}
+    return {**others, **found}, lost
+
+
+def _with_new(schema: Schema, raw: State) -> tuple[EntityType, ...]:
+    """The types as they were learned, and one for each table that is new since."""
+    tables = {t.source_table for t in schema.types}
+    new = [
+        replace(t.type, name=f"main.{t.type.name}") if t.type.name in schema.by_name else t.type
+        for t in raw.tables.values()
+        if t.type.source_table not in {*tables, _SEQUENCES}
+    ]
+    return tuple(sorted((*schema.types, *new), key=lambda t: t.name))
+
+
+def _enumeration(raw: State, table: str, lost: int) -> Enumeration:
+    """How completely what a type is told from was read; a table that was dropped has no rows."""
+    by_table = {t.type.source_table: t for t in raw.tables.values()}
+    for part in _PARTS.get(table, (table,)):
+        found = by_table.get(part)
+        if found is not None and not found.enumeration.is_complete:
+            return found.enumeration
+    if lost:
+        return Enumeration(
+            Coverage.INCOMPLETE, f"{lost} entries of the history name no item or no time"
+        )
+    return COMPLETE

@@ -1,0 +1,1 @@
+"""What relational databases share: their schema, how SQL is classified, and their tools."""

@@ -1,0 +1,192 @@
+"""What relational sources share: names, tables that cannot be read whole, a schema that goes on."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from statediff.model.batches import Row
+from statediff.model.bulk import Block, build_from_blocks
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import ChunkRef, ChunkStore, Coverage, Enumeration, Table, build_table
+from statediff.model.values import ABSENT, Key, key_order, same
+from statediff.systems.base.keyed import distinct_rows
+
+Refine = Callable[[Schema], Schema]
+MAX_KEY_LENGTH = 64 * 1024
+"""Keys are repeated wherever an entity is spoken of: in deltas, findings and fragments."""
+
+
+B = TypeVar("B", bound=Block)
+
+
+class Bulk(Protocol[B]):
+    """How one table is read in columns; see `postgres_bulk` and `sqlite_bulk`."""
+
+    @property
+    def type(self) -> EntityType: ...
+
+    def blocks(self, read: Iterable[Any]) -> Iterator[B]: ...
+
+    def encode(self, parts: Sequence[B]) -> pa.RecordBatch: ...
+
+
+@dataclass(frozen=True)
+class _Put:
+    """Rows that were encoded and put into a store, and what became of them."""
+
+    type: EntityType
+    partition: tuple[Key, ...]
+    chunks: tuple[ChunkRef, ...]
+    content: bytes
+
+
+_known: WeakKeyDictionary[ChunkStore, dict[str, _Put]] = WeakKeyDictionary()
+"""Per chunk store: the rows that were last put of each type. Of no use without a state that holds
+the same chunks, so that nothing is taken for stored that a store may have let go of."""
+MAX_KNOWN_BYTES: Final = 1024 * 1024
+
+
+def _content(rows: list[Row]) -> bytes | None:
+    """A form that tells any two lists of rows apart; None for other than simple or few values."""
+    try:
+        content = marshal.dumps(rows, _PLAIN_FORM)
+    except ValueError:
+        return None
+    return content if len(content) <= MAX_KNOWN_BYTES else None
+
+
+_PLAIN_FORM: Final = 2
+"""Of `marshal`: equal values have one form, whatever else refers to them."""
+
+
+class Shelf:
+    """Where one reading puts its tables; `failures` collects what could not be read."""
+
+    def __init__(self, store: ChunkStore) -> None:
+        self.store = store
+        self.failures: list[str] = []
+
+    def build(
+        self, entity_type: EntityType, rows: Iterable[Row], like: Table | None, *, is_sorted: bool
+    ) -> Table:
+        """The rows as a table; `ValueError` for a key that comes twice or out of order."""
+        return build_table(entity_type, rows, self.store, like=like, is_sorted=is_sorted)
+
+    def in_bulk(self, reader: Bulk[B], read: Iterable[Any], like: Table | None) -> Table:
+        """What was read in columns as a table; `NotInBulk` where the rows must be looked at."""
+        return build_from_blocks(reader.type, reader.blocks(read), reader.encode, self.store, like)
+
+    def distinct(
+        self,
+        entity_type: EntityType,
+        rows: list[Row],
+        like: Table | None,
+        *,
+        may_be_keyless: bool = False,
+    ) -> Table:
+        """The rows as a table, without those that share a key: nobody can say which one it is.
+
+        With `may_be_keyless`, where some do, an empty table of the type without its key. Rows that
+        were put as the chunks of `like` before, in the same order, are not encoded again.
+        """
+        known = _known.setdefault(self.store, {})
+        content = _content(rows)
+        if like is not None and content is not None and like.store is self.store:
+            put = _Put(entity_type, like.partition, like.chunks, content)
+            if known.get(entity_type.name) == put:
+                return Table(entity_type, like.chunks, like.partition, self.store)
+        try:
+            table = build_table(entity_type, rows, self.store, like=like)
+            if content is not None:
+                known[entity_type.name] = _Put(entity_type, table.partition, table.chunks, content)
+            return table
+        except ValueError:
+            if may_be_keyless:
+                return self.empty(replace(entity_type, key=()), None)
+        single = distinct_rows(entity_type, rows)
+        table = build_table(entity_type, single, self.store, like=like)
+        return self.fail(table, f"{len(rows) - len(single)} rows share keys with each other")
+
+    def empty(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The type without any entity."""
+        return build_table(entity_type, (), self.store, like=like)
+
+    def fail(self, table: Table, cause: str) -> Table:
+        """What was read of the table, which is not all, or nothing at all."""
+        self.failures.append(f"{table.type.name}: {cause}")
+        coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
+        return replace(table, enumeration=Enumeration(coverage, cause))
+
+
+def quoted(name: str) -> str:
+    """The name as a standard SQL identifier, whatever characters it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:
+    """The schema with these types in place of their namesakes."""
+    merged = {**schema.by_name, **types}
+    return replace(schema, types=tuple(merged[name] for name in sorted(merged)))
+
+
+def continued(
+    before: Schema,
+    catalogue: Schema,
+    object_names: frozenset[str],
+    prefix: str = "new.",
+    fold: Callable[[str], str] = str,
+) -> Schema:
+    """The schema before, with every table and column of the catalogue that it does not know.
+
+    What was refined before stays as it was, whatever the run did to the tables: a schema file is
+    not applied twice, and a new table never takes the name of a type (it gets `prefix`).
+    `fold` brings names into the form in which the system compares them.
+    """
+    known = {fold(t.source_table): t for t in before.types if t.name not in object_names}
+    found = {fold(t.source_table): t for t in catalogue.types if t.name not in object_names}
+    names = {raw.name: known[table].name for table, raw in found.items() if table in known}
+    for table, raw in found.items():
+        if table not in known:
+            names[raw.name] = f"{prefix}{raw.name}" if raw.name in before.by_name else raw.name
+    types = {t.name: t for t in before.types}
+    for table, raw in found.items():
+        fields = tuple(
+            replace(f, reference=names.get(f.reference) if f.reference else None)
+            for f in raw.fields
+        )
+        if table not in known:
+            name = names[raw.name]
+            types[name] = replace(raw, name=name, table=raw.source_table, fields=fields)
+            continue
+        own = known[table]
+        columns = {fold(f.source_column) for f in own.fields}
+        new = [f for f in fields if fold(f.source_column) not in columns]
+        added = tuple(
+            replace(f, name=f"{prefix}{f.name}", column=f.source_column)
+            if f.name in own.by_name
+            else f
+            for f in new
+        )
+        types[own.name] = replace(own, fields=own.fields + added)
+    ordered = tuple(types[name] for name in sorted(types))
+    delivered = tuple(t.name for t in ordered)
+    return replace(before, types=ordered, sources=tuple((s, delivered) for s, _ in before.sources))
+
+
+def moved_rows(earlier: Table, later: Table) -> list[Key]:
+    """The keys that both tables have, with different rows."""
+    if earlier.chunks == later.chunks:
+        return []
+    after = {key_order(key): row for key, row in later.rows()}
+    return [
+        key
+        for key, row in earlier.rows()
+        if key_order(key) in after
+        and not all(same(row[n], after[key_order(key)].get(n, ABSENT)) for n in row)
+    ]

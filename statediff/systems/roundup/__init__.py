@@ -1,0 +1,1 @@
+"""Roundup trackers."""

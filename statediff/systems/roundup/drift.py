@@ -1,0 +1,237 @@
+"""The files of a tracker's home as an image, and in words what differs from one."""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import hashlib
+import os
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.model.values import printable
+from statediff.systems.sqlite.copy import with_log, without_log
+
+DATABASE: Final = "db/db"
+_LOG: Final = f"{DATABASE}-wal"
+CONFIG: Final = "config.ini"
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+_NOTHING: Final = "no such file"
+
+
+@dataclass(frozen=True)
+class HomeFile:
+    """One entry of the home: its kind and mode, and its bytes where it is a regular file."""
+
+    kind: str
+    mode: int
+    content: bytes = b""
+
+    def __str__(self) -> str:
+        return f"{self.kind}, mode {self.mode:04o}, {len(self.content)} bytes"
+
+
+Image = Mapping[str, HomeFile]
+Difference = tuple[str, str, str]
+"""(what, expected, found)."""
+
+
+def image_of(home: Path) -> dict[str, HomeFile]:
+    """Every file below `home` by its path. No link is followed. Raises `OSError`."""
+    found: dict[str, HomeFile] = {}
+    _gather(home, "", found)
+    return found
+
+
+def _gather(folder: Path, prefix: str, found: dict[str, HomeFile]) -> None:
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        path = prefix + entry.name
+        if stat.S_ISDIR(mode):
+            if entry.name != "__pycache__":
+                _gather(Path(entry.path), f"{path}/", found)
+        elif stat.S_ISREG(mode) and entry.stat().st_size > MAX_FILE_BYTES:
+            found[path] = HomeFile(f"file of {entry.stat().st_size} bytes", stat.S_IMODE(mode))
+        elif stat.S_ISREG(mode):
+            content = Path(entry.path).read_bytes()
+            found[path] = HomeFile("file", stat.S_IMODE(mode), content)
+        else:
+            kind = "link" if stat.S_ISLNK(mode) else "neither file nor folder"
+            found[path] = HomeFile(kind, stat.S_IMODE(mode))
+
+
+def digest_of(image: Image) -> str:
+    """SHA-256 over paths, kinds, modes and contents."""
+    hasher = hashlib.sha256()
+    for path, file in sorted(image.items()):
+        content = hashlib.sha256(file.content).hexdigest()
+        line = [os.fsencode(path).hex(), file.kind, f"{file.mode:o}", content]
+        hasher.update(" ".join(line).encode() + b"\n")
+    return hasher.hexdigest()
+
+
+def with_password(image: Image, login: str, stored: str) -> dict[str, HomeFile]:
+    """The image with another stored password for the user."""
+    database = image[DATABASE]
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        # A database in memory keeps no log, and says so in what it leaves.
+        connection.deserialize(without_log(database.content))
+        connection.execute("UPDATE _user SET _password = ? WHERE _username = ?", (stored, login))
+        content = with_log(bytes(connection.serialize()))
+    return {**image, DATABASE: HomeFile(database.kind, database.mode, content)}
+
+
+def described(expected: Image, found: Image) -> Iterator[Difference]:
+    """What differs, each thing named for what it is in the tracker where that can be told."""
+    for path in sorted(expected.keys() | found.keys()):
+        before, after = expected.get(path), found.get(path)
+        if before == after and not (path == DATABASE and _LOG in found):
+            continue
+        told: list[Difference] = []
+        if before is not None and after is not None and before.mode == after.mode:
+            if path == DATABASE:
+                told = _in_database(before.content, _with_its_log(found))
+            elif path == CONFIG:
+                told = _in_settings(before.content, after.content)
+        yield from told or [(_named(path), _shown(before), _shown(after))] * (before != after)
+
+
+def without_traces_of_readers(found: Mapping[str, HomeFile]) -> dict[str, HomeFile]:
+    """Without an empty log and its index: the first to open the database clears such an index."""
+    log, index = found.get(_LOG), found.get(f"{DATABASE}-shm")
+    if log and index and log.kind == index.kind == "file" and not log.content:
+        return {path: file for path, file in found.items() if file is not log and file is not index}
+    return dict(found)
+
+
+def _with_its_log(found: Image) -> bytes:
+    """The database with what is committed in the log beside it."""
+    log = found.get(_LOG)
+    if log is None or not log.content:
+        return found[DATABASE].content
+    with tempfile.TemporaryDirectory(prefix="statediff-drift-") as folder:
+        file = Path(folder, "db")
+        file.write_bytes(found[DATABASE].content)
+        file.with_name("db-wal").write_bytes(log.content)
+        with (
+            contextlib.suppress(sqlite3.Error),  # then the files are named, and no rows
+            contextlib.closing(sqlite3.connect(file)) as connection,
+        ):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return file.read_bytes()
+
+
+def _shown(file: HomeFile | None) -> str:
+    if file is None:
+        return _NOTHING
+    return f"{file}, digest {hashlib.sha256(file.content).hexdigest()[:12]}"
+
+
+def _named(path: str) -> str:
+    match path.split("/"):
+        case ["db", "files", "file", _, name]:
+            return f"attachment {printable(name.removeprefix('file'))}"
+        case ["db", "files", "msg", _, name]:
+            return f"text of comment {printable(name.removeprefix('msg'))}"
+        case _:
+            return f"file {printable(path)}"
+
+
+def _in_settings(before: bytes, after: bytes) -> list[Difference]:
+    try:
+        sides = [_settings(before), _settings(after)]
+    except (UnicodeDecodeError, configparser.Error):
+        return []
+    return [
+        (f"setting {name}", sides[0].get(name, "not set"), sides[1].get(name, "not set"))
+        for name in sorted(sides[0].keys() | sides[1].keys())
+        if sides[0].get(name) != sides[1].get(name)
+    ]
+
+
+def _settings(content: bytes) -> dict[str, str]:
+    parser = configparser.RawConfigParser()
+    parser.read_string(content.decode())
+    return {
+        f"{section}.{name}": printable(value[:60])
+        for section in parser.sections()
+        for name, value in parser.items(section)
+    }
+
+
+def _in_database(before: bytes, after: bytes) -> list[Difference]:
+    try:
+        sides = [_tables(before), _tables(after)]
+    except sqlite3.Error:
+        return []  # it is no database any more: then the file differs
+    told: list[Difference] = []
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        one, other = sides[0].get(name), sides[1].get(name)
+        if one is None or other is None:
+            told.append((f"table {printable(name)}", _there(one), _there(other)))
+        elif one != other:
+            told += _in_table(name, one, other)
+    return told
+
+
+def _there(table: Any) -> str:
+    return "no such table" if table is None else "a table"
+
+
+def _in_table(name: str, one: dict[Any, Any], other: dict[Any, Any]) -> list[Difference]:
+    if name.startswith("_") and all(
+        isinstance(row, dict) for row in (*one.values(), *other.values())
+    ):
+        what = name.removeprefix("_")
+        told = [
+            (f"{what} {key}", _present(key in one), _present(key in other))
+            for key in sorted(one.keys() ^ other.keys(), key=str)
+        ]
+        for key in sorted(one.keys() & other.keys(), key=str):
+            told += [
+                (f"{column.strip('_')} of {what} {key}", _cell(column, was), _cell(column, now))
+                for column, was in one[key].items()
+                if (now := other[key].get(column)) != was
+            ]
+        if told:
+            return told
+    return [(f"table {printable(name)}", f"{len(one)} rows", f"{len(other)} rows, or other ones")]
+
+
+def _present(is_there: bool) -> str:
+    return "there" if is_there else "not there"
+
+
+def _cell(column: str, value: Any) -> str:
+    # A receipt is shown to people: it holds no stored password.
+    return "a password" if column == "_password" else printable(str(value)[:60])
+
+
+def _tables(image: bytes) -> dict[str, dict[Any, Any]]:
+    """Table → its rows: by `id` as columns where it has one, else all of them by position."""
+    found: dict[str, dict[Any, Any]] = {}
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(without_log(image))
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.text_factory = bytes
+        for name, sql in connection.execute(
+            "SELECT CAST(name AS TEXT), CAST(sql AS TEXT) FROM sqlite_schema WHERE type = 'table'"
+        ).fetchall():
+            table = name.decode("utf-8", "replace")
+            if sql is None or b"VIRTUAL" in sql[:20].upper():
+                continue
+            cursor = connection.execute(f'SELECT * FROM "{table.replace(chr(34), chr(34) * 2)}"')  # noqa: S608 - quoted
+            columns = [each[0] for each in cursor.description]
+            rows = [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor]
+            by_id = {row["id"]: row for row in rows} if "id" in columns else {}
+            found[table] = by_id if len(by_id) == len(rows) else dict(enumerate(rows))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

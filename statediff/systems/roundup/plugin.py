@@ -1,0 +1,31 @@
+"""The plug-in of Roundup trackers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+
+if TYPE_CHECKING:
+    from statediff.systems.base.system import System
+    from statediff.systems.base.tool import Tool
+
+
+def _sandbox() -> type[System]:
+    from statediff.systems.roundup.sandbox import EmbeddedTracker
+
+    return EmbeddedTracker
+
+
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.roundup.tools import Roundup
+    from statediff.systems.trackers.tools import tracker_tools
+
+    return tracker_tools(source, partial(Roundup, url))
+
+
+PLUGIN: Final = SystemPlugin(
+    kinds=(SystemKind(name="roundup", load=_sandbox),),
+    tools=UrlTools(schemes=frozenset({"http", "https"}), make=_tools, is_general=True),
+)

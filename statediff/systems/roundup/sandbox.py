@@ -1,0 +1,259 @@
+"""A Roundup tracker in a process of its own: put back by its files, proven by rows and files.
+
+The tracker is made from the pack's home and seed when the sandbox starts; then its files are the
+pristine image, kept in the evaluator's memory only, like the evaluator's account. The server opens
+the database anew for each request, so that a reset need not stop it: the database folder is put
+beside, filled, and swapped in. A server that hangs or is gone is replaced, and the image with it.
+
+The proof compares names, kinds, modes and contents of all files of the home with the image; it
+uses nothing that captures state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from statediff.capture.feed import Feed
+from statediff.capture.source import Source
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
+from statediff.errors import SandboxError
+from statediff.packs import PackSource
+from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
+from statediff.systems.roundup.drift import (
+    DATABASE,
+    HomeFile,
+    described,
+    digest_of,
+    image_of,
+    with_password,
+    without_traces_of_readers,
+)
+from statediff.systems.roundup.feed import RoundupFeed
+from statediff.systems.roundup.process import TrackerProcess
+from statediff.systems.roundup.source import RoundupSource
+from statediff.systems.sqlite.file import strange_side_file
+
+AGENT: Final = "robin"
+EVALUATOR: Final = "auditor"
+METHOD: Final = "sha256 of every file of the tracker's home, with its name and mode"
+ITEMS: Final = ("file", "issue", "msg", "user")
+_POLL_SECONDS: Final = 0.01
+_IDLE_SECONDS: Final = 0.5
+
+
+class EmbeddedTracker:
+    """A `System`: a Roundup tracker that serves its REST interface on loopback."""
+
+    FILES: ClassVar[Mapping[str, bool]] = {"home": True, "seed": True}
+    LOOKS: ClassVar[frozenset[str]] = frozenset({"roundup-api"})
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        self.source = source.name
+        self.folder = folder
+        self.home = folder / "home"
+        self.process = TrackerProcess()
+        self._pack = source
+        self._looks = tuple(look.name for look in looks)
+        self._seed = read_seed(source.files["seed"])
+        self._passwords: dict[str, str] = {}
+        self._image: dict[str, HomeFile] = {}
+        self._digest = ""
+        self._sources: tuple[Source, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return f"http://{AGENT}:{self._passwords[AGENT]}@127.0.0.1:{self.process.port}/helpdesk/"
+
+    @property
+    def account(self) -> ApiAccount:
+        """The evaluator's own, which no agent is told."""
+        base = f"http://127.0.0.1:{self.process.port}/helpdesk/"
+        return ApiAccount(base, EVALUATOR, self._passwords[EVALUATOR])
+
+    def start(self) -> None:
+        if not self.process.pid:
+            self._build()
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def sources(self) -> tuple[Source, ...]:
+        return self._sources
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees every commit of the tracker's database."""
+        read = self._sources[0]
+        return (RoundupFeed(read, self.home),) if isinstance(read, RoundupSource) else ()
+
+    def unplug(self, source: str) -> None:
+        """The server is killed for its interface, the database removed for itself."""
+        if source == self.source:
+            remove(self.home / DATABASE)
+        else:
+            self.process.kill()
+
+    def reset(self) -> None:
+        """The home is the pristine image; the server that serves it answers."""
+        if not self._is_idle():
+            # It is gone, it hangs, or a request that began before the reset would end after it.
+            self.process.kill()
+            self._build()
+            return
+        # The agent's account lives for one trial: what an earlier agent left running is locked out.
+        self._passwords[AGENT] = secrets.token_urlsafe(18)
+        stored = self.process.stored(self._passwords[AGENT])
+        self._image = with_password(self._image, AGENT, stored)
+        self._digest = digest_of(self._image)
+        fresh, stale = self.folder / "fresh", self.folder / "stale"
+        try:
+            make_folder(self.folder)
+            for entry in os.scandir(self.folder):
+                if Path(entry.path) != self.home:
+                    remove(Path(entry.path))
+            _write(self._image, fresh)
+            if self.home.is_symlink() or self.home.exists():
+                self.home.rename(stale)
+            fresh.rename(self.home)
+            remove(stale)
+        except OSError as error:
+            raise SandboxError(
+                f"{self.source}: the tracker could not be put back at {self.home}: {error}"
+            ) from error
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        found: dict[str, HomeFile] = {}
+        drift: list[Drift] = []
+        try:
+            found = without_traces_of_readers(image_of(self.home))
+            beside = sorted(e.name for e in os.scandir(self.folder) if e.name != self.home.name)
+            drift += [self._drift(f"file {name}", "no such file", "there") for name in beside]
+        except OSError as error:
+            drift.append(self._drift("its home", "a readable folder", str(error.strerror)))
+        if self.process.in_progress() is None:
+            drift.append(self._drift("its server", "an answer", "none"))
+        drift += [self._drift(*each) for each in described(self._image, found)]
+        proof = SourceProof(self.source, METHOD, self._digest, digest_of(found), self._entities)
+        return proof, tuple(drift)
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until no request is in progress and nobody holds a write transaction."""
+        while True:
+            cause = self._busy()
+            if cause is None or time.monotonic() >= deadline:
+                return cause
+            time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def _is_idle(self) -> bool:
+        deadline = time.monotonic() + _IDLE_SECONDS
+        while waiting := self.process.in_progress():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return waiting == 0
+
+    def _busy(self) -> str | None:
+        waiting = self.process.in_progress()
+        if waiting is None:
+            return "the tracker's server does not answer"
+        if waiting:
+            return f"{waiting} requests are in progress"
+        file = self.home / DATABASE
+        try:
+            if file.is_symlink() or not file.is_file():
+                return "the tracker's database is gone"
+            strange = strange_side_file(file)
+            if strange is not None:
+                return strange
+            uri = f"{file.absolute().as_uri()}?mode=rw"
+            with contextlib.closing(
+                sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
+            ) as probe:
+                probe.execute("BEGIN IMMEDIATE")
+                probe.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                return "a write transaction is still open"
+            return f"the database cannot be opened: {error}"
+        except sqlite3.Error as error:
+            return f"the database cannot be opened: {error}"
+        return None
+
+    def _build(self) -> None:
+        """A tracker made anew, in a folder that holds nothing else; its files are the image."""
+        try:
+            remove(self.folder)
+            make_folder(self.folder)
+            _write(image_of(self._pack.files["home"]), self.home)
+        except OSError as error:
+            raise SandboxError(
+                f"{self.source}: the tracker could not be made at {self.home}: {error}"
+            ) from error
+        self._passwords = {login: secrets.token_urlsafe(18) for login in (AGENT, EVALUATOR)}
+        order = {
+            "home": str(self.home),
+            "seed": self._seed,
+            "passwords": self._passwords,
+            "secret": secrets.token_hex(32),
+        }
+        self.process.start(order)
+        try:
+            self._image = image_of(self.home)
+            self._digest = digest_of(self._image)
+            self._sources = self._read()
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def _read(self) -> tuple[Source, ...]:
+        refined = None
+        if self._pack.schema is not None:
+            refined = refine(load_schema_file(self._pack.schema), self.source)
+        read = RoundupSource(self.source, self.home, refined)
+        types = api_types(read.schema(), ITEMS)
+        looks = (RoundupApiSource(name, self.account, types) for name in self._looks)
+        return (read, *looks)
+
+    @property
+    def _entities(self) -> int:
+        return len(self._seed["users"]) + len(self._seed["issues"])
+
+    def _drift(self, what: str, expected: str, found: str) -> Drift:
+        return Drift(self.source, what, expected, found)
+
+
+def _write(image: Mapping[str, HomeFile], home: Path) -> None:
+    make_folder(home)
+    made = {home}
+    for name, file in image.items():
+        path = home / name
+        if path.parent not in made:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made.add(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.mode)
+        with os.fdopen(descriptor, "wb") as written:
+            os.fchmod(descriptor, file.mode)
+            written.write(file.content)
+
+
+def read_seed(path: Path) -> dict[str, Any]:
+    """The story in a seed file, with at least `users` and `issues`. Raises `SandboxError`."""
+    try:
+        seed = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise SandboxError(f"{path}: cannot be read as a seed: {error}") from error
+    if not isinstance(seed, dict) or not {"users", "issues"} <= seed.keys():
+        raise SandboxError(f"{path}: expected `users` and `issues`, found neither or one of them")
+    return seed

@@ -1,0 +1,360 @@
+"""A Roundup tracker as a source: read from its database and files, independently of its server.
+
+1. The SQLite file is read as any other (`sources.sqlite`): one transaction, hostile or not.
+2. Roundup's classes become entity types: an item is an entity with its properties, who made and
+   last touched it and when (to the second, as the tracker itself tells it), and whether it is
+   retired, which is how Roundup deletes. Texts and attachments come from the tracker's files.
+3. A multilink is an association; one that lists messages or files is told by these instead: each
+   says which item lists it, and which others do.
+4. `journal` holds the history, one row a changed property. `setting` and `program` hold what
+   makes the tracker what it is, `counter` the numbers it gives out next.
+5. All other tables stay as they are.
+
+A password appears as the digest of its stored form. What a schema file says is laid over the types
+once, when the source is first asked; a run cannot change how the tracker is read afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    MemoryChunks,
+    State,
+    Table,
+)
+from statediff.model.values import ABSENT, is_value, show
+from statediff.systems.base.keyed import keyed_table
+from statediff.systems.roundup.home import DATABASE, Home
+from statediff.systems.roundup.literals import Property, declared_classes
+from statediff.systems.roundup.values import (
+    ALSO_ON,
+    cell,
+    changes,
+    content_cells,
+    entry_order,
+    instant,
+    number,
+    on_which,
+    truth,
+)
+from statediff.systems.sqlite.source import SqliteSource
+
+Refine = Callable[[Schema], Schema]
+
+SEARCH_INDEX: Final = "__fts"
+"""A virtual table; what it holds is in the tables beside it, which are read."""
+_MADE: Final = (
+    Field("creation", Kind.TIMESTAMP),
+    Field("creator", Kind.INT, reference="user"),
+    Field("activity", Kind.TIMESTAMP),
+    Field("actor", Kind.INT, reference="user"),
+    Field("retired", Kind.BOOL, is_nullable=False),
+)
+_OWN: Final = (
+    EntityType(
+        "counter",
+        ("name",),
+        (Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.INT)),
+        table="ids",
+    ),
+    EntityType(
+        "journal",
+        ("on", "item", "at", "position"),
+        (
+            Field("on", Kind.TEXT, is_nullable=False),
+            Field("item", Kind.INT, is_nullable=False),
+            Field("at", Kind.TIMESTAMP, is_nullable=False),
+            Field("position", Kind.INT, is_nullable=False),
+            Field("by", Kind.INT, reference="user"),
+            Field("action", Kind.TEXT),
+            Field("field", Kind.TEXT),
+            Field("before", Kind.TEXT),
+        ),
+    ),
+    EntityType(
+        "program",
+        ("path",),
+        (Field("path", Kind.TEXT, is_nullable=False), Field("content", Kind.TEXT)),
+    ),
+    EntityType(
+        "setting",
+        ("name",),
+        (Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.TEXT)),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class TrackerClasses:
+    """The tracker's classes by name, and which of them keep their content in files."""
+
+    properties: dict[str, tuple[Property, ...]]
+    in_files: frozenset[str]
+
+    def listings(self, kind: str) -> list[tuple[str, str]]:
+        """(class, multilink) of every multilink that lists messages or files of this class."""
+        if kind not in self.in_files:
+            return []
+        return [
+            (owner, p.name)
+            for owner, properties in self.properties.items()
+            for p in properties
+            if p.is_multilink and p.target == kind
+        ]
+
+    def types(self) -> Iterable[EntityType]:
+        """An entity type for each class, and one for each multilink between ordinary classes."""
+        for kind, properties in self.properties.items():
+            fields = [Field("id", Kind.INT, is_nullable=False)]
+            fields += [self._field(kind, p) for p in properties if not p.is_multilink]
+            if kind in self.in_files:
+                fields += [Field("digest", Kind.TEXT), Field("size", Kind.INT)]
+            owners = sorted({owner for owner, _ in self.listings(kind)})
+            fields += [Field(owner, Kind.INT, reference=owner) for owner in owners]
+            fields += [Field(ALSO_ON, Kind.LIST)] * bool(owners)
+            yield EntityType(kind, ("id",), (*fields, *_MADE))
+            for p in properties:
+                if p.is_multilink and p.target not in self.in_files:
+                    yield EntityType(
+                        f"{kind}_{p.name}",
+                        ("nodeid", "linkid"),
+                        (
+                            Field("nodeid", Kind.INT, is_nullable=False, reference=kind),
+                            Field("linkid", Kind.INT, is_nullable=False, reference=p.target),
+                        ),
+                        is_association=True,
+                    )
+
+    def _field(self, kind: str, p: Property) -> Field:
+        # Roundup itself defines the roles of a user as names with commas between them.
+        is_roles = (kind, p.name) == ("user", "roles")
+        return Field(p.name, Kind.LIST if is_roles else p.kind, reference=p.target)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one source table, by source column, and how completely they are known."""
+
+    rows: list[Row]
+    enumeration: Enumeration = COMPLETE
+
+
+class RoundupSource:
+    """The tracker in the folder `home` as a source."""
+
+    def __init__(self, name: str, home: Path, refine: Refine | None = None) -> None:
+        self._name = name
+        self._home = Home(home)
+        self._refine = refine
+        self._database = SqliteSource(name, home / DATABASE / "db")
+        self._known: tuple[TrackerClasses, Schema] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def schema(self) -> Schema:
+        if self._known is None:
+            self._learn(self._database.read(MemoryChunks(), _no_clock, None).state)
+        return self._learned()[1]
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        as_of = clock()
+        # In memory: the run's folder never holds what the tables hold of passwords.
+        raw = self._database.read(MemoryChunks(), clock, None).state
+        state = self.told(raw, self._home, store, like)
+        return scanned(self._name, as_of, state)
+
+    def told(self, raw: State, home: Home, store: ChunkStore, like: State | None) -> State:
+        """One raw state of the database in the tracker's own terms, with what its files say."""
+        if self._known is None:
+            self._learn(raw)
+        classes, schema = self._learned()
+        read = _Reader(raw, home, classes, schema)
+        names = {t.source_table for t in schema.types}
+        new = tuple(
+            replace(t, name=f"main.{t.name}") if t.name in schema.by_name else t
+            for t in read.others()
+            if t.source_table not in names
+        )
+        types = tuple(sorted((*schema.types, *new), key=lambda t: t.name))
+        schema = replace(schema, types=types, sources=((self._name, tuple(t.name for t in types)),))
+        tables: dict[str, Table] = {}
+        for each in types:
+            found = read.rows(each)
+            earlier = None if like is None else like.tables.get(each.name)
+            tables[each.name] = keyed_table(each, found.rows, found.enumeration, store, earlier)
+        return State(schema, tables)
+
+    def _learned(self) -> tuple[TrackerClasses, Schema]:
+        if self._known is None:
+            raise SourceUnavailable("the tracker's classes are not known")
+        return self._known
+
+    def _learn(self, raw: State) -> None:
+        table = raw.tables.get("schema")
+        rows = [] if table is None else [row for _, row in table.rows()]
+        declared = declared_classes(rows[0].get("schema")) if len(rows) == 1 else None
+        if declared is None:
+            raise SourceUnavailable("its database declares no Roundup classes")
+        # What Roundup calls a FileClass, and nothing else, has both of these.
+        in_files = frozenset(
+            kind
+            for kind, properties in declared.items()
+            if {"content", "type"} <= {p.name for p in properties}
+        )
+        classes = TrackerClasses(declared, in_files)
+        reader = _Reader(raw, self._home, classes)
+        types = tuple(sorted((*classes.types(), *_OWN, *reader.others()), key=lambda t: t.name))
+        schema = Schema(self._name, "0", types, ((self._name, tuple(t.name for t in types)),))
+        self._known = classes, schema if self._refine is None else self._refine(schema)
+
+
+def _no_clock() -> datetime:
+    return datetime.fromtimestamp(0, UTC)  # only the catalogue is wanted: nobody sees the reading
+
+
+def _apart(raw_type: EntityType, told: set[str]) -> EntityType:
+    """The type of a table, under another name where it is called like something of the tracker."""
+    if raw_type.source_table not in told:
+        return raw_type
+    name = f"main.{raw_type.source_table}"
+    return replace(raw_type, name=name, table=name)
+
+
+class _Reader:
+    """One raw state of the database, told in the tracker's own terms."""
+
+    def __init__(
+        self, raw: State, home: Home, classes: TrackerClasses, schema: Schema | None = None
+    ) -> None:
+        types = () if schema is None else schema.types
+        self._named = {t.source_table: t for t in types}
+        told = {*classes.properties, *(t.name for t in _OWN)}
+        self._raw = {_apart(t.type, told).source_table: t for t in raw.tables.values()}
+        self._types = [_apart(t, told) for t in raw.schema.types]
+        self._home = home
+        self._classes = classes
+        self._ours = {"ids", SEARCH_INDEX}
+        for kind, properties in classes.properties.items():
+            self._ours |= {f"_{kind}", f"{kind}__journal"}
+            self._ours |= {f"{kind}_{p.name}" for p in properties if p.is_multilink}
+
+    def others(self) -> list[EntityType]:
+        """The tables that are not told in other terms: they stay as they are."""
+        return [t for t in self._types if t.source_table not in self._ours]
+
+    def rows(self, entity_type: EntityType) -> _Rows:
+        table = entity_type.source_table
+        if table in self._classes.properties:
+            return self._items(table)
+        match table:
+            case "journal":
+                return self._journal()
+            case "setting":
+                return _of_files(self._home.settings())
+            case "program":
+                return _of_files(self._home.programs())
+            case "ids":
+                rows, known = self._of(table)
+                return _Rows([{"name": r.get("name"), "value": r.get("num")} for r in rows], known)
+            case _:
+                return _Rows(*self._of(table))
+
+    def _of(self, raw_table: str) -> tuple[list[Row], Enumeration]:
+        """A raw table's rows by column; a table that was dropped has none."""
+        table = self._raw.get(raw_table)
+        if table is None:
+            return [], COMPLETE
+        columns = [(f.name, f.source_column) for f in table.type.fields]
+        rows = [{c: row[n] for n, c in columns if n in row} for _, row in table.rows()]
+        return rows, table.enumeration
+
+    def _items(self, kind: str) -> _Rows:
+        rows, known = self._of(f"_{kind}")
+        properties = [p for p in self._classes.properties[kind] if not p.is_multilink]
+        owners, known = self._owners(kind, known)
+        found: list[Row] = []
+        for raw in rows:
+            id_ = raw.get("id")
+            item: Row = {"id": id_, "retired": truth(raw.get("__retired__"))}
+            for p in properties:
+                item[p.name] = cell(kind, p, raw.get(f"_{p.name}", ABSENT))
+            for f in _MADE[:-1]:
+                value = raw.get(f"_{f.name}", ABSENT)
+                item[f.name] = instant(value) if f.kind is Kind.TIMESTAMP else value
+            if kind in self._classes.in_files and isinstance(id_, int):
+                item.update(content_cells(self._home.content(kind, id_)))
+            for owner, listed in owners.items():
+                item.update(on_which(owner, listed.get(id_, [])))
+            found.append(item)
+        return _Rows(found, known)
+
+    def _owners(
+        self, kind: str, known: Enumeration
+    ) -> tuple[dict[str, dict[Any, list[int]]], Enumeration]:
+        """Owner class → item of `kind` → the items of the owner class that list it."""
+        owners: dict[str, dict[Any, list[int]]] = {}
+        for owner, name in self._classes.listings(kind):
+            rows, complete = self._of(f"{owner}_{name}")
+            known = known if complete.is_complete else complete
+            listed = owners.setdefault(owner, {})
+            for row in rows:
+                linked, by = row.get("linkid"), row.get("nodeid")
+                if isinstance(by, int):
+                    listed.setdefault(linked, []).append(by)
+        return owners, known
+
+    def _journal(self) -> _Rows:
+        found: list[Row] = []
+        known, lost = COMPLETE, 0
+        for kind, properties in self._classes.properties.items():
+            rows, complete = self._of(f"{kind}__journal")
+            known = known if complete.is_complete else complete
+            secrets = frozenset(p.name for p in properties if p.is_secret)
+            logical = self._named.get(kind)
+            names = {} if logical is None else {f.source_column: f.name for f in logical.fields}
+            position: dict[Any, int] = {}
+            for row in sorted(rows, key=entry_order):
+                item, at = row.get("nodeid"), instant(row.get("date"), exact=True)
+                if type(item) is not int or not is_value(at) or at is None:
+                    lost += 1  # to which item it belongs, or when it was, nobody can say
+                    continue
+                for field, before in changes(row, secrets):
+                    moment = item, show(at)
+                    position[moment] = position.get(moment, 0) + 1
+                    found.append(
+                        {
+                            "on": kind if logical is None else logical.name,
+                            "item": item,
+                            "at": at,
+                            "position": position[moment],
+                            "by": number(row.get("tag")),
+                            "action": row.get("action"),
+                            "field": names.get(field, field) if type(field) is str else field,
+                            "before": before,
+                        }
+                    )
+        if lost and known.is_complete:
+            cause = f"{lost} entries of the journal name no item or no time"
+            known = Enumeration(Coverage.INCOMPLETE, cause)
+        return _Rows(found, known)
+
+
+def _of_files(found: list[Row] | str) -> _Rows:
+    if isinstance(found, str):
+        return _Rows([], Enumeration(Coverage.UNOBSERVED, found))
+    return _Rows(found)

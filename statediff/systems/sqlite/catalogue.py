@@ -1,0 +1,328 @@
+"""What a SQLite database says of itself: its tables, other schema objects and settings.
+
+Only the catalogue is read. No view, virtual table, default, trigger or generated column is
+evaluated: a hostile schema gets nothing to run. A virtual generated column holds no state of its
+own, so it is a `db.column` and not a field.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statediff.model.batches import KEYLESS_KEY, Row
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
+from statediff.systems.relational.schema import quoted
+
+SEQUENCES: Final = "sqlite_sequence"
+_VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
+_STORED_COLUMN: Final = 3
+_SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "journal_mode", "user_version")
+
+_KINDS: Final = {
+    "INT": Kind.INT,
+    "INTEGER": Kind.INT,
+    "BIGINT": Kind.INT,
+    "SMALLINT": Kind.INT,
+    "TINYINT": Kind.INT,
+    "MEDIUMINT": Kind.INT,
+    "INT2": Kind.INT,
+    "INT4": Kind.INT,
+    "INT8": Kind.INT,
+    "UNSIGNED BIG INT": Kind.INT,
+    "REAL": Kind.FLOAT,
+    "FLOAT": Kind.FLOAT,
+    "DOUBLE": Kind.FLOAT,
+    "DOUBLE PRECISION": Kind.FLOAT,
+    "BLOB": Kind.BYTES,
+    "BOOLEAN": Kind.BOOL,
+    "BOOL": Kind.BOOL,
+    "DATE": Kind.DATE,
+    "DATETIME": Kind.LOCAL_TIMESTAMP,
+    "TIMESTAMP": Kind.LOCAL_TIMESTAMP,
+    "TIMESTAMPTZ": Kind.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP,
+}  # DECIMAL and NUMERIC are not here: SQLite stores them as integers or binary floats, as it likes.
+_PARSED: Final = frozenset({Kind.BOOL, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP})
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the catalogue declares it; `hidden` is SQLite's own code for generated ones."""
+
+    name: str
+    declared: str
+    is_required: bool
+    default: str | None
+    key_position: int
+    """1-based position in the primary key; 0 outside it."""
+    hidden: int
+
+    @property
+    def is_stored(self) -> bool:
+        return self.hidden != _VIRTUAL_COLUMN
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table of the catalogue. `unreadable` says why its rows may not or cannot be read."""
+
+    name: str
+    columns: tuple[Column, ...]
+    references: tuple[tuple[str, str, str | None], ...]
+    """Single-column foreign keys: (column, table, its column or None for its primary key)."""
+    unreadable: str | None = None
+
+    @property
+    def key(self) -> tuple[Column, ...]:
+        ordered = sorted(self.columns, key=lambda c: c.key_position)
+        return tuple(c for c in ordered if c.key_position)
+
+    def column(self, name: str) -> Column | None:
+        return next((c for c in self.columns if folded(c.name) == folded(name)), None)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything the catalogue told: `tables` by folded name, and the rows of each `db.` type."""
+
+    tables: dict[str, TableEntry]
+    objects: dict[str, list[Row]]
+
+
+def folded(name: str) -> str:
+    """The name as SQLite compares names: ASCII letters only."""
+    return (
+        name.lower() if name.isascii() else re.sub("[A-Z]", lambda letter: letter[0].lower(), name)
+    )
+
+
+def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
+    """The catalogue, inside the caller's transaction. Raises `sqlite3.Error`."""
+    tables: dict[str, TableEntry] = {}
+    objects: dict[str, list[Row]] = {
+        name: [] for name in ("db.table", "db.column", "db.index", "db.trigger", "db.view")
+    }
+    listed = connection.execute(
+        "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
+    )
+    for stored_kind, raw_name, owner, root, definition in listed.fetchall():
+        name, kind = _text(raw_name), kind_of(stored_kind)
+        entry: Row = {"name": name, "definition": definition}
+        if kind == "table":
+            is_virtual = not root
+            objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
+            table = _table(connection, raw_name, is_virtual)
+            tables[folded(table.name)] = table
+            objects["db.column"].extend(_column_rows(table))
+        elif kind in ("index", "trigger"):
+            objects[f"db.{kind}"].append({**entry, "table": _text(owner)})
+        elif kind == "view":
+            objects["db.view"].append(entry)
+        else:  # e.g. an automatic index, whose kind SQLite does not look at
+            objects["db.table"].append({**entry, "kind": f"unknown: {kind}"})
+    objects["db.setting"] = [
+        {"name": name, "value": connection.execute(f"PRAGMA main.{name}").fetchone()[0]}
+        for name in _SETTINGS
+    ]
+    objects.update({"db.role": [], "db.grant": [], "db.membership": []})
+    return Catalogue(tables, objects)
+
+
+def kind_of(stored: Any) -> str:
+    """The kind of an entry of the catalogue, as SQLite understands it.
+
+    SQLite compares it without regard to case, and takes a blob for text: a trigger whose kind
+    `writable_schema` made `TRIGGER` works on.
+    """
+    return folded(_text(stored))
+
+
+def _text(stored: Any) -> str:
+    # Names come from a table that `writable_schema` lets anyone fill with anything.
+    if isinstance(stored, bytes):
+        return stored.decode("utf-8", "backslashreplace")
+    return str(stored)
+
+
+def _table(connection: sqlite3.Connection, raw_name: Any, is_virtual: bool) -> TableEntry:
+    name = _text(raw_name)
+    if is_virtual:
+        return TableEntry(name, (), (), "a virtual table is not evaluated")
+    if not isinstance(raw_name, str):
+        return TableEntry(name, (), (), "the table's name is not UTF-8")
+    described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
+    if not all(isinstance(row[1], str) for row in described):
+        return TableEntry(name, (), (), "a column's name is not UTF-8")
+    columns = tuple(
+        Column(
+            row[1],
+            _text(row[2] or ""),
+            bool(row[3]),
+            None if row[4] is None else _text(row[4]),
+            row[5],
+            row[6],
+        )
+        for row in described
+    )
+    keys: dict[int, list[tuple[str, str, str | None]]] = {}
+    listed = connection.execute(f"PRAGMA main.foreign_key_list({quoted(name)})").fetchall()
+    for number, _, target, column, target_column, *_ in listed:
+        keys.setdefault(number, []).append(
+            (_text(column), _text(target), None if target_column is None else _text(target_column))
+        )
+    single = sorted(
+        (parts[0] for parts in keys.values() if len(parts) == 1), key=lambda part: part[:2]
+    )
+    unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
+    return TableEntry(name, columns, tuple(single), unreadable)
+
+
+def _column_rows(table: TableEntry) -> Iterable[Row]:
+    generated = {_VIRTUAL_COLUMN: "virtual", _STORED_COLUMN: "stored"}
+    for position, column in enumerate(table.columns):
+        yield {
+            "table": table.name,
+            "name": column.name,
+            "position": position,
+            "declared_type": column.declared,
+            "is_required": column.is_required,
+            "default": column.default,
+            "key_position": column.key_position,
+            "generated": generated.get(column.hidden),
+        }
+
+
+def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
+    """The schema as the catalogue declares it, before any refinement."""
+    types = [
+        _entity_type(table, catalogue)
+        for table in catalogue.tables.values()
+        if table.name != SEQUENCES
+    ]
+    types.extend(OBJECT_TYPES)
+    ordered = tuple(sorted(types, key=lambda t: t.name))
+    return Schema(name, "0", ordered, ((name, tuple(t.name for t in ordered)),))
+
+
+def _type_name(table: str) -> str:
+    # "main." too, so that no two tables ever get one name.
+    return f"main.{table}" if table.startswith((*SCHEMA_OBJECT_PREFIXES, "main.")) else table
+
+
+def _entity_type(table: TableEntry, catalogue: Catalogue) -> EntityType:
+    references = {folded(c): _target(t, to, catalogue) for c, t, to in reversed(table.references)}
+    key = tuple(_field_name(c.name) for c in table.key)
+    is_rowid = len(key) == 1 and table.key[0].declared.upper() == "INTEGER"
+    fields = tuple(
+        Field(
+            _field_name(column.name),
+            _kind(column, is_identity=bool(column.key_position or target)),
+            is_nullable=not (column.is_required or (column.key_position and is_rowid)),
+            reference=target,
+            column=column.name,
+        )
+        for column in table.columns
+        if column.is_stored
+        for target in [references.get(folded(column.name))]
+    )
+    if not set(key) <= {f.name for f in fields}:
+        key = ()
+    is_association = len(key) == 2 and len(table.columns) == 2 and all(f.reference for f in fields)
+    return EntityType(
+        _type_name(table.name), key, fields, table=table.name, is_association=is_association
+    )
+
+
+def _field_name(column: str) -> str:
+    return f"{column}_" if column.startswith(KEYLESS_KEY) else column
+
+
+def _target(table: str, column: str | None, catalogue: Catalogue) -> str | None:
+    target = catalogue.tables.get(folded(table))
+    if target is None or len(target.key) != 1:
+        return None
+    if column is not None and folded(column) != folded(target.key[0].name):
+        return None
+    return _type_name(target.name)
+
+
+def _kind(column: Column, *, is_identity: bool) -> Kind:
+    declared = re.sub(r"\s*\(.*", "", column.declared.strip().upper(), flags=re.DOTALL)
+    kind = _KINDS.get(declared)
+    if kind is None:
+        is_text = any(word in declared for word in ("CHAR", "CLOB", "TEXT"))
+        return Kind.TEXT if is_text and "INT" not in declared else Kind.ANY
+    # Keys and references keep what is stored: two spellings of one instant stay two keys.
+    return Kind.ANY if is_identity and kind in _PARSED else kind
+
+
+def _text_field(name: str, *, is_nullable: bool = False, reference: str | None = None) -> Field:
+    return Field(name, Kind.TEXT, is_nullable=is_nullable, reference=reference)
+
+
+_NAME: Final = _text_field("name")
+_DEFINITION: Final = _text_field("definition", is_nullable=True)
+OBJECT_TYPES: Final = (
+    EntityType(
+        "db.column",
+        ("table", "name"),
+        (
+            _text_field("table", reference="db.table"),
+            _NAME,
+            Field("position", Kind.INT, is_nullable=False),
+            _text_field("declared_type"),
+            Field("is_required", Kind.BOOL, is_nullable=False),
+            _text_field("default", is_nullable=True),
+            Field("key_position", Kind.INT, is_nullable=False),
+            _text_field("generated", is_nullable=True),
+        ),
+    ),
+    EntityType(
+        "db.grant",
+        ("role", "object", "privilege"),
+        (
+            _text_field("role", reference="db.role"),
+            _text_field("object"),
+            _text_field("privilege"),
+        ),
+    ),
+    EntityType(
+        "db.index",
+        ("name",),
+        (
+            _NAME,
+            _text_field("table", reference="db.table"),
+            _DEFINITION,
+        ),
+    ),
+    EntityType(
+        "db.membership",
+        ("role", "member"),
+        (
+            _text_field("role", reference="db.role"),
+            _text_field("member", reference="db.role"),
+        ),
+        is_association=True,
+    ),
+    EntityType("db.role", ("name",), (_NAME,)),
+    EntityType(
+        "db.sequence",
+        ("name",),
+        (
+            _NAME,
+            Field("value", Kind.ANY, column="seq"),
+        ),
+        table=SEQUENCES,
+    ),
+    EntityType("db.setting", ("name",), (_NAME, Field("value", Kind.ANY))),
+    EntityType("db.table", ("name",), (_NAME, _text_field("kind"), _DEFINITION)),
+    EntityType("db.trigger", ("name",), (_NAME, _text_field("table"), _DEFINITION)),
+    EntityType("db.view", ("name",), (_NAME, _DEFINITION)),
+)
+"""Schema objects as entity types. SQLite has no roles or grants: those types are always empty."""
+
+OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)

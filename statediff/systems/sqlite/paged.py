@@ -1,0 +1,171 @@
+"""A SQLite database read again by pages: only what lies on pages that changed is read.
+
+1. `read` scans everything, and keeps the pages of the same read transaction in a copy of its own.
+2. `read_changed` copies the pages that SQLite shows now, write-ahead log included, and compares
+   them with those, byte by byte. The pages that differ are one commit, applied as the feed applies
+   those of a log (`sqlite_replay`): tables that own none of them are as they were.
+
+It trusts nothing but the file format: rows lie on the pages of their table, and equal pages hold
+equal rows. A page that a vacuum moved is one more to read; none is ever left out. What an agent
+does to counters, times or the log misleads nobody: pages are compared, not what is said of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, State
+from statediff.systems.sqlite.copy import DatabaseCopy
+from statediff.systems.sqlite.file import open_database
+from statediff.systems.sqlite.replay import Replay
+from statediff.systems.sqlite.scan import Scanner, begin, cause_of
+from statediff.systems.sqlite.wal import Commit
+
+MAX_CHANGED_BYTES: Final = 64 * 1024 * 1024
+"""Beyond it a scan is as good."""
+_BLOCK_BYTES: Final = 1024 * 1024
+_MODE: Final = slice(18, 20)
+
+
+class SqlitePages:
+    """A `PageReader` of one database file; `schema` gives the logical one as it is now."""
+
+    def __init__(self, path: Path, scanner: Scanner, schema: Callable[[], Schema]) -> None:
+        self._path = path
+        self._scanner = scanner
+        self._schema = schema
+        self._kept: _Kept | None = None
+
+    @property
+    def name(self) -> str:
+        return self._scanner.name
+
+    def schema(self) -> Schema:
+        return self._schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        self.close()
+        as_of = clock()
+        with closing(open_database(self._path)) as connection:
+            found = self._scanner.scan(connection, begin(connection), store, like)
+            if not found.failures:
+                self._kept = _keep(connection, found.state)
+        return scanned(self.name, as_of, found.state)
+
+    def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
+        kept = self._kept
+        if kept is None or kept.state.digest() != like.digest():
+            raise SourceUnavailable("the pages of the state before were not kept")
+        as_of = clock()
+        try:
+            with closing(open_database(self._path)) as connection:
+                begin(connection)
+                with _pages(connection) as now:
+                    commit = kept.difference(now)
+            state = kept.after(commit, self._scanner, store)
+        except sqlite3.Error as error:
+            raise SourceUnavailable(cause_of(error)) from error
+        except OSError as error:
+            raise SourceUnavailable(f"its pages could not be copied: {error.strerror}") from error
+        if not all(table.enumeration.is_complete for table in state.tables.values()):
+            raise SourceUnavailable("something that changed can only be read in part")
+        return scanned(self.name, as_of, state)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+        if self._kept is not None:
+            self._kept.copy.__exit__(None, None, None)
+            self._kept = None
+
+
+class _Kept:
+    """The pages of one state, and what they became since."""
+
+    def __init__(self, copy: DatabaseCopy, state: State, mode: bytes) -> None:
+        self.copy = copy
+        self.state = state
+        self._mode = mode
+        self._replay: Replay | None = None
+        self._present = state
+
+    def difference(self, now: int) -> Commit | None:
+        """All pages that are others than before, as one commit; None where none is."""
+        size = self.copy.page_size
+        if os.pread(now, 2, _MODE.start) != self._mode or _page_size(now) != size:
+            raise SourceUnavailable("its journal mode or its page size changed")
+        pages: dict[int, bytes] = {}
+        for number, content in _others(self.copy, now, size):
+            pages[number] = content
+            if len(pages) * size > MAX_CHANGED_BYTES:
+                raise SourceUnavailable("most of its pages changed")
+        count = os.fstat(now).st_size // size
+        if not pages and count * size == self.copy.size:
+            return None
+        return Commit(0, (0, 0), count, pages)
+
+    def after(self, commit: Commit | None, scanner: Scanner, store: ChunkStore) -> State:
+        if commit is not None:
+            if self._replay is None:
+                self._replay = Replay(self.copy, scanner, store, self.state)
+            self._present = self._replay.apply(commit)
+        return self._present
+
+
+def _keep(connection: sqlite3.Connection, state: State) -> _Kept | None:
+    """The pages that the connection's read transaction shows; None where they cannot be copied."""
+    try:
+        with _pages(connection) as now:
+            copy = DatabaseCopy(_page_size(now))
+            copy.fill(now)
+            return _Kept(copy, state, os.pread(now, 2, _MODE.start))
+    except (sqlite3.Error, OSError):
+        return None  # the next reading says that there are none
+
+
+@contextmanager
+def _pages(connection: sqlite3.Connection) -> Iterator[int]:
+    """A file of the pages that the connection's read transaction shows, for as long as it lasts."""
+    with tempfile.TemporaryDirectory(prefix="statediff-pages-") as folder:
+        path = Path(folder) / "pages"
+        with closing(sqlite3.connect(path, isolation_level=None)) as target:
+            for pragma in ("journal_mode = OFF", "synchronous = OFF"):
+                target.execute(f"PRAGMA {pragma}")
+            connection.backup(target)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _page_size(descriptor: int) -> int:
+    told = int.from_bytes(os.pread(descriptor, 2, 16), "big")
+    return 65536 if told == 1 else told
+
+
+def _others(copy: DatabaseCopy, now: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """(number, content) of each page of the file that is not the copy's."""
+    offset = 0
+    while found := os.pread(now, _BLOCK_BYTES, offset):
+        before = copy.block(offset, len(found))
+        if found != before:
+            padded = before.ljust(len(found), b"\0")
+            rows = (np.frombuffer(each, np.uint8).reshape(-1, size) for each in (found, padded))
+            one, other = rows
+            known = len(before) // size  # a page beyond the former end is always another
+            differs = (one != other).any(axis=1)
+            differs[known:] = True
+            for at in np.flatnonzero(differs).tolist():
+                yield offset // size + at + 1, found[at * size : (at + 1) * size]
+        offset += len(found)

@@ -1,0 +1,69 @@
+"""The plug-in of SQLite files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from statediff.errors import InputError
+from statediff.model.values import printable
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.systems.base.system import System
+    from statediff.systems.base.tool import Tool
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_SUFFIXES: Final = frozenset({".db", ".sqlite", ".sqlite3"})
+
+
+def _sandbox() -> type[System]:
+    from statediff.systems.sqlite.sandbox import EmbeddedDatabase
+
+    return EmbeddedDatabase
+
+
+def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
+    from statediff.systems.relational.tools import database_tools
+    from statediff.systems.sqlite.tools import SqliteDatabase
+
+    return database_tools(source, SqliteDatabase(url), "SQLite", "sqlite")
+
+
+def _is_database(path: Path) -> bool:
+    """By its first bytes or, where it is empty or damaged, by its suffix."""
+    if not path.is_file():
+        return path.suffix in _SUFFIXES and not path.is_dir()
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
+    return start == _MAGIC or path.suffix in _SUFFIXES
+
+
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.sqlite.source import SqliteSource
+
+    return SqliteSource(name, state.path, refine)
+
+
+PLUGIN: Final = SystemPlugin(
+    kinds=(SystemKind(name="sqlite", load=_sandbox),),
+    tools=UrlTools(schemes=frozenset({"sqlite"}), make=_tools),
+    states=StateReader(
+        name="db",
+        description="a SQLite database",
+        recognizes=_is_database,
+        source=_source,
+        unreadable="cannot be read as a database",
+    ),
+)

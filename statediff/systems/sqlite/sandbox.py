@@ -1,0 +1,273 @@
+"""A SQLite file that is put back by a copy and proven by its bytes.
+
+The pristine image is built from the pack's DDL and seed when the sandbox starts (about 3 ms for
+`shop`) and kept in the evaluator's memory only, so that no file within an agent's reach decides
+what "pristine" means. It is in WAL mode, so that a feed can see what is committed during a run
+(`sources.sqlite_feed`). The proof is a SHA-256 over the file's bytes, its kind, its mode and its
+neighbours in the folder; it uses nothing that captures state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from statediff.atomic import write_atomically
+from statediff.capture.feed import Feed
+from statediff.capture.source import Source
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import load_schema_file
+from statediff.errors import SandboxError
+from statediff.model.schema import Schema
+from statediff.packs import PackSource
+from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.sqlite.copy import with_log, without_log
+from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.file import strange_side_file
+from statediff.systems.sqlite.source import SqliteSource
+
+PAGE_BYTES: Final = 4096
+FILE_MODE: Final = 0o600
+METHOD: Final = "sha256 of the database file, its mode and the files beside it"
+_PROBE_SECONDS: Final = 0.01
+
+
+class EmbeddedDatabase:
+    """A `System`: one SQLite file in a folder of its own."""
+
+    FILES: ClassVar[Mapping[str, bool]] = {"ddl": True, "seed": True}
+    LOOKS: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        self.source = source.name
+        self.file = folder / f"{source.name}.sqlite"
+        self.image, self.entities = build_image(
+            source.name, source.files["ddl"], source.files["seed"]
+        )
+        self.digest = hashlib.sha256(self.image).hexdigest()
+        refined: Callable[[Schema], Schema] | None = None
+        if source.schema is not None:
+            refined = refine(load_schema_file(source.schema), source.name)
+        self._read = SqliteSource(source.name, self.file, refined)
+        self._feed = SqliteFeed(source.name, self.file, refined)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.file}"
+
+    def start(self) -> None:
+        """Nothing runs: the file is opened by whoever uses it."""
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+    def sources(self) -> tuple[Source, ...]:
+        return (self._read,)
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees every commit of a run; attached after `verify`, detached before `reset`."""
+        return (self._feed,)
+
+    def unplug(self, source: str) -> None:
+        """The file is gone until the next reset."""
+        remove(self.file)
+
+    def reset(self) -> None:
+        """The file is the pristine image, alone in its folder; open handles keep the old file."""
+        try:
+            make_folder(self.file.parent)
+            for entry in os.scandir(self.file.parent):
+                if Path(entry.path) != self.file:
+                    remove(Path(entry.path))
+            if self.file.is_dir() and not self.file.is_symlink():
+                remove(self.file)
+            write_atomically(self.file, self.image, mode=FILE_MODE)
+        except OSError as error:
+            raise SandboxError(
+                f"{self.source}: the database could not be put back at {self.file}: {error}"
+            ) from error
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        """What the file is now, and everything about it that is not as in the base."""
+        drift = [
+            self._drift(f"file {name}", "no such file", found) for name, found in self._neighbours()
+        ]
+        content = b""
+        try:
+            status = self.file.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                what = f"file {self.file.name}"
+                drift.append(self._drift(what, "a regular file", "another kind"))
+            else:
+                mode = stat.S_IMODE(status.st_mode)
+                if mode != FILE_MODE:
+                    expected, found = f"mode {FILE_MODE:04o}", f"mode {mode:04o}"
+                    drift.append(self._drift(f"file {self.file.name}", expected, found))
+                content = self.file.read_bytes()
+                drift.extend(self._content_drift(content))
+        except OSError as error:
+            found = str(error.strerror)
+            drift.append(self._drift(f"file {self.file.name}", "a readable file", found))
+        digest = hashlib.sha256(content).hexdigest()
+        return SourceProof(self.source, METHOD, self.digest, digest, self.entities), tuple(drift)
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until nobody holds a write transaction; why not, if `deadline` passes first.
+
+        The probe begins a write transaction and rolls it back, which changes no byte. If the agent
+        died in mid-transaction it makes SQLite roll that back, as the next reader would.
+        """
+        while True:
+            try:
+                if not self._is_in_place():
+                    return "the database file is gone"
+                strange = strange_side_file(self.file)
+                if strange is not None:
+                    return strange
+                cause = self._probe()
+            except sqlite3.Error as error:
+                return f"the database cannot be opened: {error}"
+            if cause is None or time.monotonic() >= deadline:
+                return cause
+            time.sleep(min(_PROBE_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def _is_in_place(self) -> bool:
+        folders = (self.file.parent, self.file.parent.parent)
+        return self.file.is_file() and not any(p.is_symlink() for p in (self.file, *folders))
+
+    def _probe(self) -> str | None:
+        # A connection that is the last to close would fold the write-ahead log into the file. One
+        # that can only read never does, so it is opened first and closed last.
+        log = self.file.with_name(self.file.name + "-wal")
+        with contextlib.ExitStack() as stack:
+            if log.exists() and log.stat().st_size:
+                reader = stack.enter_context(contextlib.closing(self._connect("ro")))
+                reader.execute("BEGIN")
+                reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            writer = stack.enter_context(contextlib.closing(self._connect("rw")))
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                writer.execute("ROLLBACK")
+            except sqlite3.OperationalError as error:
+                primary = error.sqlite_errorcode & 0xFF
+                if primary not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+                return "a write transaction is still open"
+        return None
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self.file.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+        )
+
+    def _neighbours(self) -> list[tuple[str, str]]:
+        try:
+            entries = sorted(os.scandir(self.file.parent), key=lambda entry: entry.name)
+        except OSError:
+            return []  # the file itself cannot be read either, and that is reported
+        found = {
+            entry.name: entry.stat(follow_symlinks=False)
+            for entry in entries
+            if entry.name != self.file.name
+        }
+        log, index = (found.get(self.file.name + suffix) for suffix in ("-wal", "-shm"))
+        if log and index and not log.st_size and all(stat.S_ISREG(s.st_mode) for s in (log, index)):
+            # What any reader leaves: the first to open the file clears such an index.
+            del found[self.file.name + "-wal"], found[self.file.name + "-shm"]
+        return [(name, f"{status.st_size} bytes") for name, status in found.items()]
+
+    def _content_drift(self, content: bytes) -> list[Drift]:
+        if content == self.image:
+            return []
+        by_table = [
+            self._drift(f"table {name}", expected, found)
+            for name, expected, found in _differing_tables(self.image, content)
+        ]
+        if by_table:
+            return by_table
+        pages = range(0, max(len(content), len(self.image)), PAGE_BYTES)
+        first = next(
+            at for at in pages if content[at : at + PAGE_BYTES] != self.image[at : at + PAGE_BYTES]
+        )
+        what = f"page {first // PAGE_BYTES + 1} of {self.file.name}"
+        return [self._drift(what, "the pristine page", "other bytes")]
+
+    def _drift(self, what: str, expected: str, found: str) -> Drift:
+        return Drift(self.source, what, expected, found)
+
+
+def build_image(source: str, ddl: Path, seed: Path) -> tuple[bytes, int]:
+    """The bytes of the pristine database, and how many rows its tables hold."""
+    try:
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            tables, rows = (path.read_text(encoding="utf-8") for path in (ddl, seed))
+            connection.executescript(f"{tables}\nBEGIN;\n{rows}\nCOMMIT;")
+            dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
+            if dangling:
+                raise SandboxError(f"{source}: the seed's {dangling[0][0]} refers to nothing")
+            names = connection.execute(_TABLES).fetchall()
+            count = sum(connection.execute(_COUNT.format(n)).fetchone()[0] for (n,) in names)
+            return with_log(connection.serialize()), count
+    except (OSError, UnicodeDecodeError, sqlite3.Error) as error:
+        raise SandboxError(f"{source}: {ddl} and {seed} do not make a database: {error}") from error
+
+
+_TABLES: Final = (
+    "SELECT replace(name, '\"', '\"\"') FROM sqlite_schema"
+    " WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+)
+_COUNT: Final = 'SELECT count(*) FROM "{}"'
+
+
+def _differing_tables(expected: bytes, found: bytes) -> list[tuple[str, str, str]]:
+    """The tables and schema objects that differ; empty if the bytes are not a database."""
+    try:
+        before, after = _contents(expected), _contents(found)
+    except sqlite3.Error:
+        return []
+    nothing = ("no such table", "")
+    return [
+        (name, before.get(name, nothing)[0], after.get(name, nothing)[0])
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _contents(image: bytes) -> dict[str, tuple[str, str]]:
+    """Table → (a short description, digest of its definition and rows)."""
+    found: dict[str, tuple[str, str]] = {}
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(without_log(image))
+        connection.text_factory = bytes
+        schema = connection.execute(
+            "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2"
+        ).fetchall()
+        for kind, name, *rest in schema:
+            if kind != b"table":
+                label = f"sqlite_schema ({kind.decode()} {name.decode(errors='replace')})"
+                found[label] = ("as defined", repr(rest))
+        for (table,) in connection.execute(_TABLES).fetchall():
+            plain = table.decode(errors="replace")
+            hasher = hashlib.sha256()
+            rows = 0
+            for row in connection.execute(f'SELECT * FROM "{plain}"'):  # noqa: S608 — quoted by _TABLES
+                hasher.update(repr(row).encode())
+                rows += 1
+            definition = [rest for kind, name, *rest in schema if name == table]
+            hasher.update(repr(definition).encode())
+            digest = hasher.hexdigest()
+            found[plain] = (f"{rows} rows, digest {digest[:12]}", digest)
+    return found

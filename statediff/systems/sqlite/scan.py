@@ -1,0 +1,388 @@
+"""One reading of a SQLite database, over whatever connection the caller opened.
+
+1. Nothing the database defines is run (`sqlite_catalogue`).
+2. Rows come from the table itself, never from an index (a damaged or doctored index could leave
+   some out), in key order, as a stream.
+3. SQLite types values, not columns: a value that does not fit its column's kind is kept as it is.
+   Text that is not UTF-8 is kept as its bytes.
+
+A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
+stand.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from statediff.capture.source import SourceUnavailable
+from statediff.model.batches import Row, encode_rows
+from statediff.model.bulk import NotInBulk
+from statediff.model.schema import EntityType, Schema
+from statediff.model.state import ChunkRef, ChunkStore, State, Table
+from statediff.model.values import ABSENT, is_value, printable
+from statediff.systems.base.typed import Convert, converter
+from statediff.systems.relational.schema import (
+    MAX_KEY_LENGTH,
+    Refine,
+    Shelf,
+    continued,
+    quoted,
+    with_types,
+)
+from statediff.systems.sqlite.bulk import BLOCK_ROWS, WIDE_BLOCK_ROWS, WIDE_FILE_BYTES, BulkReader
+from statediff.systems.sqlite.catalogue import (
+    OBJECT_NAMES,
+    SEQUENCES,
+    Catalogue,
+    TableEntry,
+    catalogue_schema,
+    folded,
+    read_catalogue,
+)
+from statediff.systems.sqlite.digests import Digests, kept, size_of
+
+MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+BUSY_SECONDS: Final = 2.0
+
+
+def begin(connection: sqlite3.Connection) -> Catalogue:
+    """The catalogue, in a read transaction that stays open: all that follows shows one state.
+
+    Raises `SourceUnavailable`.
+    """
+    try:
+        prepare(connection)
+        return read_catalogue(connection)
+    except sqlite3.Error as error:
+        raise SourceUnavailable(cause_of(error)) from error
+    except UnicodeDecodeError as error:  # a catalogue that was written by hand
+        raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """A read transaction in which nothing of the database's own is run. Raises `sqlite3.Error`."""
+    connection.text_factory = stored_text
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    # mmap: a file that the agent truncates while it is mapped would kill this process.
+    for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("BEGIN")
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """A state, and what could not be read of it, in type order."""
+
+    state: State
+    failures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scanner:
+    """Reads states of one database, all in the same way: one name and one refinement."""
+
+    name: str
+    refine: Refine | None = None
+
+    def schema(self, catalogue: Catalogue) -> Schema:
+        """The logical schema of a database nothing is known of yet."""
+        schema = catalogue_schema(self.name, catalogue)
+        return schema if self.refine is None else self.refine(schema)
+
+    def scan(
+        self,
+        connection: sqlite3.Connection,
+        catalogue: Catalogue,
+        store: ChunkStore,
+        like: State | None,
+    ) -> Scanned:
+        """Everything, cut and keyed like the state before; `begin` gave the catalogue."""
+        if like is None or not like.schema.types:
+            schema = self.schema(catalogue)
+        else:
+            found = catalogue_schema(self.name, catalogue)
+            schema = continued(like.schema, found, OBJECT_NAMES, "main.", folded)
+        scan = Scan(connection, catalogue, store)
+        tables = {
+            t.name: scan.table(t, None if like is None else like.tables.get(t.name))
+            for t in schema.types
+        }
+        state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
+        return Scanned(state, tuple(scan.failures))
+
+
+def stored_text(stored: bytes) -> str | bytes:
+    """Text as it is; text that is not UTF-8 as its bytes."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
+
+
+def cause_of(error: sqlite3.Error) -> str:
+    """Why something could not be read, in the words given to its values."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    if code == sqlite3.SQLITE_READONLY_ROLLBACK:
+        return "an interrupted write waits to be rolled back"
+    match code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"the database was locked for more than {BUSY_SECONDS:g} s"
+        case sqlite3.SQLITE_NOTADB:
+            return "the file is not a SQLite database"
+        case sqlite3.SQLITE_CORRUPT:
+            return f"the database is damaged ({printable(str(error)[:120])})"
+        case _:
+            return f"SQLite could not read it ({printable(str(error)[:120])})"
+
+
+@dataclass
+class _Pass:
+    """What one pass over a table met, beside its rows."""
+
+    has_null_key: bool = False
+    skipped_rows: int = 0
+    too_big: bool = False
+    cause: str | None = None
+
+
+class Scan:
+    """One reading under way; `failures` collects what could not be read, in type order."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, catalogue: Catalogue, store: ChunkStore
+    ) -> None:
+        self._connection = connection
+        self._catalogue = catalogue
+        self._store = store
+        self._shelf = Shelf(store)
+        self._row_limit: int | None = None
+        self._told = Digests(connection)
+
+    @property
+    def failures(self) -> list[str]:
+        return self._shelf.failures
+
+    def table(self, entity_type: EntityType, like: Table | None) -> Table:
+        """The rows of one type, keyed as in `like` so that before and after can be compared."""
+        if like is not None and like.type.key != entity_type.key:
+            entity_type = replace(entity_type, key=like.type.key)
+        rows = self._catalogue.objects.get(entity_type.name)
+        if rows is not None:
+            return self._shelf.distinct(entity_type, rows, like)
+        entry = self._catalogue.tables.get(folded(entity_type.source_table))
+        if entry is None:
+            empty = self._shelf.empty(entity_type, like)
+            if entity_type.source_table == SEQUENCES or (like and like.enumeration.is_complete):
+                return empty  # dropped since, with all its rows
+            return self._shelf.fail(
+                empty, f"there is no table {printable(entity_type.source_table)}"
+            )
+        if entry.unreadable is not None:
+            return self._shelf.empty(entity_type, like).unobserved(entry.unreadable)
+        lost = (
+            [
+                k
+                for k in entity_type.key
+                if entry.column(entity_type.by_name[k].source_column) is None
+            ]
+            if set(entity_type.key) <= set(entity_type.by_name)
+            else list(entity_type.key)
+        )
+        if lost:
+            return self._shelf.fail(
+                self._shelf.empty(entity_type, like), f"its key column {', '.join(lost)} is gone"
+            )
+        return self._rows_of(entity_type, entry, like)
+
+    def between(
+        self, entity_type: EntityType, lower: int | None, upper: int | None
+    ) -> ChunkRef | None:
+        """The chunk of all rows from row id `lower` to below `upper`; the row id is the key.
+
+        None where only reading the whole table can say what to make of them.
+        """
+        entry = self._catalogue.tables[folded(entity_type.source_table)]
+        met, query = _Pass(), self._query(entity_type, entry)
+        text = query.between(lower, upper)
+        rows = [((row[query.key[0]],), row) for row in self._stream(query, met, text)]
+        if met != _Pass():
+            return None
+        return self._store.put(encode_rows(entity_type, rows))  # type: ignore[arg-type]  # keys are values
+
+    def _query(
+        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool = False
+    ) -> _Query:
+        is_guarded |= any(f.digest_above_bytes is not None for f in entity_type.fields)
+        row_id = self._told.row_id(entry) if is_guarded else None
+        return _Query(entity_type, entry, is_guarded, row_id)
+
+    def _rows_of(self, entity_type: EntityType, entry: TableEntry, like: Table | None) -> Table:
+        table = self._in_bulk(self._query(entity_type, entry), like)
+        if table is not None:
+            return table
+        is_decided = like is not None or entry.name == SEQUENCES
+        is_guarded = False
+        while True:
+            met = _Pass()
+            query = self._query(entity_type, entry, is_guarded)
+            try:
+                table = self._shelf.build(
+                    entity_type,
+                    self._stream(query, met),
+                    like,
+                    is_sorted=not entity_type.is_keyless,
+                )
+            except ValueError:
+                # Out of order (text that is not UTF-8 sorts after all other text) or a key twice.
+                met = _Pass()
+                table = self._shelf.distinct(
+                    entity_type, list(self._stream(query, met)), like, may_be_keyless=not is_decided
+                )
+            if met.too_big and not query.is_guarded:
+                is_guarded = True
+                continue
+            if (met.has_null_key or not table.type.key) and entity_type.key and not is_decided:
+                entity_type, like = replace(entity_type, key=()), None
+                continue
+            break
+        if met.skipped_rows and met.cause is None:
+            met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
+        return table if met.cause is None else self._shelf.fail(table, met.cause)
+
+    def _in_bulk(self, query: _Query, like: Table | None) -> Table | None:
+        """The table, whole and read in columns; None where only reading by rows can tell more."""
+        if query.is_guarded or not query.bulk.is_possible:
+            return None
+        try:
+            return self._shelf.in_bulk(query.bulk, self._fetched(query), like)
+        except (NotInBulk, sqlite3.Error):
+            return None
+
+    def _fetched(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        rows, most = self._connection.execute(query.text), self._most_rows()
+        at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS
+        while found := rows.fetchmany(at_once):
+            yield found
+            most -= len(found)
+            if most < 0:
+                raise NotInBulk("the table shows more rows than the file can hold")
+
+    def _stream(self, query: _Query, met: _Pass, text: str | None = None) -> Iterator[Row]:
+        try:
+            limit = 1_000_000_000 if query.is_guarded else MAX_VALUE_BYTES
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)
+            most = self._most_rows()
+            for count, stored in enumerate(self._connection.execute(text or query.text)):
+                row = query.row(stored, self._told)
+                for name in query.key:
+                    part = row[name]
+                    if part is None:
+                        met.has_null_key = True
+                    elif not is_value(part) or (
+                        isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH
+                    ):
+                        met.skipped_rows += 1
+                        break
+                else:
+                    yield row
+                if count > most:
+                    # Damaged pages that point at each other would be walked without an end.
+                    met.cause = "the table shows more rows than the file can hold"
+                    return
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            met.too_big = code & 0xFF == sqlite3.SQLITE_TOOBIG
+            met.cause = cause_of(error)
+
+    def _most_rows(self) -> int:
+        if self._row_limit is None:
+            sizes = [
+                self._connection.execute(f"PRAGMA main.{name}").fetchone()[0]
+                for name in ("page_count", "page_size")
+            ]
+            self._row_limit = sizes[0] * sizes[1] // 4  # no row takes less than four bytes
+        return self._row_limit
+
+
+class _Query:
+    """How one table is read: the statement, and how a stored row becomes a `Row`.
+
+    A guarded query asks for the size of each value first, and leaves the large ones in the file:
+    there they are digested, where `row_id` says by what name a row's number is asked for.
+    """
+
+    def __init__(
+        self, entity_type: EntityType, entry: TableEntry, is_guarded: bool, row_id: str | None
+    ) -> None:
+        self.key = entity_type.key
+        self.is_guarded = is_guarded
+        found = [
+            (f, column)
+            for f in entity_type.fields
+            if (column := entry.column(f.source_column)) is not None and column.is_stored
+        ]
+        stored = [(f, f"t.{quoted(column.name)}") for f, column in found]
+        self._table = entry.name
+        self._kept = [
+            (f.name, column.name, entity_type.kept_bytes(f, MAX_VALUE_BYTES)) for f, column in found
+        ]
+        self._stored = stored
+        self._names = tuple(f.name for f, _ in stored)
+        self._absent = dict.fromkeys(
+            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
+        )
+        self._converters: list[tuple[str, Convert]] = [
+            (f.name, convert)
+            for f, _ in stored
+            if f.name not in self.key
+            and f.reference is None
+            and (convert := converter(f)) is not None
+        ]
+        self.bulk = BulkReader(entity_type, self._names, dict(self._converters))
+        columns = [expression for _, expression in stored]
+        if is_guarded:
+            columns = [
+                *(kept(c, most) for c, (_, _, most) in zip(columns, self._kept, strict=True)),
+                *map(size_of, columns),
+                *(f"typeof({c})" for c in columns),
+                "NULL" if row_id is None else f"t.{row_id}",
+            ]
+        order = [
+            f"{expression} COLLATE BINARY"
+            for name in self.key
+            for f, expression in stored
+            if f.name == name
+        ]
+        self._rows = (
+            f"SELECT {', '.join(columns) or '1'} FROM main.{quoted(entry.name)} AS t NOT INDEXED"  # noqa: S608 - names are quoted
+        )
+        self.text = self._rows + (f" ORDER BY {', '.join(order)}" if order else "")
+
+    def between(self, lower: int | None, upper: int | None) -> str:
+        """The statement for some of the rows only, in the order of their row ids."""
+        key = next(e for f, e in self._stored if f.name == self.key[0])
+        bounds = [
+            f"{key} {sign} {bound}"
+            for sign, bound in ((">=", lower), ("<", upper))
+            if bound is not None
+        ]
+        where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+        return f"{self._rows}{where} ORDER BY {key}"
+
+    def row(self, stored: tuple[Any, ...], told: Digests) -> Row:
+        row: Row = dict(zip(self._names, stored, strict=False))
+        for name, convert in self._converters:
+            row[name] = convert(row[name])
+        if self.is_guarded:
+            count = len(self._names)
+            sizes, kinds = stored[count : 2 * count], stored[2 * count : -1]
+            for (name, column, most), size, kind in zip(self._kept, sizes, kinds, strict=True):
+                if size is not None and size > most:
+                    row[name] = told.of(self._table, column, stored[-1], kind, size)
+        if self._absent:
+            row.update(self._absent)
+        return row

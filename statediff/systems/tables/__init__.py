@@ -1,0 +1,1 @@
+"""Plain JSON tables, as any system may be exported."""

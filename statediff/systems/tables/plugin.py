@@ -1,0 +1,54 @@
+"""The plug-in of plain JSON tables: any system, as it was exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.tables.shape import MAX_BYTES, read_document
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
+
+
+def _content(state: StateInput) -> bytes:
+    return read_document(state.path) if state.content is None else state.content
+
+
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.tables.source import TablesSource
+
+    return TablesSource(name, _content(state), refine)
+
+
+def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) -> Sequence[Source]:
+    """All states with the schema inferred from all; every one but the first is a state after."""
+    from statediff.systems.tables.source import TablesSource
+
+    before, *between, after = states
+    first, last = _content(before), _content(after)
+    along = [(state.label, _content(state)) for state in between]
+    if along:
+        along = [(before.label, first), *along, (after.label, last)]
+    # The path, so that messages name it; bytes where there is none.
+    one = before.path if before.content is None else first
+    two = after.path if after.content is None else last
+    return (
+        TablesSource(name, one, refine, last, after.label, along=along),
+        *(TablesSource(name, each.path, refine, is_after=True, along=along) for each in between),
+        TablesSource(name, two, refine, first, before.label, is_after=True, along=along),
+    )
+
+
+PLUGIN: Final = SystemPlugin(
+    states=StateReader(
+        name="tables",
+        description="JSON tables",
+        recognizes=lambda path: not path.is_dir(),
+        source=_source,
+        series=_series,
+        is_general=True,
+        standard_input_bytes=MAX_BYTES,
+    ),
+)

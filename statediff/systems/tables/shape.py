@@ -1,0 +1,158 @@
+"""Strict reading of JSON tables, `{type: [record, …]}`: nothing that reads in two ways.
+
+Refused, with file, type and record: duplicate keys, NaN and Infinity, lone surrogates, numbers
+beyond a double's range, nesting deeper than `MAX_DEPTH`, bytes that are not UTF-8 (a leading byte
+order mark is tolerated), more than `MAX_BYTES`, and any other shape. Integers become `int`, all
+other numbers exact `Decimal`.
+"""
+
+from __future__ import annotations
+
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, Final
+
+from statediff.errors import InputError
+from statediff.model.batches import KEYLESS_KEY
+from statediff.model.strictjson import Flaw, FlawKind, Limits, freeze, read_with_flaws
+from statediff.model.values import MAX_DEPTH, Value, printable
+
+MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_EXPONENT: Final = 308
+"""Decimal exponent beyond which a number is refused: what a double cannot hold, no system keeps."""
+MAX_DIGITS: Final = 1000
+_LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, takes_mark=True)
+
+Record = dict[str, Value]
+Document = dict[str, list[Record]]
+"""Type → records, in the order of the file."""
+
+
+def read_document(path: Path | str) -> bytes:
+    """The bytes of a JSON tables file; `InputError` when it cannot be read or is too large."""
+    file = Path(path)
+    try:
+        if not file.is_file():
+            found = "something that is not a file" if file.exists() else "nothing"
+            raise InputError(f"{printable(str(path))}: expected a JSON file, found {found}")
+        size = file.stat().st_size
+        if size > MAX_BYTES:
+            raise _too_large(printable(str(path)), size)
+        return file.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{printable(str(path))}: cannot be read: {reason}") from error
+
+
+def parse_tables(raw: bytes, file: str) -> Document:
+    """The tables in `raw`; `file` is how messages name them. Raises `InputError`."""
+    name = printable(file)
+    try:
+        tree = read_with_flaws(raw, _LIMITS)
+    except Flaw as flaw:
+        raise _unread(flaw, raw, name) from flaw
+    return _tables(tree, name)
+
+
+def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
+    match flaw.__cause__:
+        case UnicodeDecodeError(start=start):
+            line = raw.count(b"\n", 0, start) + 1
+            return InputError(
+                f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02x} at offset {start}; "
+                "save the file as UTF-8"
+            )
+        case JSONDecodeError(lineno=line, colno=column, msg=why):
+            return InputError(f"{name}:{line}:{column}: not JSON: {why}")
+        case _ if flaw.kind is FlawKind.TOO_LARGE:
+            return _too_large(name, len(raw))
+        case _:
+            return InputError(f"{name}: {_words(flaw)}")
+
+
+def _too_large(name: str, size: int) -> InputError:
+    return InputError(f"{name}: {size} bytes, expected at most {MAX_BYTES}; export fewer types")
+
+
+def _words(flaw: Flaw) -> str:
+    match flaw.kind:
+        case FlawKind.KEY_TWICE:
+            return f"the key {_quoted(flaw.text)} stands twice in one object"
+        case FlawKind.NO_NUMBER:
+            return f"{flaw}; write null or leave the field out"
+        case FlawKind.TOO_MANY_DIGITS:
+            return f"a number of {len(flaw.text)} digits; expected at most {MAX_DIGITS}"
+        case FlawKind.OUT_OF_RANGE:
+            what = f"the number {flaw.text[:40]} lies beyond 1e±{MAX_EXPONENT}"
+            return f"{what}; write it as text if it is meant"
+        case FlawKind.TOO_DEEP:
+            return f"nested deeper than {MAX_DEPTH} levels"
+        case FlawKind.HALF_PAIR:
+            return "text with a lone surrogate"
+        case _:
+            return str(flaw)
+
+
+def _tables(tree: Any, name: str) -> Document:
+    if isinstance(tree, Flaw):
+        raise InputError(f"{name}: {_words(tree)}")
+    if not isinstance(tree, dict):
+        raise InputError(f"{name}: expected an object {{type: [record, …]}}, found {_shape(tree)}")
+    document: Document = {}
+    for type_name, records in tree.items():
+        where = f"{name}: type {_quoted(type_name)}"
+        _check_name(type_name, where)
+        if isinstance(records, Flaw):
+            raise InputError(f"{where}: {_words(records)}")
+        if not isinstance(records, list):
+            raise InputError(f"{where}: expected a list of records, found {_shape(records)}")
+        document[type_name] = [
+            _record(record, f"{where}, record {index}") for index, record in enumerate(records)
+        ]
+    return document
+
+
+def _record(record: Any, where: str) -> Record:
+    if isinstance(record, Flaw):
+        raise InputError(f"{where}: {_words(record)}")
+    if not isinstance(record, dict):
+        raise InputError(f"{where}: expected an object, found {_shape(record)}")
+    converted: Record = {}
+    for field, value in record.items():
+        _check_name(field, f"{where}: field {_quoted(field)}")
+        if field == KEYLESS_KEY:
+            raise InputError(f"{where}: the field name {field!r} is reserved; rename the field")
+        try:
+            converted[field] = freeze(value, MAX_DEPTH - 1)
+        except Flaw as flaw:
+            raise InputError(f"{where}: field {_quoted(field)}: {_words(flaw)}") from flaw
+    return converted
+
+
+def _check_name(text: str, where: str) -> None:
+    if not text:
+        raise InputError(f"{where}: the name is empty")
+    if not _is_text(text):
+        raise InputError(f"{where}: the name has a lone surrogate")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _quoted(text: str) -> str:
+    return f'"{printable(text[:80])}"'
+
+
+def _shape(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return "text" if isinstance(value, str) else "a number"

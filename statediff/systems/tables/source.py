@@ -1,0 +1,269 @@
+"""Plain JSON tables as a source: `{type: [record, …]}`, the state of any system as it was exported.
+
+What a contract can name is fixed by the state *before*, so that no run can make a contract invalid:
+a type is keyed by `id` when every record before has one, else its records are a multiset; a type
+without a record before is open, and any field of it may be named. A field that is called like a
+type refers to it. A type that the file does not name has no entities: the file is the whole state.
+A missing field is absent, which is not null. A record after that lacks its key leaves the
+enumeration incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import Clock, scanned
+from statediff.errors import InputError
+from statediff.model.batches import Row
+from statediff.model.readings import SourceCapture
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    State,
+    Table,
+    build_table,
+)
+from statediff.model.values import ABSENT, Key, Map, Observed, Value, key_order, printable, show_key
+from statediff.systems.base.typed import Convert, converter
+from statediff.systems.tables.shape import Document, Record, parse_tables, read_document
+
+ID: Final = "id"
+Refine = Callable[[Schema], Schema]
+
+
+class TablesSource:
+    """One JSON tables file, or its bytes, as a source.
+
+    `companion` is the other side's bytes (`companion_file` is how messages name it): types and
+    fields are inferred from both, so that before and after have one schema; `is_after` says that
+    the companion is the state before. Where states in between are known too, `along` holds the name
+    and the bytes of every state of the run, in order, instead. Every fault of the file is an
+    `InputError`: whoever asks can mend it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        content: Path | str | bytes,
+        refine: Refine | None = None,
+        companion: bytes | None = None,
+        companion_file: str = "",
+        *,
+        is_after: bool = False,
+        along: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        self._name = name
+        self._content = content
+        self._refine = refine
+        self._companion = companion
+        self._companion_file = companion_file
+        self._is_after = is_after
+        self._along = along
+        self._loaded: tuple[Document, Schema] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def file(self) -> str:
+        """How messages name the file: its path, or the source's name where there is none."""
+        return self._name if isinstance(self._content, bytes) else str(self._content)
+
+    def schema(self) -> Schema:
+        return self._load()[1]
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        document, schema = self._load()
+        as_of = clock()
+        tables = {
+            t.name: self._table(
+                t,
+                document.get(t.source_table, []),
+                store,
+                None if like is None else like.tables.get(t.name),
+            )
+            for t in schema.types
+        }
+        state = State(schema, tables)
+        gaps = [t.enumeration.cause or "" for t in tables.values() if not t.enumeration.is_complete]
+        return scanned(self._name, as_of, state, gaps=gaps[:1])
+
+    def _load(self) -> tuple[Document, Schema]:
+        if self._loaded is None:
+            raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
+            document = parse_tables(raw, self.file)
+            sides = [document]
+            if self._companion is not None:
+                other = self._companion_file or f"the other side of {self.file}"
+                sides.append(parse_tables(self._companion, other))
+            if self._is_after:
+                sides.reverse()
+            if self._along:
+                sides = [parse_tables(content, name) for name, content in self._along]
+            schema = infer_schema(self._name, *sides)
+            self._loaded = (document, schema if self._refine is None else self._refine(schema))
+        return self._loaded
+
+    def _table(
+        self,
+        entity_type: EntityType,
+        records: list[Record],
+        store: ChunkStore,
+        like: Table | None,
+    ) -> Table:
+        read = row_reader(entity_type)
+        rows: list[Row] = [read(record) for record in records]
+        enumeration = COMPLETE
+        if self._is_after:
+            lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
+            if lost:
+                rows = [row for i, row in enumerate(rows) if i not in set(lost)]
+                cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
+                enumeration = Enumeration(Coverage.INCOMPLETE, cause)
+        if not entity_type.is_keyless:
+            self._check_keys(entity_type, rows)
+        return build_table(entity_type, rows, store, like=like, enumeration=enumeration)
+
+    def _check_keys(self, entity_type: EntityType, rows: list[Row]) -> None:
+        seen: dict[object, int] = {}
+        for index, row in enumerate(rows):
+            where = f'{printable(self.file)}: type "{printable(entity_type.name)}", record {index}'
+            for part in entity_type.key:
+                if row[part] is ABSENT:
+                    raise InputError(f"{where}: the key field {part} is missing")
+            key: Key = tuple(row[part] for part in entity_type.key)  # type: ignore[misc]  # values
+            first = seen.setdefault(key_order(key), index)
+            if first != index:
+                named = ", ".join(entity_type.key)
+                raise InputError(
+                    f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
+                )
+
+
+def _lacks_key(entity_type: EntityType, row: Row) -> bool:
+    # A null, list or map identifies nothing.
+    return any(
+        row[part] is ABSENT or row[part] is None or isinstance(row[part], (tuple, Map))
+        for part in entity_type.key
+    )
+
+
+def _is_identity(entity_type: EntityType, field: Field) -> bool:
+    # Two spellings of one instant or number must stay two keys.
+    return field.name in entity_type.key or field.reference is not None
+
+
+def row_reader(entity_type: EntityType) -> Callable[[Record], Row]:
+    """How a record becomes a row of the type: its fields by name, read as the kinds they have."""
+    readers = [
+        (f.name, f.source_column, None if _is_identity(entity_type, f) else converter(f))
+        for f in entity_type.fields
+    ]
+    return lambda record: dict(_fields(record, readers))
+
+
+def _fields(
+    record: Record, readers: list[tuple[str, str, Convert | None]]
+) -> Iterator[tuple[str, Observed]]:
+    for name, column, convert in readers:
+        stored = record.get(column, ABSENT)
+        yield name, stored if convert is None or stored is ABSENT else convert(stored)
+
+
+def infer_schema(name: str, *documents: Document) -> Schema:
+    """One schema for all the documents, the base first: types and fields by name, `id` in front.
+
+    A field's kind is the one kind all its values have (integers beside decimals are decimals); null
+    says nothing, and any other mixture is `any`.
+    """
+    names = sorted({type_name for document in documents for type_name in document})
+    found = [_infer_type(n, [d.get(n, []) for d in documents]) for n in names]
+    keyed = {entity.name for entity in found if entity.key}
+    types = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
+    return Schema(name, "0", types, ((name, tuple(names)),))
+
+
+def fits(entity_type: EntityType, record: Record) -> bool:
+    """Whether a type that was inferred without the record would be the same inferred with it."""
+    known = entity_type.by_name
+    return (
+        not entity_type.is_open
+        and record.keys() <= known.keys()
+        and all(part in record for part in entity_type.key)
+        and all(
+            f.is_nullable
+            if (value := record.get(f.name)) is None
+            else _one_kind({f.kind, _kind_of(value)}) is f.kind
+            for f in entity_type.fields
+            if f.name not in entity_type.key or f.name in record
+        )
+    )
+
+
+def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
+    kinds: dict[str, set[Kind | None]] = {}
+    present: dict[str, int] = {}
+    total = 0
+    for records in sides:
+        total += len(records)
+        for record in records:
+            for field, value in record.items():
+                kinds.setdefault(field, set()).add(_kind_of(value))
+                present[field] = present.get(field, 0) + 1
+    basis = next((records for records in sides if records), [])
+    # A null, list or map identifies nothing.
+    keyed = all(
+        ID in record and _kind_of(record[ID]) not in (None, Kind.LIST, Kind.MAP) for record in basis
+    )
+    if keyed:
+        kinds.setdefault(ID, {None})
+    fields = tuple(
+        Field(
+            field,
+            _one_kind(kinds[field]),
+            is_nullable=None in kinds[field] or present.get(field, 0) < total,
+        )
+        for field in sorted(kinds, key=lambda f: (f != ID, f))
+    )
+    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=not sides[0])
+
+
+def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
+    """The fields, those that are called like a keyed type referring to it."""
+    return tuple(
+        replace(f, reference=f.name) if f.name in keyed and f.name not in entity.key else f
+        for f in entity.fields
+    )
+
+
+def _one_kind(kinds: set[Kind | None]) -> Kind:
+    known = kinds - {None}
+    if known == {Kind.INT, Kind.DECIMAL}:
+        return Kind.DECIMAL
+    one = next(iter(known)) if len(known) == 1 else None
+    return Kind.ANY if one is None else one
+
+
+def _kind_of(value: Value) -> Kind | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return Kind.BOOL
+        case int():
+            return Kind.INT
+        case str():
+            return Kind.TEXT
+        case tuple():
+            return Kind.LIST
+        case Map():
+            return Kind.MAP
+        case _:
+            return Kind.DECIMAL

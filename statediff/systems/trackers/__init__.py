@@ -1,0 +1,1 @@
+"""What issue trackers share: their tools, and REST with the agent's account."""

@@ -1,0 +1,74 @@
+"""One account on a REST interface: JSON, bounded, read strictly, no redirect followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import httpx
+
+from statediff.errors import InputError
+from statediff.model.strictjson import read_json
+from statediff.model.trace import Mark
+from statediff.systems.base.plain import plain
+from statediff.systems.base.tool import MAX_SECONDS, ToolError
+from statediff.systems.trackers.headers import HEADER, marks_of
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+
+
+class Rest:
+    """Requests of one call to one address, signed in as the account that its URL names."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        parts = urlsplit(url)
+        self.login = unquote(parts.username or "")
+        self._password = unquote(parts.password or "")
+        self.origin = f"{parts.scheme}://{parts.hostname}:{parts.port}"
+        self.base = urlunsplit((parts.scheme, self.origin.partition("//")[2], parts.path, "", ""))
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+        self._named: list[tuple[str, Sequence[str]]] = []
+        """The method of each request, and how its answer names the transactions it made."""
+
+    def made(self, source: str) -> tuple[Mark, ...]:
+        """The transactions of all requests so far, without a name where an answer names none."""
+        found: dict[Mark, None] = {}
+        for method, said in self._named:
+            named = marks_of(source, said)
+            if named is None:
+                named = () if method == "GET" else (Mark(source),)
+            found |= dict.fromkeys(named)
+        is_told = any(said for _, said in self._named)
+        return tuple(found) if is_told else (Mark(source),)
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """The JSON that is answered, as plain objects; `ToolError` with what the server said."""
+        try:
+            with (
+                httpx.Client(
+                    auth=(self.login, self._password), timeout=MAX_SECONDS, trust_env=False,
+                    verify=self.base.startswith("https:"),
+                ) as client,
+                client.stream(
+                    method, self.base.rstrip("/") + "/" + path, json=body,
+                    headers={**self._headers, **headers},
+                ) as response,
+            ):  # fmt: skip
+                self._named.append((method, response.headers.get_list(HEADER)))
+                raw = b""
+                for piece in response.iter_bytes():
+                    raw += piece
+                    if len(raw) > MAX_ANSWER_BYTES:
+                        raise ToolError(f"the tracker answers more than {MAX_ANSWER_BYTES} bytes")
+        except httpx.HTTPError as error:
+            raise ToolError(f"the tracker does not answer: {error}") from error
+        if response.status_code >= 300:
+            said = raw[:500].decode("utf-8", errors="replace")
+            raise ToolError(f"the tracker refuses it: {response.status_code} {said}")
+        if not raw.strip():
+            return {}
+        try:
+            return plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
+        except InputError as error:
+            raise ToolError(str(error)) from error

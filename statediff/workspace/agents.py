@@ -1,0 +1,205 @@
+"""Which agent a trial is made with, by what a user says of it.
+
+Exactly one way in is named; what only another way understands is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from statediff.errors import UsageError
+
+if TYPE_CHECKING:
+    from statediff.agents.chat import Endpoint
+    from statediff.agents.spending import Budget
+    from statediff.agents.trial import Agent
+
+SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+    """What a user says of the agent."""
+
+    command: str | None = None
+    named: str | None = None
+    mcp: str | None = None
+    mcp_config: Path | None = None
+    base_url: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+    price_in: str | None = None
+    price_out: str | None = None
+    max_cost: str | None = None
+    max_turns: int | None = None
+    stream: bool = False
+    timeout_seconds: float | None = None
+    image: str | None = None
+    record_http: bool = False
+
+    @property
+    def is_of_contract(self) -> bool:
+        """Whether another contract's agent of these options is another agent."""
+        return self.named is not None and ":" not in self.named
+
+    def as_json(self) -> dict[str, object]:
+        """What is said, without what is not; the key of a model is not in it, only where it is."""
+        told = asdict(self)
+        told["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
+        told["timeout_seconds"] = (
+            None if self.timeout_seconds is None else str(self.timeout_seconds)
+        )
+        return {name: value for name, value in told.items() if value not in (None, False)}
+
+    @staticmethod
+    def read(told: Mapping[str, Any]) -> AgentOptions:
+        """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
+        try:
+            found = AgentOptions(**told)
+            return replace(
+                found,
+                mcp_config=None if found.mcp_config is None else Path(found.mcp_config),
+                timeout_seconds=(
+                    None if found.timeout_seconds is None else float(found.timeout_seconds)
+                ),
+            )
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"the run's agents cannot be read: {str(error)[:200]}") from error
+
+    def agents(self, contracts: list[Path]) -> list[Agent]:
+        """The agent for each contract; `UsageError` if the options name none, or several."""
+        from statediff.workspace.trials import agent_of
+
+        ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
+        if sum(way is not None for way in ways) > 1:
+            raise UsageError(
+                "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
+                "--model"
+            )
+        if self.mcp_config is not None and self.mcp is None:
+            raise UsageError("--mcp-config goes with --agent-mcp")
+        if self.record_http and (self.image or not (self.command or self.named)):
+            raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
+        if self.base_url is not None or self.model is not None:
+            model = self._model()
+            return [model for _ in contracts]
+        strange = [
+            option for option, given in (
+                ("--key-env", self.key_env), ("--price-in", self.price_in),
+                ("--price-out", self.price_out), ("--max-cost", self.max_cost),
+                ("--max-turns", self.max_turns), ("--stream", self.stream or None),
+            ) if given is not None
+        ]  # fmt: skip
+        if strange:
+            raise UsageError(f"{strange[0]} goes with --base-url and --model")
+        if self.mcp is not None:
+            program = self._mcp()
+            return [program for _ in contracts]
+        own = [
+            agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
+            for path in contracts
+        ]
+        if not self.record_http:
+            return own
+        from statediff.agents.native import NativeAgent
+
+        return [NativeAgent(each) for each in own]
+
+    def _mcp(self) -> Agent:
+        from statediff.agents.command import CommandAgent
+
+        require_agents_extra("mcp", "--agent-mcp")
+        from statediff.agents.mcp_agent import McpAgent
+
+        program = CommandAgent.parse(self.mcp or "", self.timeout_seconds or SECONDS)
+        if self.mcp_config is not None:
+            from statediff.agents.mcp_config import named_servers
+
+            named_servers(self.mcp_config)  # what is wrong with it is said before a sandbox starts
+        return McpAgent(program, self.mcp_config)
+
+    def _model(self) -> Agent:
+        if self.base_url is None or self.model is None:
+            raise UsageError("--base-url and --model go together")
+        endpoint = endpoint_of(self.base_url, self.model, self.key_env, streams=self.stream)
+        from statediff.agents.loop import LoopAgent
+
+        return LoopAgent(
+            endpoint,
+            budget_of(self.price_in, self.price_out, self.max_cost),
+            self.max_turns or 50,
+            self.timeout_seconds or SECONDS,
+        )
+
+
+def several(
+    options: AgentOptions, commands: list[str], named: list[str], models: list[str]
+) -> list[AgentOptions]:
+    """One of each agent that was named, in order; `options` hold what is said of all of them."""
+    found = [
+        *(replace(options, command=each) for each in commands),
+        *(replace(options, named=each) for each in named),
+        *(replace(options, model=each) for each in models),
+    ]
+    ways = (commands or named or options.image, options.mcp, models or options.base_url)
+    if sum(bool(way) for way in ways) > 1 or (commands and named):
+        raise UsageError(
+            "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
+            "--model"
+        )
+    if len(set(found)) < len(found):
+        raise UsageError("an agent is given twice; say with -k how often each is to be tried")
+    return found or [options]
+
+
+def endpoint_of(
+    base_url: str, model: str, key_env: str | None, *, streams: bool = False
+) -> Endpoint:
+    """The model at the address, with the key that the environment holds; else `UsageError`."""
+    if not base_url.startswith(("http://", "https://")):
+        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
+    require_agents_extra("openai", "--base-url")
+    from statediff.agents.chat import Endpoint
+
+    variable = key_env or "OPENAI_API_KEY"
+    key = os.environ.get(variable, "")
+    if not key and key_env is not None:
+        raise UsageError(f"--key-env {variable}: the environment has no such variable")
+    # Servers of one's own want no key; the library wants some text.
+    return Endpoint(base_url, model, key or "none", streams=streams)
+
+
+def budget_of(
+    price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
+) -> Budget:
+    """What may be spent at which prices; `UsageError` where a limit is given and no price is."""
+    from statediff.agents.spending import Budget, Prices
+
+    prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
+    most = _price("--max-cost", max_cost)
+    return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
+
+
+def require_agents_extra(package: str, wanted: str) -> None:
+    """The package is installed; else `UsageError` says what brings it."""
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise UsageError(f"{wanted} needs {package}; get it with `pip install statediff[agents]`")
+
+
+def _price(option: str, text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        price = Decimal(text)
+    except InvalidOperation:
+        price = Decimal(-1)
+    if not (price.is_finite() and 0 <= price <= 10**9):
+        raise UsageError(f"{option} {text[:40]!r}: expected a number, e.g. 2.50")
+    return price

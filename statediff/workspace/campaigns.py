@@ -1,0 +1,373 @@
+"""A run's folder and the trials that are to be made in it: begun, taken up again, carried out."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from statediff.suite.records import Ended, Trial
+from statediff.workspace.agents import AgentOptions
+
+if TYPE_CHECKING:
+    from statediff.evaluate import ContractFile
+    from statediff.suite.records import Run
+    from statediff.suite.store import Store
+    from statediff.suite.workers import Workers
+    from statediff.workspace.copies import Copying
+    from statediff.workspace.episodes import Episode, Played
+    from statediff.workspace.pages import Tell
+
+WITHOUT_VERDICT: Final = (Ended.NOT_RUN, Ended.UNFINISHED, Ended.FAULT)
+"""What a run that is taken up again makes; what is damaged is evidence, and stays."""
+BATCH_SECONDS: Final = 2.0
+_PRELOAD: Final = (
+    "statediff.harness", "statediff.reports.html", "statediff.reports.line",
+    "statediff.suite.sandbox_pool", "statediff.workspace.episodes", "statediff.workspace.pages",
+    "statediff.workspace.trials",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contract of the run."""
+
+    path: Path
+    file: ContractFile
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.content.contract}@{self.file.content.version}"
+
+
+@dataclass(frozen=True)
+class How:
+    """By what trials are made: nothing of it changes what they are."""
+
+    workers: int = 1
+    scheduler: str | None = None
+    retries: int = 2
+    max_cost: str | None = None
+    store: str | None = None
+    artifacts: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """A run whose folder is there, and all that its trials need."""
+
+    folder: Path
+    run: Run
+    planned: Mapping[str, Trial]
+    entries: Mapping[str, Entry]
+    agents: Mapping[str, AgentOptions]
+    """By the name of the trial."""
+    variant: str
+    scan_rate: float
+    by_pages: bool = False
+
+    def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
+        """The next attempt at the trial; what there was of it is set aside."""
+        from statediff.suite.attempts import set_aside
+        from statediff.workspace.episodes import Episode
+
+        planned = self.planned[trial.name]
+        entry = self.entries[f"{planned.contract}@{planned.version}"]
+        options = self.agents[trial.name]
+        if options.base_url is not None:
+            options = replace(options, max_cost=max_cost)
+        before = set_aside(self.folder, trial.name)
+        return Episode(
+            run=self.folder,
+            planned=planned,
+            contract=entry.path,
+            agent=options,
+            sandbox=entry.file.content.sandbox or "",
+            variant=self.variant,
+            scan_rate=self.scan_rate,
+            attempt=before + 1,
+            is_retried=is_retried,
+            by_pages=self.by_pages,
+        )
+
+
+class Progress(Protocol):
+    """Whoever follows a run: learns of each trial as it ends, and of what goes on beside."""
+
+    is_interrupted: bool
+    is_out_of_money: bool
+    tried_again: int
+    """Attempts that failed around the agent and were followed by another."""
+
+    @property
+    def no_page(self) -> Tell:
+        """Called in the process that made a trial, so it is a function of a module."""
+
+    def keep(self, trial: Trial) -> None:
+        """The trial is counted, and nobody makes it now."""
+
+    def add(self, finished: Played) -> None:
+        """The trial has ended."""
+
+    def looked(self) -> None:
+        """Time has passed."""
+
+    def note(self, text: str) -> None:
+        """Something happened that a user may want to know."""
+
+
+def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptions]) -> Campaign:
+    """The run in the folder, by its `run.json`; agents in the order in which it has them."""
+    from statediff.suite.indexing import location
+    from statediff.suite.records import run_record, scheduled, trial_name
+    from statediff.workspace.runfolders import run_facts
+
+    facts = run_facts(folder)
+    run = run_record(facts, location(folder))
+    by_trial = {
+        trial_name(contract, label, number): options
+        for contract, _, _ in run.contracts
+        for (_, label), options in zip(run.agents, agents, strict=True)
+        for number in range(1, run.times + 1)
+    }
+    settings = facts["settings"]
+    scans = settings.get("scans", "0")
+    return Campaign(
+        folder=folder.absolute(),
+        run=run,
+        planned=scheduled(run),
+        entries={entry.name: entry for entry in entries},
+        agents=by_trial,
+        variant=str(settings.get("sandbox", "embedded")),
+        scan_rate=1.0 if scans == "always" else float(scans),
+        by_pages=settings.get("scan") == "pages",
+    )
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else makes trials in the run's folder from this machine; else `UsageError`."""
+    from statediff.errors import UsageError
+
+    handle = os.open(folder / ".at-work", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        # Where a file system has no locks: two who make one trial do not harm each other.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(
+                    f"{folder}: another statediff is at work on this run; wait for it"
+                ) from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def carry_out(
+    made: Campaign, wanted: Sequence[Trial], kept: Sequence[Trial], how: How, report: Progress,
+    store: Store, copies: Copying, *, is_retried: bool = False,
+) -> None:  # fmt: skip
+    """The wanted trials are made and told, and those that are kept counted beside them.
+
+    Ctrl-C ends it in order; what has ended by then is told.
+    """
+    from statediff.suite.campaign import Rules, carried_out
+    from statediff.workspace import episodes
+
+    spent = _Spent(how.max_cost, [*kept, *wanted])
+    batch = _Batch(store, copies, report.note)
+    for trial in kept:
+        report.keep(trial)
+
+    def again(episode: Episode, played: Played) -> Episode | None:
+        from statediff.suite.attempts import FaultKind, set_aside
+
+        spent.add(played.record)
+        cause = played.record.cause
+        if played.verdict is not None or episode.lost >= how.retries:
+            return None
+        if cause not in set(FaultKind) or not FaultKind(cause).is_retried:
+            return None
+        set_aside(made.folder, episode.planned.name)
+        report.tried_again += 1
+        return replace(episode, attempt=episode.attempt + 1, lost=episode.lost + 1)
+
+    begun = (
+        replace(
+            made.episode(trial, is_retried=is_retried, max_cost=spent.left()),
+            on_cluster=how.scheduler is not None,
+        )
+        for trial in wanted
+    )
+    rules = Rules(
+        partial(episodes.play, report.no_page), episodes.lost, again, spent.has_left, report.looked
+    )
+    episodes.forget()
+    try:
+        with (
+            _workers(made, how, report) as workers,
+            contextlib.closing(carried_out(begun, workers, rules)) as results,
+        ):
+            for played in results:
+                batch.add(played.record)
+                report.add(played)
+    except KeyboardInterrupt:
+        report.is_interrupted = True
+    finally:
+        batch.flush()
+        report.is_out_of_money = not spent.has_left()
+
+
+@contextmanager
+def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
+    from statediff.packs import EMBEDDED
+    from statediff.suite.sandbox_pool import STANDING
+    from statediff.suite.workers import in_this_process, processes
+    from statediff.workspace import episodes
+
+    try:
+        if how.scheduler is not None:
+            from statediff.suite.cluster import on_cluster
+
+            STANDING.close()  # that of the check; no trial is made here
+            with on_cluster(how.scheduler, how.workers, report.note) as workers:
+                yield workers
+        elif how.workers == 1 or made.variant != EMBEDDED:
+            with in_this_process(how.workers, episodes.halt) as workers:
+                yield workers
+        else:
+            STANDING.close()
+            with processes(how.workers, (*_PRELOAD, report.no_page.__module__)) as workers:
+                yield workers
+    finally:
+        STANDING.close()
+
+
+class _Spent:
+    """What a run has cost, its attempts that no longer count included as far as they are known."""
+
+    def __init__(self, most: str | None, trials: Sequence[Trial]) -> None:
+        from decimal import Decimal
+
+        self._most = None if most is None else int(Decimal(most) * 10**9)
+        self.nano = sum(trial.cost_nano or 0 for trial in trials)
+
+    def add(self, trial: Trial) -> None:
+        self.nano += trial.cost_nano or 0
+
+    def has_left(self) -> bool:
+        return self._most is None or self.nano < self._most
+
+    def left(self) -> str | None:
+        from decimal import Decimal
+
+        if self._most is None:
+            return None
+        return f"{Decimal(max(0, self._most - self.nano)) / 10**9:f}"
+
+
+class _Batch:
+    """Records on their way into a store, and trials to a copy: soon, and several at once."""
+
+    def __init__(self, store: Store, copies: Copying, tell: Callable[[str], None]) -> None:
+        import time
+
+        self._store, self._copies = store, copies
+        self._tell = tell
+        self._clock = time.monotonic
+        self._waiting: list[Trial] = []
+        self._since = time.monotonic()
+
+    def add(self, trial: Trial) -> None:
+        self._waiting.append(trial)
+        if self._clock() - self._since > BATCH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """What waits is in the store; if that fails, it is read from the folder another time."""
+        from statediff.errors import StorageError
+
+        waiting, self._waiting = self._waiting, []
+        self._since = self._clock()
+        try:
+            self._store.put_trials(waiting)
+        except StorageError as error:
+            self._tell(f"not in the store yet: {error}")
+        self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
+
+
+def checked(entries: Sequence[Entry], variant: str) -> None:
+    """Every contract fits the base state of its sandbox, which stands from then on.
+
+    `UsageError`, or `ContractError` with every problem found.
+    """
+    from statediff.errors import UsageError
+    from statediff.suite.sandbox_pool import STANDING
+    from statediff.workspace.trials import base_state, require_sound
+
+    names: dict[str, list[Entry]] = {}
+    for entry in entries:
+        content = entry.file.content
+        if content.sandbox is None:
+            raise UsageError(
+                f"{content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
+                "that you captured yourself with `statediff judge`"
+            )
+        names.setdefault(content.sandbox, []).append(entry)
+    for name, count in Counter(entry.name for entry in entries).items():
+        if count > 1:
+            raise UsageError(f"{name}: {count} contracts have this name and version; name one")
+    for name, members in names.items():
+        with STANDING.lease(name, variant) as sandbox:
+            base = base_state(sandbox)
+        for entry in members:
+            require_sound(entry.file, base)
+
+
+def found_again(out: Path, mine: Mapping[str, Any]) -> Path | None:
+    """The newest run in `out` that was begun by the same command; None if there is none.
+
+    `UsageError` where it was begun by other means than there are now.
+    """
+    from statediff.errors import BundleError, UsageError
+    from statediff.workspace.runfolders import is_run, run_facts
+
+    folders = [place for place in out.iterdir() if is_run(place)] if out.is_dir() else []
+    for folder in sorted(folders, key=lambda p: ((p / "run.json").stat().st_mtime_ns, p.name))[
+        ::-1
+    ]:
+        try:
+            facts = run_facts(folder)
+        except BundleError:
+            continue
+        if not _is_same(facts, mine, ("contracts", "settings")):
+            continue
+        for what in ("kernel", "statediff", "sandboxes"):
+            if facts.get(what) != mine[what]:
+                raise UsageError(
+                    f"{folder}: was begun with another {what} than there is now; its trials could "
+                    "not be counted together. Begin a new run: leave out --resume"
+                )
+        if (facts.get("code") or {}).get("digest") != mine["code"]["digest"]:
+            raise UsageError(
+                f"{folder}: statediff's own code has changed since it was begun; leave out --resume"
+            )
+        return folder
+    return None
+
+
+def _is_same(facts: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return all(_plain(facts.get(name)) == _plain(mine[name]) for name in names)
+
+
+def _plain(part: Any) -> Any:
+    """Without what is only known once the sandboxes run."""
+    return {n: v for n, v in part.items() if n != "images"} if isinstance(part, dict) else part

@@ -1,0 +1,106 @@
+"""Where results go: bundles under `.statediff/bundles`, runs under `runs`, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from statediff.atomic import write_atomically
+from statediff.errors import StorageError, UsageError
+from statediff.model.values import printable
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+
+BUNDLES: Final = Path(".statediff") / "bundles"
+DIGEST_DIGITS: Final = 12
+
+
+def bundle_folder(bundle: Bundle) -> Path:
+    """The default place of a bundle: the contract's name and the beginning of its digest."""
+    name = str(bundle.manifest["contract"]).replace("/", "-")
+    return BUNDLES / f"{name}-{bundle.digest[:DIGEST_DIGITS]}"
+
+
+def require_writable(folder: Path) -> None:
+    """`folder` can be made; asked before any work is done. `UsageError` says why not."""
+    standing = folder.absolute()
+    while not standing.exists() and standing != standing.parent:
+        standing = standing.parent
+    if not standing.is_dir():
+        raise UsageError(
+            f"{printable(str(folder))}: {printable(standing.name)} is not a folder; choose another"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=standing):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{printable(str(folder))}: cannot be written: {error.strerror}; "
+            "choose another folder with --out"
+        ) from error
+
+
+def require_free(folder: Path) -> None:
+    """Nothing of anybody lies in `folder` that a bundle would overwrite or be mixed with."""
+    from statediff.evidence.package import FILES
+
+    if folder.is_dir():
+        there = {entry.name for entry in folder.iterdir()}
+        if "manifest.json" in there or there - set(FILES):
+            raise UsageError(
+                f"{printable(str(folder))}: holds files already and nothing is overwritten; "
+                "choose another folder with --out, or remove it"
+            )
+
+
+def keep_bundle(bundle: Bundle, folder: Path) -> None:
+    """The bundle lies in `folder`, whole. The same bundle may lie there already."""
+    from statediff.errors import BundleError
+    from statediff.evidence.package import load, save
+
+    with contextlib.suppress(BundleError):
+        if folder.is_dir() and load(folder).manifest == dict(bundle.manifest):
+            return
+    require_free(folder)
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        save(bundle, part)
+        if folder.is_dir():
+            shutil.rmtree(folder)  # a torn one: a sound one was refused or is the same
+        part.replace(folder)
+    except OSError as error:
+        raise StorageError(
+            f"{printable(str(folder))}: the bundle could not be written: {error.strerror}"
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def write_file(
+    path: Path, content: bytes, *, exclusive: bool = False, durable: bool = False
+) -> None:
+    """The file holds the content, or is as it was. `StorageError` says why not."""
+    try:
+        write_atomically(path, content, exclusive=exclusive, durable=durable)
+    except OSError as error:
+        raise StorageError(
+            f"{printable(str(path))}: cannot be written: {error.strerror}; "
+            "free some space or choose another place with --out"
+        ) from error
+
+
+def new_run(base: Path, name: str) -> Path:
+    """A folder name under `base` that is not taken: the name and the time, UTC."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = base / f"{name}-{stamp}"
+    number = 2
+    while folder.exists():
+        folder = base / f"{name}-{stamp}-{number}"
+        number += 1
+    return folder

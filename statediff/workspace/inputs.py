@@ -1,0 +1,302 @@
+"""What a command line names: states, answers, traces and contracts, as files.
+
+A state is `PATH` or `NAME=PATH`. The plug-ins of the systems say which of them reads it, and how
+the source is called where there is no NAME; `-` is standard input. NAME is the source's identity.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from statediff.agents.handover import (
+    MAX_ANSWER_BYTES,
+    read_handed_file,
+)
+from statediff.agents.tracefile import read_trace_file
+from statediff.capture.feed import Seen
+from statediff.capture.history import history_of, with_history
+from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.take import take
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import SchemaFile, load_schema_file
+from statediff.errors import InputError, UsageError
+from statediff.model.readings import Capture, History, SourceCapture, Transaction
+from statediff.model.schema import Schema
+from statediff.model.state import ChunkStore, MemoryChunks, State
+from statediff.model.strictjson import read_json
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Value, printable
+from statediff.packs import sandbox_names, sandbox_pack
+from statediff.systems.base.plugin import Refinement, StateInput, StateReader
+from statediff.systems.base.registry import state_reader
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The instant of every offline reading: a file does not say when the state it holds was true."""
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})=(.+)", re.DOTALL)
+
+Refinements = Callable[[str], Refinement | None]
+"""The refinement of the schema of each source, by its name; None where there is none."""
+
+
+def offline_clock() -> datetime:
+    """Always the same instant, so that the same files give the same bundle."""
+    return EPOCH
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One path that holds a state, and the name of the source it is a state of."""
+
+    source: str
+    path: Path
+    reader: StateReader
+
+    @staticmethod
+    def parse(text: str) -> StateFile:
+        """What `PATH` or `NAME=PATH` names; `UsageError` if there is nothing."""
+        found = None if _exists(text) else _NAMED.fullmatch(text)
+        name, path = (found[1], Path(found[2])) if found else ("", Path(text))
+        if str(path) != "-" and not _exists(str(path)):
+            raise UsageError(
+                f"{printable(str(path))}: expected a state, found nothing; check the path"
+            )
+        reader = state_reader(path)
+        return StateFile(name or reader.name, path, reader)
+
+    def read_by(self, refinement: Refinement | None) -> Source:
+        """The source that reads it on its own."""
+        return self.reader.source(self.source, self.input(), refinement)
+
+    def input(self) -> StateInput:
+        """What its reader gets."""
+        most = self.reader.standard_input_bytes
+        if not self.is_stdin or most is None:
+            return StateInput(self.path, self.label)
+        return StateInput(self.path, self.label, sys.stdin.buffer.read(most + 1))
+
+    @property
+    def is_stdin(self) -> bool:
+        return str(self.path) == "-"
+
+    @property
+    def label(self) -> str:
+        """How messages name the file."""
+        return "standard input" if self.is_stdin else str(self.path)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        return False
+
+
+# ---------------------------------------------------------------- schemas
+
+
+def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
+    """What the schema file says of each source; without one, what the sandbox's pack says."""
+    if schema is not None:
+        file = load_schema_file(schema)
+        return lambda source: refine(file, source)
+    if sandbox is None or sandbox not in sandbox_names():
+        return lambda _source: None
+    files: dict[str, SchemaFile] = {
+        source.name: load_schema_file(source.schema)
+        for source in sandbox_pack(sandbox).sources if source.schema is not None
+    }  # fmt: skip
+    return lambda source: refine(files[source], source) if source in files else None
+
+
+# ---------------------------------------------------------------- captures
+
+
+class _Backed:
+    """A source that, while it cannot be asked, is known to deliver what the other side delivers."""
+
+    def __init__(self, source: Source, other: Source) -> None:
+        self._source = source
+        self._other = other
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def schema(self) -> Schema:
+        try:
+            return self._source.schema()
+        except SourceUnavailable:
+            return self._other.schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        return self._source.read(store, clock, like)
+
+
+def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
+    """The capture that the files hold; `InputError` where one cannot be opened."""
+    sources: list[Source] = []
+    for file in _distinct(states, "the command line"):
+        source = file.read_by(refined(file.source))
+        if file.reader.series is None:
+            _require_schema(source, file)
+        sources.append(source)
+    return take(sources, MemoryChunks(), offline_clock, None, "before")
+
+
+def capture_pair(
+    before: Sequence[str], after: Sequence[str], refined: Refinements, during: Sequence[str] = ()
+) -> tuple[Capture, Capture]:
+    """The captures before and after; all states of a source have one schema.
+
+    `during` names every state that a source was in between, in order; of a source with none
+    nothing is known in between. A state that can be opened on one side only leaves its values on
+    the other unobserved. `UsageError` where the two sides do not name the same sources,
+    `InputError` where a file is not what it claims to be, or cannot be opened on either side.
+    """
+    firsts, seconds = _distinct(before, "--before"), _distinct(after, "--after")
+    if [f.source for f in firsts] != [s.source for s in seconds]:
+        raise UsageError(
+            f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
+            "give both sides of every source, as NAME=PATH"
+        )
+    between = _between(during, firsts)
+    ones: list[Source] = []
+    twos: list[Source] = []
+    within: list[tuple[str, Sequence[Source]]] = []
+    for first, second in zip(firsts, seconds, strict=True):
+        files = between.get(first.source, ())
+        one, two, others = _pair(first, second, refined(first.source), files)
+        ones.append(one)
+        twos.append(two)
+        if files:
+            within.append((first.source, others))
+    store = MemoryChunks()
+    captured = take(ones, store, offline_clock, None, "before")
+    last = take(twos, store, offline_clock, captured, "after")
+    told = [_history(source, others, store, captured, last) for source, others in within]
+    return captured, with_history(last, told) if told else last
+
+
+def _between(during: Sequence[str], ends: Sequence[StateFile]) -> dict[str, tuple[StateFile, ...]]:
+    """The states in between by source, each in the order given."""
+    readers = {file.source: file.reader for file in ends}
+    found: dict[str, tuple[StateFile, ...]] = {}
+    for text in during:
+        file = StateFile.parse(text)
+        if file.source not in readers:
+            raise UsageError(
+                f"--during gives a state of {file.source}, --before gives {_names(ends)}; "
+                "name the source: NAME=PATH"
+            )
+        if file.reader is not readers[file.source] or file.is_stdin:
+            wanted = readers[file.source].description
+            raise UsageError(
+                f"--during {printable(file.label)}: expected {wanted} in a file, as --before gives "
+                f"for {file.source}"
+            )
+        found[file.source] = (*found.get(file.source, ()), file)
+    return found
+
+
+def _history(
+    source: str, within: Sequence[Source], store: ChunkStore, before: Capture, after: Capture
+) -> History:
+    """The states in between as transactions; the last of all left the state after."""
+    first, last = (
+        next(p.state for p in each.parts if p.reading.source == source) for each in (before, after)
+    )
+    states: list[State] = []
+    for each in within:
+        try:
+            states.append(each.read(store, offline_clock, first).state)
+        except SourceUnavailable as error:
+            raise InputError(
+                f"--during: state {len(states) + 1} of {source} cannot be read: {error}"
+            ) from error
+    if states[-1].digest() != last.digest():
+        states.append(last)
+    transactions = (
+        Transaction(f"{source}/{number}", source, "", None, state)
+        for number, state in enumerate(states, start=1)
+    )
+    return history_of(source, Seen(tuple(transactions)), after, offline_clock)
+
+
+def _distinct(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
+    files = tuple(sorted((StateFile.parse(text) for text in states), key=lambda f: f.source))
+    for one, other in itertools.pairwise(files):
+        if one.source == other.source:
+            raise UsageError(
+                f"{where} gives two states named {one.source}; give each source a name: NAME=PATH"
+            )
+    return files
+
+
+def _names(files: Sequence[StateFile]) -> str:
+    return ", ".join(file.source for file in files) or "nothing"
+
+
+def _pair(
+    before: StateFile,
+    after: StateFile,
+    refinement: Refinement | None,
+    between: Sequence[StateFile] = (),
+) -> tuple[Source, Source, Sequence[Source]]:
+    """What reads the two sides of a source, and the states in between."""
+    reader = before.reader
+    if reader is not after.reader:
+        raise UsageError(
+            f"{before.source}: one side is {reader.description}, the other "
+            f"{after.reader.description}; both sides of a source are of one kind"
+        )
+    if before.is_stdin and after.is_stdin:
+        raise UsageError("standard input can be one side only")
+    if reader.series is not None:
+        states = [file.input() for file in (before, *between, after)]
+        first, *others, last = reader.series(before.source, states, refinement)
+        return first, last, others
+    one, two = before.read_by(refinement), after.read_by(refinement)
+    backed = _Backed(one, two), _Backed(two, one)
+    _require_schema(backed[0], before, after)
+    return *backed, [file.read_by(refinement) for file in between]
+
+
+def _require_schema(source: Source, *files: StateFile) -> None:
+    try:
+        source.schema()
+    except SourceUnavailable as error:
+        named = " and ".join(dict.fromkeys(printable(file.label) for file in files))
+        raise InputError(
+            f"{named}: {files[0].reader.unreadable}: {error}; check the file, or end what locks it"
+        ) from error
+
+
+# ---------------------------------------------------------------- answers and traces
+
+
+def answer_from(path: Path | None) -> Value | NoAnswer:
+    """The answer in a file; `InputError` where the file cannot be read as one."""
+    if path is None:
+        return NoAnswer("none was given")
+    raw = read_handed_file(path, MAX_ANSWER_BYTES)
+    if raw is None:
+        raise InputError(f"{printable(str(path))}: expected an answer, found nothing")
+    return read_json(raw, printable(str(path)), max_bytes=MAX_ANSWER_BYTES)
+
+
+def trace_from(path: Path | None, is_complete: bool = False) -> Trace:
+    """The trace in a file, in any form that has a reader; `InputError` where it cannot be read.
+
+    With `is_complete`, whoever asks vouches that it holds every call and no agent wrote it.
+    """
+    if path is None:
+        return Trace(cause="no trace was given")
+    return read_trace_file(path, is_vouched=is_complete)

@@ -1,0 +1,165 @@
+"""Pages of trials and runs, kept beside what they are made from.
+
+A page is made from bundles and can be made again from them at any time, so a page that cannot be
+written is told and never changes what is said of the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+    from statediff.reports.html import Outcome
+
+Tell: TypeAlias = Callable[[Exception], None]
+"""Learns why there is no page."""
+NAME: Final = "report.html"
+
+
+def keep_trial_report(bundle: Bundle, folder: Path, tell: Tell) -> Path | None:
+    """The page of the bundle in `folder` lies beside it; None, and `tell` learns why, if not."""
+    from statediff.errors import BundleError
+    from statediff.reports.html import trial_html
+
+    path = page_of(folder)
+    try:
+        return path if _keep(path, trial_html(bundle, str(folder)), tell) else None
+    except BundleError as error:
+        tell(error)
+        return None
+
+
+def keep_run_report(folder: Path, tell: Tell) -> Path | None:
+    """The page of the run in `folder` lies in it; None, and `tell` learns why, if not."""
+    from statediff.errors import StatediffError
+
+    try:
+        return run_page(folder, None, tell, with_trials=False).path
+    except StatediffError as error:
+        tell(error)
+        return None
+
+
+def keep_fault(folder: Path, error: Exception) -> None:
+    """The trial's folder, if there is one, says why it holds no bundle."""
+    import contextlib
+
+    from statediff.errors import StorageError
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.runfolders import FAULT_NAME
+
+    with contextlib.suppress(StorageError):
+        write_file(folder / FAULT_NAME, f"{error}\n".encode("utf-8", "backslashreplace"))
+
+
+def page_of(bundle_folder: Path) -> Path:
+    """Where the page of a bundle lies: in its trial's folder, or beside the bundle's."""
+    whole = bundle_folder.absolute()
+    return whole.with_name(NAME) if whole.name == "bundle" else Path(f"{whole}.html")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that was written, and what it is of: `size` in bytes."""
+
+    path: Path
+    of: str
+    size: int
+    trials: int
+    unreadable: tuple[str, ...] = ()
+
+
+def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -> Page:
+    """The page of a run; `with_trials`, each trial's page as well."""
+    from statediff.reports.html import run_html
+    from statediff.workspace.runfolders import run_facts, scheduled
+
+    facts = run_facts(folder)
+    found = list(_outcomes(folder, tell, with_pages=with_trials, linked=out is None))
+    path = out or folder / NAME
+    text = run_html(
+        folder.absolute().name, (o for o, _ in found), scheduled(facts, len(found)), _told(facts)
+    )
+    size = write_page(path, text, is_asked=out is not None)
+    return Page(path, "run", size, len(found), tuple(o.trial for o, broken in found if broken))
+
+
+def _outcomes(
+    folder: Path, tell: Tell, *, with_pages: bool, linked: bool
+) -> Iterator[tuple[Outcome, bool]]:
+    """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
+    from statediff.errors import BundleError, InputError
+    from statediff.reports.html import fault, outcome, trial_html
+    from statediff.workspace.runfolders import trials
+
+    for trial in trials(folder):
+        if trial.bundle is None:
+            yield fault(trial.name, trial.why), trial.is_broken
+            continue
+        try:
+            if with_pages:
+                page = trial_html(trial.bundle, str(trial.folder))
+                _keep(page_of(trial.folder), page, tell)
+            has_page = linked and _is_report(page_of(trial.folder))
+            found = outcome(trial.bundle, trial.name, str(trial.folder), linked=has_page)
+        except (BundleError, InputError) as error:
+            yield fault(trial.name, f"the bundle is damaged: {error}"), True
+        else:
+            yield found, False
+
+
+def _told(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    settings = facts.get("settings")
+    agents = settings.get("agents") if isinstance(settings, dict) else None
+    contracts = facts.get("contracts")
+    yield "Contracts", ", ".join(map(str, contracts)) if isinstance(contracts, dict) else "unknown"
+    if isinstance(agents, list):
+        yield "Agents", ", ".join(map(str, agents))
+    yield "Judged by", f"statediff {facts.get('statediff')}, kernel {facts.get('kernel')}"
+    yield "Python", str(facts.get("python"))
+    yield "SQLite", str(facts.get("sqlite"))
+    yield "Platform", str(facts.get("platform"))
+
+
+def write_page(path: Path, text: str, *, is_asked: bool) -> int:
+    """The size of the page now in the file. What is not a report is replaced only if asked."""
+    from statediff.errors import StorageError
+    from statediff.model.values import printable
+    from statediff.workspace.folders import write_file
+
+    if not is_asked and path.exists() and not _is_report(path):
+        raise StorageError(
+            f"{printable(str(path))}: is not a report of statediff and is not overwritten; "
+            "name another file with --out"
+        )
+    content = text.encode("utf-8")
+    write_file(path, content)
+    return len(content)
+
+
+def _keep(path: Path, text: str, tell: Tell) -> bool:
+    """Whether the page is in the file now; why not is told."""
+    from statediff.errors import StorageError
+
+    try:
+        write_page(path, text, is_asked=False)
+    except StorageError as error:
+        tell(error)
+        return False
+    return True
+
+
+def _is_report(path: Path) -> bool:
+    from statediff.reports.html import MARK
+
+    try:
+        if not path.is_file():  # opening a pipe would wait for ever
+            return False
+        with path.open("rb") as stream:
+            return stream.read(len(MARK)) == MARK.encode()
+    except OSError:
+        return False

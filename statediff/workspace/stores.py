@@ -1,0 +1,140 @@
+"""Runs in a store and in their folders: indexed as they are now, and their bundles found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from statediff.evidence.package import Bundle
+    from statediff.suite.file_stamps import Ahead
+    from statediff.suite.indexing import Found
+    from statediff.suite.opinions import Opinions
+    from statediff.suite.records import Run
+    from statediff.suite.store import Store
+
+DEFAULT: Final = Path(".statediff") / "store.sqlite"
+
+
+@contextmanager
+def opened_store(url: str | None) -> Iterator[Store]:
+    """The store that was named, or the one of the folder that one works in."""
+    from statediff.suite.store import file_url, opened
+    from statediff.workspace.folders import require_writable
+
+    if url is None:
+        require_writable(DEFAULT.parent)
+        DEFAULT.parent.mkdir(parents=True, exist_ok=True)
+    with opened(file_url(DEFAULT) if url is None else url) as store:
+        yield store
+
+
+def indexed(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
+    """The run in the folder, as it is now, is in the store."""
+    from statediff.errors import UsageError
+    from statediff.suite.indexing import index
+    from statediff.workspace.runfolders import is_run, run_facts
+
+    if not is_run(folder):
+        raise UsageError(
+            f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
+        )
+    return index(store, folder, run_facts(folder), look, ahead)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run that somebody named: the store knows its trials, and its bundles can be had."""
+
+    id: str
+    location: str
+    folder: Path | None
+    """None where only a copy was named."""
+    copies: tuple[str, ...]
+
+    def bundle(self, trial: str) -> tuple[Bundle | None, str]:
+        """The bundle of a trial, or why there is none."""
+        from statediff.workspace.copies import copied_bundle
+        from statediff.workspace.runfolders import kept_trial
+
+        if self.folder is not None:
+            kept = kept_trial(self.folder / "trials" / trial)
+            return kept.bundle, kept.why
+        return copied_bundle(self.copies, self.location, trial), "no copy of its run has it"
+
+
+def named(store: Store, path: Path, ahead: Ahead | None = None) -> Named:
+    """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
+    from urllib.parse import unquote
+
+    from statediff.errors import UsageError
+    from statediff.suite.artifacts import checked, parted
+
+    url = parted(str(path))
+    if url is None:
+        run = indexed(store, path, ahead)
+        return Named(run.id, run.location, path, ())
+    place, _, name = checked(url).rpartition("/")
+    for found, location in store.copied_at(place):
+        if unquote(location.rpartition("/")[2]) == name:
+            return Named(found, location, None, (place,))
+    raise UsageError(
+        f"{checked(url)}: the store knows of no run that was copied there; "
+        f"`statediff store fetch {checked(url)} DIR` brings it here"
+    )
+
+
+def signed_of(store: Store, runs: Sequence[Named], trust: Path | None) -> Opinions | None:
+    """What reviewers signed of the runs' trials, as of now; None if nobody asked for it."""
+    if trust is None:
+        return None
+    from statediff.evidence.keys import load_trust
+    from statediff.suite.opinions import gather, opinions
+
+    keys = load_trust(trust)
+    for run in runs:
+        if run.folder is not None:
+            gather(store, run.id, run.folder)
+    return opinions(store, [run.id for run in runs], keys)
+
+
+def bundle_at(store: Store, location: str, name: str) -> Bundle:
+    """The bundle of a trial of the run at a location; `BundleError` says why there is none."""
+    from statediff.errors import BundleError
+    from statediff.model.values import printable
+    from statediff.suite.indexing import folder_of
+    from statediff.workspace.copies import copied_bundle
+    from statediff.workspace.runfolders import kept_trial
+
+    where = f"{printable(location)}: trial {printable(name)}"
+    if "/" in name or name in ("", ".", ".."):
+        raise BundleError(f"{where}: no trial of a run has such a name")
+    folder = folder_of(location)
+    if folder is None or not folder.is_dir():
+        copy = copied_bundle(store.copies_of(location), location, name)
+        if copy is None:
+            raise BundleError(
+                f"{where}: the run's folder is on another machine, or gone; open it there, or "
+                "copy it to where this one can read it: `statediff store push RUN URL`"
+            )
+        return copy
+    kept = kept_trial(folder / "trials" / name)
+    if kept.bundle is None:
+        raise BundleError(f"{where}: {kept.why}")
+    return kept.bundle
+
+
+def look(trial: Path) -> Found:
+    """What the folder of a trial holds, for the index."""
+    from statediff.suite.indexing import Found
+    from statediff.suite.records import Ended
+    from statediff.workspace.runfolders import FAULT_NAME, kept_trial
+
+    kept = kept_trial(trial)
+    if kept.is_broken:
+        return Found(None, Ended.DAMAGED, kept.why)
+    has_reason = (trial / FAULT_NAME).is_file()
+    return Found(kept.bundle, Ended.FAULT if has_reason else Ended.UNFINISHED, kept.why)

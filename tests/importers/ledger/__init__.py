@@ -1,0 +1,1 @@
+"""The toy importer of CONTRIBUTING.md."""
