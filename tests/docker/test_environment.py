@@ -28,8 +28,9 @@ import os, pygit2
 with __import__("tempfile").TemporaryDirectory() as folder:
     remotes = pygit2.init_repository(folder).remotes
     remote = remotes.create_anonymous(os.environ["STATEDIFF_ORIGIN_URL"])
-    [remote.list_heads() for _ in range(4)]
+    [remote.list_heads() for _ in range(400)]
 """
+"""Asks until an answer is missing."""
 HOLD = """
 import base64, os, socket
 from urllib.parse import urlsplit
@@ -122,11 +123,22 @@ n=0
 while [ $n -lt 60000 ]; do
     n=$((n + 1))
     for p in /proc/[0-9]*; do
-        read -r name 2>/dev/null < $p/comm && [ "$name" = %s ] && kill -9 ${p#/proc/} && exit
+        read -r name 2>/dev/null < $p/comm && [ "$name" = %s ] || continue
+        kill -STOP ${p#/proc/} || continue
+        state=R
+        tries=0
+        while [ $tries -lt 1000 ] && [ "$state" != T ] && [ "$state" != Z ]; do
+            tries=$((tries + 1))
+            read -r pid comm state rest 2>/dev/null < $p/stat || state=Z
+        done
+        [ "$state" = T ] && kill -9 ${p#/proc/} && exit
     done
 done
 """
-"""Ends with the first process of that name, which it kills as soon as it is there."""
+"""Ends with the first process of that name that it killed.
+
+It stops the process first: one that had ended by itself takes a signal without dying by it.
+"""
 
 
 @pytest.mark.docker("git")
