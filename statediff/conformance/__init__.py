@@ -1,0 +1,48 @@
+"""The kit: what any system, source, sandbox and importer must do, as pytest classes to inherit.
+
+    from statediff.conformance import SystemSuite, Way
+
+    class TestNotes(SystemSuite):
+        source = "notes"
+        ways = {"a note is added": Way(add_note), "its mode is changed": Way(chmod, is_state=False)}
+
+        @classmethod
+        def pack(cls):
+            return read_pack(Path(__file__).parent / "pack")
+
+Each test says what would go wrong if it failed: a reset that is only claimed, a drift that is
+repaired in silence, a source that shows an empty system where it could not look. `SystemSuite`
+makes the system by its kind and the tools by its URL, so it also proves the plug-in object. A
+system with a feed inherits `FeedSuite` too; `ImporterSuite` opens a sample by the format's name.
+The kit needs pytest: `statediff[test]`.
+"""
+
+from statediff.conformance.feeds import Change, FeedRun, FeedSuite
+from statediff.conformance.importers import ImporterSuite
+from statediff.conformance.systems import (
+    AccountSuite,
+    SandboxSuite,
+    SandboxWay,
+    SourceSuite,
+    SystemSuite,
+    Way,
+    captured,
+    clock,
+    states,
+)
+
+__all__ = [
+    "AccountSuite",
+    "Change",
+    "FeedRun",
+    "FeedSuite",
+    "ImporterSuite",
+    "SandboxSuite",
+    "SandboxWay",
+    "SourceSuite",
+    "SystemSuite",
+    "Way",
+    "captured",
+    "clock",
+    "states",
+]
