@@ -39,6 +39,12 @@ Place: TypeAlias = tuple[Text, Key]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0)]
 
 
+def _require_distinct(names: list[str], what: str) -> None:
+    """Raises `ValueError` where two of the names are one."""
+    if len({*names}) != len(names):
+        raise ValueError(f"the same {what} twice")
+
+
 class _Field(BaseModel):
     name: Text
     kind: Kind
@@ -62,8 +68,11 @@ class _EntityType(BaseModel):
     is_open: StrictBool
 
     @model_validator(mode="after")
-    def _has_its_key(self) -> Self:
-        if not {*self.key} <= {field.name for field in self.fields_}:
+    def _has_distinct_fields_and_its_key(self) -> Self:
+        names = [field.name for field in self.fields_]
+        _require_distinct(names, "field")
+        _require_distinct(self.key, "field of the key")
+        if not {*self.key} <= {*names}:
             raise ValueError("the key names a field that the type does not have")
         return self
 
@@ -73,6 +82,11 @@ class _Schema(BaseModel):
     version: Text
     types: list[_EntityType]
     sources: list[tuple[Text, list[Text]]]
+
+    @model_validator(mode="after")
+    def _has_distinct_types(self) -> Self:
+        _require_distinct([entity_type.name for entity_type in self.types], "type")
+        return self
 
 
 class _Reading(BaseModel):
