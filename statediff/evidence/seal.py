@@ -206,8 +206,8 @@ def from_archive(data: bytes) -> Sealed:
             ):
                 raise BundleError(f"the zip does not hold exactly {', '.join(v.FILES)}, stored")
             sealed = Sealed({entry.filename: archive.read(entry) for entry in entries})
-    # What zipfile raises for a hostile zip: an unknown version or method, an encrypted entry, an end
-    # before the size that the directory gives.
+    # What zipfile raises for a hostile zip: an unknown version or method, an encrypted entry, or an
+    # end before the size that the directory gives.
     except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
         raise BundleError(f"not a zip as statediff writes it: {error}") from error
     if sealed.archive() != data:
