@@ -11,17 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import http.client
 import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+import h11
 
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder
 from statediff.model.trace import ActionClass, Excerpt, Mark
@@ -29,12 +31,13 @@ from statediff.systems.git.refs import move
 from statediff.systems.trackers.headers import HEADER, marks_of
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 * 1024
+MAX_HEAD_BYTES: Final = 256 * 1024
 TIMEOUT_SECONDS: Final = 60.0
 _CHUNK: Final = 64 * 1024
-_HOP: Final = frozenset({
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
-    "te", "trailer", "transfer-encoding", "upgrade", "expect",
-})  # fmt: skip
+_HOP: Final = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection "
+    b"te trailer transfer-encoding upgrade expect".split()
+)
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NONE: Final = "0" * 40
 _FLUSH: Final = b"0000"
@@ -45,11 +48,7 @@ MAX_REFS: Final = 200
 _OVERRIDES: Final = ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override")
 _ACTIONS: Final = frozenset({"@action", ":action", "_method"})
 """What makes another request of one than its method says."""
-
-
-Ended = Callable[[Any, str | None, bytes | None, tuple[Mark, ...] | None], None]
-"""Takes what is recorded of the answer, the error if it is one, the answer's beginning (None where
-there was no answer), and the transactions that the answer names."""
+_Message = h11.Request | h11.Response
 
 
 class RecordingProxy:
@@ -62,15 +61,10 @@ class RecordingProxy:
             raise ValueError(f"{source}: a recording proxy stands before http:// only")
         self.source = source
         self.recorder = recorder
-        proxy = self
-
-        class Handler(_Handler):
-            def __init__(self, *given: Any) -> None:
-                self.proxy = proxy
-                super().__init__(*given)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingTCPServer(("127.0.0.1", 0), partial(_Connection, self))
         self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -78,19 +72,22 @@ class RecordingProxy:
     def url(self) -> str:
         """Where the agent reaches the system now."""
         user, at, _ = self._target.netloc.rpartition("@")
-        place = f"{user}{at}127.0.0.1:{self._server.server_port}"
-        return urlunsplit(self._target._replace(netloc=place))
+        return urlunsplit(self._target._replace(netloc=f"{user}{at}127.0.0.1:{self._port}"))
 
     @property
     def upstream(self) -> tuple[str, int]:
         """Host and port of the system itself."""
         return self._target.hostname or "", self._target.port or 80
 
-    def translated(self, value: str, *, inward: bool) -> str:
-        """A header that names the proxy's place names the system's, or the other way round."""
-        ours = f"127.0.0.1:{self._server.server_port}"
-        theirs = "{}:{}".format(*self.upstream)
-        return value.replace(ours, theirs) if inward else value.replace(theirs, ours)
+    def translate(self, message: _Message, *, inward: bool) -> list[tuple[bytes, bytes]]:
+        """The headers that pass, with the proxy's place as the system's, or the other way round."""
+        ours, theirs = f"127.0.0.1:{self._port}".encode(), "{}:{}".format(*self.upstream).encode()
+        old, new = (ours, theirs) if inward else (theirs, ours)
+        return [
+            (name, value.replace(old, new))
+            for name, value in message.headers.raw_items()
+            if name.lower() not in _HOP
+        ]
 
     def close(self) -> None:
         """Nobody listens any more; what was under way is cut."""
@@ -99,161 +96,223 @@ class RecordingProxy:
         self._thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _End:
+    """One end of the proxy: its socket, and what h11 knows of the exchange over it."""
+
+    def __init__(self, line: socket.socket, role: type[h11.CLIENT | h11.SERVER]) -> None:
+        line.settimeout(TIMEOUT_SECONDS)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.line = line
+        self.http = h11.Connection(role, MAX_HEAD_BYTES)
+
+    def receive(self) -> Any:
+        """The next event. Raises `h11.RemoteProtocolError` for what is not HTTP."""
+        while (event := self.http.next_event()) is h11.NEED_DATA:
+            if self.http.they_are_waiting_for_100_continue:
+                self.send(h11.InformationalResponse(status_code=100, headers=[]))
+            self.http.receive_data(self.line.recv(_CHUNK))
+        return event
+
+    def body(self) -> Iterator[bytes]:
+        """The pieces of the message whose head was received."""
+        while isinstance(event := self.receive(), h11.Data):
+            yield bytes(event.data)
+
+    def send(self, *events: h11.Event) -> None:
+        """The events went out together."""
+        self.line.sendall(b"".join(self.http.send(event) or b"" for event in events))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """One request of the agent, read to its end."""
+
+    head: h11.Request
+    body: bytes
+
+    @property
+    def method(self) -> str:
+        return self.head.method.decode("ascii")
+
+    @property
+    def target(self) -> str:
+        return self.head.target.decode("ascii")
+
+
+class _Connection(BaseRequestHandler):
     """One connection of the agent."""
 
-    protocol_version = "HTTP/1.1"
-    timeout = TIMEOUT_SECONDS
-    proxy: RecordingProxy
-    _has_sent_head = False
+    def __init__(self, proxy: RecordingProxy, *given: Any) -> None:
+        self._proxy = proxy
+        super().__init__(*given)
 
-    def setup(self) -> None:
-        super().setup()
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def handle(self) -> None:
+        """Answers requests until either side has had enough."""
+        self._agent = _End(self.request, h11.SERVER)
+        http = self._agent.http
+        with contextlib.suppress(OSError):
+            while (request := self._read()) is not None:
+                self._forward(request)
+                if (http.our_state, http.their_state) != (h11.DONE, h11.DONE):
+                    return
+                http.start_next_cycle()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — the base class names it
-        """What an agent asks for is for the log of calls, not for the console."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("do_"):
-            return self._forward
-        raise AttributeError(name)
-
-    def _forward(self) -> None:
-        body = self._body()
-        if body is None:
-            return
-        recorder, source = self.proxy.recorder, self.proxy.source
-        action_class, told, marks = _said(source, self.command, self.path, body, self.headers)
-        call = recorder.begin(
-            f"{source} {self.command}", told, class_=action_class,
-            principal=_principal(self.headers.get("Authorization", "")),
-        )  # fmt: skip
-
-        def ended(
-            result: Any, error: str | None, said: bytes | None, named: tuple[Mark, ...] | None
-        ) -> None:
-            """The call is over before the agent has the whole answer, and can go on."""
-            refused = error is not None and error.startswith("HTTP 4")
-            made = () if refused else marks
-            found = action_class
-            if "refs" in told:
-                made = _landed(made, said) if made else made
-            elif named is not None:
-                made = named
-                if made and found is ActionClass.READ:
-                    found = ActionClass.UNKNOWN  # it was none
-            recorder.end(call, result=result, error=error, class_=found, transactions=made)
-
+    def _read(self) -> _Request | None:
+        """The whole request; None if there is no more, or it was refused."""
+        tool, arguments = "(malformed)", {}
         try:
-            self._answer(body, ended)
-        except (OSError, http.client.HTTPException) as failed:
+            head = self._agent.receive()
+            if not isinstance(head, h11.Request):
+                return None
+            tool = head.method.decode("ascii")
+            arguments = {"path": head.target.decode("ascii")}
+            length = int(_value(head, "Content-Length") or 0)
+            body = bytearray()
+            for piece in self._agent.body() if length <= MAX_REQUEST_BYTES else ():
+                body += piece
+                length = len(body)
+                if length > MAX_REQUEST_BYTES:
+                    break
+            if length <= MAX_REQUEST_BYTES:
+                return _Request(head=head, body=bytes(body))
+        except h11.RemoteProtocolError:
+            pass
+        recorder = self._proxy.recorder
+        call = recorder.begin(f"{self._proxy.source} {tool}", arguments)
+        recorder.end(call, error="the request was malformed or too large", transactions=())
+        self._refuse(400, "the request was malformed or too large")
+        return None
+
+    def _refuse(self, status: int, why: str) -> None:
+        """The agent got an answer of ours, unless one has begun; the connection ends with it."""
+        if self._agent.http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = [("Content-Type", "text/plain"), ("Connection", "close")]
+            self._agent.send(
+                h11.Response(status_code=status, headers=headers),
+                h11.Data(data=f"{why}\n".encode()),
+                h11.EndOfMessage(),
+            )
+        self._agent.http.send_failed()
+
+    def _forward(self, request: _Request) -> None:
+        call = _Call(self._proxy, request)
+        try:
+            with socket.create_connection(self._proxy.upstream, TIMEOUT_SECONDS) as line:
+                self._exchange(_End(line, h11.CLIENT), request, call)
+        except (OSError, h11.ProtocolError) as failed:
             # The call may be over, with the agent gone before it had the answer.
             with contextlib.suppress(KeyError):
-                ended(None, f"no answer: {type(failed).__name__}: {failed}", None, None)
-            self.close_connection = True
-            with contextlib.suppress(OSError):
-                self.send_error(502, "the system gave no answer")
+                call.end(None, f"no answer: {type(failed).__name__}: {failed}", None, None)
+            self._refuse(502, "the system gave no answer")
 
-    def _body(self) -> bytes | None:
-        """The whole request; None if it was refused."""
-        try:
-            if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-                return b"".join(self._chunks())
-            length = int(self.headers.get("Content-Length") or 0)
-        except ValueError:
-            length = -1
-        if not 0 <= length <= MAX_REQUEST_BYTES:
-            call = self.proxy.recorder.begin(
-                f"{self.proxy.source} {self.command}", {"path": self.path}
-            )
-            self.proxy.recorder.end(
-                call, error="the request was malformed or too large", transactions=()
-            )
-            self.close_connection = True
-            self.send_error(400)
-            return None
-        return self.rfile.read(length)
+    def _exchange(self, system: _End, request: _Request, call: _Call) -> None:
+        """Passes the request on, and the answer back as it comes.
 
-    def _chunks(self) -> Iterator[bytes]:
-        total = 0
-        while size := int(self.rfile.readline(80).split(b";")[0], 16):
-            total += size
-            if size < 0 or total > MAX_REQUEST_BYTES:
-                raise ValueError("too large")
-            yield self.rfile.read(size)
-            self.rfile.readline(8)
-        while self.rfile.readline(8192).strip():
+        The last piece goes once the call is recorded, so that it is before the agent can go on.
+        """
+        system.send(
+            h11.Request(
+                method=request.head.method,
+                target=request.head.target,
+                headers=self._inward(request),
+            ),
+            h11.Data(data=request.body),
+            h11.EndOfMessage(),
+        )
+        while isinstance(answer := system.receive(), h11.InformationalResponse):
             pass
+        headers = self._proxy.translate(answer, inward=False)
+        passing: list[h11.Event] = [
+            h11.Response(
+                status_code=answer.status_code,
+                reason=answer.reason,
+                headers=[each for each in headers if each[0].lower() != HEADER.lower().encode()],
+            )
+        ]
+        beginning = b""
+        for piece in system.body():
+            if beginning:
+                self._agent.send(*passing)
+                passing = []
+            passing.append(h11.Data(data=piece))
+            beginning += piece[: max(0, MAX_VALUE_BYTES + 1 - len(beginning))]
+        error = f"HTTP {answer.status_code}" if answer.status_code >= 400 else None
+        result = {
+            "status": answer.status_code,
+            "body": _content(beginning, _value(answer, "Content-Type")),
+        }
+        named = marks_of(self._proxy.source, _values(answer, HEADER))
+        call.end(result, error, beginning, named)
+        self._agent.send(*passing, h11.EndOfMessage())
 
-    def _answer(self, body: bytes, ended: Ended) -> None:
-        """Passes the request on and the answer back."""
-        host, port = self.proxy.upstream
-        upstream = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
-        try:
-            headers = {
-                name: self.proxy.translated(value, inward=True)
-                for name, value in self.headers.items()
-                if name.lower() not in _HOP | {"content-length"}
-            }
-            if body or self.command not in _READS:
-                headers["Content-Length"] = str(len(body))
-            upstream.request(self.command, self.path, body or None, headers)
-            self._pass_back(upstream.getresponse(), ended)
-        finally:
-            upstream.close()
-
-    def _pass_back(self, answer: http.client.HTTPResponse, ended: Ended) -> None:
-        """The answer goes to the agent as it comes, its last piece once the call is recorded."""
-        is_sized = answer.getheader("Content-Length") is not None
-        is_bare = self.command == "HEAD" or answer.status in (204, 304)
-        last = answer.read(_CHUNK)
-        kept = last
-        self._has_sent_head = False
-        self.send_response_only(answer.status, answer.reason)
-        for name, value in answer.getheaders():
-            if name.lower() not in _HOP | {HEADER.lower()}:
-                self.send_header(name, self.proxy.translated(value, inward=False))
-        if not is_sized and not is_bare:
-            self.close_connection = True
-            self.send_header("Connection", "close")
-        # The base class sends the head here at once; the agent waits for what follows it, if
-        # anything does.
-        pieces = iter(lambda: answer.read(_CHUNK), b"")
-        following = next(pieces, b"") if last else b""
-        if following:
-            self.end_headers()
-        while following:
-            self.wfile.write(last)
-            kept += following[: max(0, MAX_VALUE_BYTES + 1 - len(kept))]
-            last, following = following, next(pieces, b"")
-        error = f"HTTP {answer.status}" if answer.status >= 400 else None
-        result = {"status": answer.status, "body": _content(kept, answer.headers)}
-        named = marks_of(self.proxy.source, answer.headers.get_all(HEADER) or ())
-        ended(result, error, kept, named)
-        if not self._has_sent_head:
-            self.end_headers()
-        self.wfile.write(last)
-
-    def end_headers(self) -> None:
-        self._has_sent_head = True
-        super().end_headers()
+    def _inward(self, request: _Request) -> list[tuple[bytes, bytes]]:
+        """The headers for the system, which say how long the body is that was read."""
+        headers = self._proxy.translate(request.head, inward=True)
+        passing = [each for each in headers if each[0].lower() != b"content-length"]
+        if not _values(request.head, "Host"):
+            passing.append((b"Host", "{}:{}".format(*self._proxy.upstream).encode()))
+        if request.body or request.method not in _READS:
+            passing.append((b"Content-Length", b"%d" % len(request.body)))
+        return passing
 
 
-def _said(
-    source: str, method: str, target: str, body: bytes, headers: Message
+class _Call:
+    """One request in the log of calls."""
+
+    def __init__(self, proxy: RecordingProxy, request: _Request) -> None:
+        self._recorder = proxy.recorder
+        self._class, self._arguments, self._marks = _description(proxy.source, request)
+        self._id = self._recorder.begin(
+            f"{proxy.source} {request.method}",
+            self._arguments,
+            class_=self._class,
+            principal=_principal(_value(request.head, "Authorization")),
+        )
+
+    def end(
+        self, result: Any, error: str | None, body: bytes | None, named: tuple[Mark, ...] | None
+    ) -> None:
+        """It is over: what the answer was, its beginning, and the transactions that it names.
+
+        Without an answer, `body` and `named` are None.
+        """
+        is_refused = error is not None and error.startswith("HTTP 4")
+        marks, kind = () if is_refused else self._marks, self._class
+        if "refs" in self._arguments:
+            marks = _reported_moves(marks, body) if marks else marks
+        elif named is not None:
+            marks = named
+            if marks and kind is ActionClass.READ:
+                kind = ActionClass.UNKNOWN  # it was none
+        self._recorder.end(self._id, result=result, error=error, class_=kind, transactions=marks)
+
+
+def _values(message: _Message, name: str) -> list[str]:
+    """What the headers of this name say."""
+    sought = name.lower().encode()
+    return [value.decode("latin-1") for each, value in message.headers if each == sought]
+
+
+def _value(message: _Message, name: str) -> str:
+    """What the first header of this name says; empty without one."""
+    return next(iter(_values(message, name)), "")
+
+
+def _description(
+    source: str, request: _Request
 ) -> tuple[ActionClass, dict[str, Any], tuple[Mark, ...] | None]:
     """Class, arguments and marks of one request."""
-    path, _, query = target.partition("?")
-    told: dict[str, Any] = {"path": path}
+    method, body = request.method, request.body
+    path, _, query = request.target.partition("?")
+    arguments: dict[str, Any] = {"path": path}
     pairs = parse_qsl(query, keep_blank_values=True)
     if pairs:
-        told["query"] = [list(pair) for pair in pairs]
+        arguments["query"] = [list(pair) for pair in pairs]
     if path.endswith("/git-upload-pack"):
-        return ActionClass.READ, told, ()
+        return ActionClass.READ, arguments, ()
     if path.endswith("/git-receive-pack") and method == "POST":
         refs = [*islice(_commands(body), MAX_REFS)]
-        told["refs"] = [
+        arguments["refs"] = [
             {"ref": ref.decode("utf-8", "replace"), "old": old.decode(), "new": new.decode()}
             for old, new, ref in refs
         ]
@@ -262,18 +321,20 @@ def _said(
         if len(refs) == MAX_REFS or (not refs and body != _FLUSH):
             marks = (*marks, Mark(source))  # more than is read here, or in another form
         action_class = ActionClass.IRREVERSIBLE_DELETION if gone else ActionClass.CONDITIONAL_UPDATE
-        return action_class, told, marks
+        return action_class, arguments, marks
     if body:
-        told["body"] = _content(body, headers)
-    if any(name in headers for name in _OVERRIDES) or any(n in _ACTIONS for n, _ in pairs):
-        return ActionClass.UNKNOWN, told, None
+        arguments["body"] = _content(body, _value(request.head, "Content-Type"))
+    if any(_values(request.head, name) for name in _OVERRIDES) or any(
+        n in _ACTIONS for n, _ in pairs
+    ):
+        return ActionClass.UNKNOWN, arguments, None
     if method in _READS:
-        return ActionClass.READ, told, ()
+        return ActionClass.READ, arguments, ()
     if method == "DELETE":
-        return ActionClass.IRREVERSIBLE_DELETION, told, (Mark(source),)
+        return ActionClass.IRREVERSIBLE_DELETION, arguments, (Mark(source),)
     is_known = method in ("POST", "PUT", "PATCH")
     action_class = ActionClass.CONDITIONAL_UPDATE if is_known else ActionClass.UNKNOWN
-    return action_class, told, (Mark(source),)
+    return action_class, arguments, (Mark(source),)
 
 
 def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
@@ -288,14 +349,14 @@ def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
             at += length
 
 
-def _landed(marks: tuple[Mark, ...], said: bytes | None) -> tuple[Mark, ...]:
+def _reported_moves(marks: tuple[Mark, ...], answer: bytes | None) -> tuple[Mark, ...]:
     """Of the moves that a push asked for, those that the server reports as done.
 
     Where it may have done them and does not say so, the push wrote there, and nobody knows what.
     """
-    if said is None or b"unpack " not in said:
+    if answer is None or b"unpack " not in answer:
         return (Mark(marks[0].source),)
-    done = [m for m in marks if m.name is None or _ok(m.name) in said]
+    done = [m for m in marks if m.name is None or _ok(m.name) in answer]
     return tuple(done)
 
 
@@ -303,11 +364,11 @@ def _ok(move: str) -> bytes:
     return f"ok {move.rpartition(' ')[0]}\n".encode()
 
 
-def _content(body: bytes, headers: Message) -> Any:
+def _content(body: bytes, content_type: str) -> Any:
     """A body as it is recorded: JSON as such, other text and bytes by digest and beginning."""
     if not body:
         return None
-    kind = str(headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+    kind = content_type.partition(";")[0].strip().lower()
     if kind.endswith("json") and len(body) <= MAX_VALUE_BYTES // 2:
         with contextlib.suppress(ValueError, RecursionError):
             return json.loads(body)

@@ -52,6 +52,7 @@ class System(BaseHTTPRequestHandler):
             return
         said = {"path": self.path, "host": self.headers["Host"], "body": body.decode()}
         said |= {"origin": self.headers.get("Origin", "")}
+        said |= {"cookies": self.headers.get_all("Cookie", [])}
         content = b"x" * 3_000_000 if "huge" in self.path else json.dumps(said).encode()
         self.send_response(404 if "missing" in self.path else 200)
         self.send_header("Content-Type", "application/json")
@@ -61,9 +62,10 @@ class System(BaseHTTPRequestHandler):
         if "stream" in self.path:
             self.send_header("Connection", "close")
         else:
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(len(content) + ("cut" in self.path)))
         self.end_headers()
         self.wfile.write(content)
+        self.close_connection |= "cut" in self.path
 
     do_POST = do_PUT = do_DELETE = do_BREW = do_GET  # noqa: N815 — the base class names them
 
@@ -205,16 +207,25 @@ def test_what_is_huge_passes_whole_and_is_recorded_within_bounds(setting: Settin
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-     b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
-     b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
-)  # fmt: skip
+    [
+        b"Content-Length: -5\r\n\r\n",
+        b"Content-Length: 1_0\r\n\r\n0123456789",
+        b"Content-Length: 3\r\nContent-Length: 5\r\n\r\n01234",
+        b"Content-Length: 99999999999\r\n\r\n",
+        b"Content-Length: 50\r\n\r\ncut",
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcdef\r\n0\r\n\r\n",
+        b"no header\r\n\r\n",
+    ],
+)
 def test_a_malformed_request_is_refused_and_recorded(
     setting: Setting, request_bytes: bytes
 ) -> None:
     place = urlsplit(setting.proxy.url)
     with socket.create_connection((place.hostname or "", place.port or 0), 10) as raw:
-        raw.sendall(request_bytes)
+        raw.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n" + request_bytes)
+        raw.shutdown(socket.SHUT_WR)
         assert b"400" in raw.recv(1000)
     (call,) = setting.calls()
     assert "malformed" in (call.error or "")
@@ -226,6 +237,27 @@ def test_a_chunked_request_arrives_whole(setting: Setting) -> None:
     connection.request("POST", "/", iter([b"one", b"two"]), encode_chunked=True)
     assert json.loads(connection.getresponse().read())["body"] == "onetwo"
     connection.close()
+
+
+def test_a_header_that_comes_twice_passes_twice_and_one_that_is_folded_is_one(
+    setting: Setting,
+) -> None:
+    place = urlsplit(setting.proxy.url)
+    with socket.create_connection((place.hostname or "", place.port or 0), 10) as raw:
+        raw.sendall(
+            b"GET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            b"Cookie: a\r\nCookie: b\r\nOrigin: c\r\n d: e\r\n\r\n"
+        )
+        content = b"".join(iter(lambda: raw.recv(10_000), b""))
+    said = json.loads(content.rpartition(b"\r\n\r\n")[2])
+    assert (said["cookies"], said["origin"]) == (["a", "b"], "c d: e")
+
+
+def test_an_answer_that_is_cut_is_no_answer(setting: Setting) -> None:
+    answer, _ = setting.ask("PUT", "/cut")
+    assert answer.status == 502
+    (call,) = setting.calls()
+    assert "no answer" in (call.error or "")
 
 
 def test_a_system_that_is_gone_is_an_error_of_the_call(setting: Setting) -> None:
