@@ -16,11 +16,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from statediff.reports.html.page import visible
+from statediff.reports.html.page import draw
 
 WIDTH: Final = 720
 LEFT: Final = 232
@@ -30,6 +30,9 @@ PLOT_HEIGHT: Final = 260
 LABEL: Final = 29
 """Characters of a label that fit; the table and the mark's own title have all of it."""
 MAX_MARKS: Final = 200
+_TEMPLATE: Final = "chart.html"
+_EDGE: Final = 64
+"""Left of the plot of lines, for its numbers."""
 
 _STYLE: Final = """
 .chart{--ink:#1a1f27;--soft:#535d6b;--line:#dfe3e8;--card:#fff;--blue:#0b57a4;--match:#0b6b4f;--diverge:#a8281d;--open:#7a4a00}
@@ -95,39 +98,17 @@ class Chart:
 
     def figure(self) -> Markup:
         """The chart as a part of a page."""
-        head = Markup("").join(
-            Markup("<th scope=col>{}</th>").format(_text(c)) for c in self.columns
-        )
-        body = Markup("").join(
-            Markup("<tr><th scope=row>{}</th>{}</tr>").format(
-                _text(row[0]),
-                Markup("").join(Markup("<td>{}</td>").format(_text(c)) for c in row[1:]),
-            )
-            for row in self.rows
-        )
-        return Markup(
-            '<figure class="chart"><figcaption>{}</figcaption><div class="scroll">{}</div>'
-            '<details><summary>The numbers</summary><div class="scroll"><table><thead><tr>{}</tr>'
-            "</thead><tbody>{}</tbody></table></div></details></figure>\n"
-        ).format(_text(self.title), self._svg(Markup("")), head, body)
+        return draw(_TEMPLATE, "figure", self, self._svg())
 
     def standalone(self) -> str:
         """The picture as an SVG file."""
-        style = Markup("<style>{}{}</style>").format(Markup(_STYLE), Markup(CSS))  # noqa: S704 - ours
-        return str(self._svg(style, "chart")) + "\n"
+        return str(self._svg("chart", Markup(_STYLE) + Markup(CSS))) + "\n"  # noqa: S704 - ours
 
-    def _svg(self, style: Markup, name: str = "") -> Markup:
+    def _svg(self, name: str = "", style: str = "") -> Markup:
         # Several charts stand on one page: what names a chart is named after its content.
         said = f"{self.title}\0{self.summary}\0{self.picture}"
         key = "chart-" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        return Markup(
-            '<svg xmlns="http://www.w3.org/2000/svg" class="plot {}" viewBox="0 0 {} {}" '
-            'width="{}" height="{}" role="img" aria-labelledby="{}-t {}-d">'
-            '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}{}</svg>'
-        ).format(
-            name, WIDTH, self.height, WIDTH, self.height, key, key, key, _text(self.title), key,
-            _text(self.summary), style, self.picture,
-        )  # fmt: skip
+        return draw(_TEMPLATE, "svg", self, key, WIDTH, name, style)
 
 
 CSS: Final = (
@@ -158,65 +139,53 @@ def lines(
     title: str, series: Sequence[Line], *, x: str, unit: str = "", scale: Scale = Scale.LINEAR
 ) -> Chart:
     """Values over a number (named `x`), one line a series; on `LOG` both axes are logarithmic."""
-    shown = [
-        (line, sorted(
- (p for p in line.points if _can_show(p[0], scale) and _drawn(p[1], scale)), key=lambda p: p[0]))
-        for line in series
-    ]  # fmt: skip
+    shown = [(line, _points(line, scale)) for line in series]
     places = [p for _, points in shown for p in points]
     _bounded(len(places))
-    across = _Axis([at for at, _ in places], scale, 64, WIDTH - RIGHT - 64, is_from_zero=False)
-    up = _Axis(_numbers([mark for _, mark in places], scale), scale, 0, -PLOT_HEIGHT)
-    parts: list[Markup] = []
-    for tick in up.ticks():
-        y = PLOT_HEIGHT + 12 + up.at(tick)
-        parts.append(_rule(64, y, WIDTH - RIGHT, y, "grid"))
-        parts.append(_say(58, y + 4, _number(tick), "soft end"))
-    parts += [
-        _say(across.at(tick), PLOT_HEIGHT + 32, _number(tick), "soft mid")
-        for tick in across.ticks()
-    ]
-    parts.append(_say((64 + WIDTH - RIGHT) / 2, PLOT_HEIGHT + 50, x, "soft mid"))
+    right = WIDTH - RIGHT
+    across = _Axis([at for at, _ in places], scale, _EDGE, right - _EDGE, is_from_zero=False)
+    up = _Axis(_numbers([mark for _, mark in places], scale), scale, PLOT_HEIGHT + 12, -PLOT_HEIGHT)
+    courses = []
     lowest_label = -math.inf
     for line, points in sorted(shown, key=lambda s: _height_at_end(s[1]), reverse=True):
-        found = [(across.at(x), PLOT_HEIGHT + 12 + up.at(m.value or 0), m) for x, m in points]
-        parts.append(_course(line, found, up, unit, scale))
-        if found:  # labels at the ends of the lines, moved apart where they would meet
-            lowest_label = max(found[-1][1] + 4, lowest_label + 14)
-            parts.append(_say(found[-1][0] + 8, lowest_label, _cut(line.label, 16), "soft"))
+        course = _course(line, points, across, up, unit, scale)
+        if points:  # labels at the ends of the lines, moved apart where they would meet
+            lowest_label = max(course["points"][-1]["y"] + 4, lowest_label + 14)
+        courses.append({**course, "label_at": lowest_label})
+    picture = draw(
+        _TEMPLATE, "lined", up.ticks(), across.ticks(), x, _EDGE, right, PLOT_HEIGHT, courses
+    )
     rows = [
         (line.label, _number(at), _value(mark, unit), mark.note)
-        for line in series for at, mark in sorted(line.points, key=lambda p: p[0])
-    ]  # fmt: skip
+        for line in series
+        for at, mark in sorted(line.points, key=lambda p: p[0])
+    ]
     summary = "; ".join(f"{r[0]}, {x} {r[1]}: {r[2]}" for r in rows[:12])
-    return Chart(
-        title,
-        summary,
-        Markup("").join(parts),
-        PLOT_HEIGHT + 60,
-        ("Series", x, "Value", "Note"),
-        tuple(rows),
-    )
+    columns = ("Series", x, "Value", "Note")
+    return Chart(title, summary, picture, PLOT_HEIGHT + 60, columns, tuple(rows))
 
 
 def _ranked(
     title: str, marks: Sequence[Mark], unit: str, scale: Scale, limit: float | None
 ) -> Chart:
     _bounded(len(marks))
-    numbers = _numbers([m for m in marks if _drawn(m, scale)], scale)
+    numbers = _numbers([m for m in marks if _can_show(m.value, scale)], scale)
     if limit is not None and _can_show(limit, scale):
         numbers.append(limit)
     axis = _Axis(numbers, scale, LEFT, WIDTH - RIGHT - LEFT)
     bottom = ROW * len(marks) + 8
-    parts = [_rule(axis.at(t), 4, axis.at(t), bottom, "grid") for t in axis.ticks()]
-    parts += [_say(axis.at(t), bottom + 16, _number(t), "soft mid") for t in axis.ticks()]
-    for row, mark in enumerate(marks):
-        parts.append(_row(mark, ROW * row + 4, axis, unit, scale))
-    if limit is not None and _can_show(limit, scale):
-        parts.append(_rule(axis.at(limit), 4, axis.at(limit), bottom, "limit"))
+    drawn = [_row(mark, ROW * at + 4 + ROW / 2, axis, unit, scale) for at, mark in enumerate(marks)]
+    across = axis.at(limit) if limit is not None and _can_show(limit, scale) else None
+    picture = draw(_TEMPLATE, "ranked", axis.ticks(), bottom, drawn, across)
     rows = tuple((m.label, _value(m, unit), m.note) for m in marks)
     summary = "; ".join(f"{label}: {value}" for label, value, _ in rows[:12])
-    return Chart(title, summary, Markup("").join(parts), bottom + 24, ("", "Value", "Note"), rows)
+    return Chart(title, summary, picture, bottom + 24, ("", "Value", "Note"), rows)
+
+
+def _points(line: Line, scale: Scale) -> list[tuple[float, Mark]]:
+    """What can be shown of the line, in the order of x."""
+    points = (p for p in line.points if _can_show(p[0], scale) and _can_show(p[1].value, scale))
+    return sorted(points, key=lambda point: point[0])
 
 
 def _height_at_end(points: Sequence[tuple[float, Mark]]) -> float:
@@ -224,53 +193,53 @@ def _height_at_end(points: Sequence[tuple[float, Mark]]) -> float:
 
 
 def _course(
-    line: Line, found: Sequence[tuple[float, float, Mark]], up: _Axis, unit: str, scale: Scale
-) -> Markup:
-    course = " ".join(f"{_round(x)},{_round(y)}" for x, y, _ in found)
-    drawn = [Markup('<polyline class="course" points="{}"/>').format(course)]
-    for x, y, mark in found:
-        if mark.low is not None and mark.high is not None and _can_show(mark.low, scale):
-            ends = [PLOT_HEIGHT + 12 + up.at(n) for n in (mark.low, mark.high)]
-            drawn.append(_rule(x, ends[0], x, ends[1], "whisker"))
-        drawn.append(
-            Markup('<circle class="fill" cx="{}" cy="{}" r="4"><title>{}</title></circle>').format(
-                _round(x), _round(y), _text(f"{line.label}: {_value(mark, unit)}")
-            )
-        )
-    return Markup('<g class="{}">{}</g>').format(line.tone.value, Markup("").join(drawn))
+    line: Line,
+    points: Sequence[tuple[float, Mark]],
+    across: _Axis,
+    up: _Axis,
+    unit: str,
+    scale: Scale,
+) -> dict[str, Any]:
+    """A line as the template draws it: its places and its interval at each."""
+    return {
+        "tone": line.tone.value,
+        "label": _cut(line.label, 16),
+        "points": [
+            {
+                "x": across.at(x),
+                "y": up.at(mark.value or 0),
+                "whisker": _whisker(mark, up, scale),
+                "title": f"{line.label}: {_value(mark, unit)}",
+            }
+            for x, mark in points
+        ],
+    }
 
 
-def _row(mark: Mark, top: float, axis: _Axis, unit: str, scale: Scale) -> Markup:
-    middle = top + ROW / 2
+def _row(mark: Mark, middle: float, axis: _Axis, unit: str, scale: Scale) -> dict[str, Any]:
+    """A bar or a dot as the template draws it, around the height `middle`."""
     said = _value(mark, unit)
-    parts = [
-        Markup("<title>{}</title>").format(_text(f"{mark.label}: {said}")),
-        _say(LEFT - 10, middle + 4, _cut(mark.label, LABEL), "end"),
-    ]
-    end = float(LEFT)
-    if mark.value is not None and _drawn(mark, scale):
+    title = f"{mark.label}: {said}"
+    end, bar, dot, whisker = float(LEFT), None, None, tuple[float, ...]()
+    if mark.value is not None and _can_show(mark.value, scale):
         start, end = sorted((axis.start, axis.at(mark.value)))
         if scale is Scale.LINEAR:
-            parts.append(
-                Markup('<rect class="fill" x="{}" y="{}" width="{}" height="16" rx="2"/>').format(
-                    _round(start), _round(middle - 8), _round(max(end - start, 1))
-                )
-            )
+            bar = (start, max(end - start, 1))
         else:
-            end = axis.at(mark.value)
-            parts.append(
-                Markup('<circle class="fill" cx="{}" cy="{}" r="6"/>').format(
-                    _round(end), _round(middle)
-                )
-            )
-        if mark.low is not None and mark.high is not None and _can_show(mark.low, scale):
-            ends = axis.at(mark.low), axis.at(mark.high)
-            parts.append(_rule(ends[0], middle, ends[1], middle, "whisker"))
-            parts += [_rule(e, middle - 5, e, middle + 5, "whisker") for e in ends]
-            end = max(end, *ends)
+            dot = end = axis.at(mark.value)
+        whisker = _whisker(mark, axis, scale)
+        end = max((end, *whisker))
         said = f"{_number(mark.value)} {unit}".strip()
-    parts.append(_say(end + 12, middle + 4, _cut(said, 22), "soft"))
-    return Markup('<g class="{}">{}</g>').format(mark.tone.value, Markup("").join(parts))
+    drawn = {"bar": bar, "dot": dot, "whisker": whisker, "end": end, "y": middle}
+    texts = {"title": title, "label": _cut(mark.label, LABEL), "said": _cut(said, 22)}
+    return {"tone": mark.tone.value, "left": LEFT - 10, **drawn, **texts}
+
+
+def _whisker(mark: Mark, axis: _Axis, scale: Scale) -> tuple[float, ...]:
+    """The places of the ends of the interval; none where it cannot be shown."""
+    if mark.low is None or mark.high is None or not _can_show(mark.low, scale):
+        return ()
+    return axis.at(mark.low), axis.at(mark.high)
 
 
 class _Axis:
@@ -308,8 +277,11 @@ class _Axis:
         number = math.log10(value) if self._is_log else value
         return self._from + self._length * ((number - self._low) / (self._high - self._low))
 
-    def ticks(self) -> Iterator[float]:
-        """A few round numbers in order."""
+    def ticks(self) -> list[tuple[float, str]]:
+        """A few round numbers in order, each behind its place."""
+        return [(self.at(tick), _number(tick)) for tick in self._ticks()]
+
+    def _ticks(self) -> Iterator[float]:
         if self._is_log:
             step = max(1, math.ceil((self._high - self._low) / 6))
             yield from (10.0**power for power in range(int(self._low), int(self._high) + 1, step))
@@ -329,10 +301,6 @@ def _bounded(marks: int) -> None:
 
 def _can_show(number: float | None, scale: Scale) -> bool:
     return number is not None and (scale is Scale.LINEAR or number > 0)
-
-
-def _drawn(mark: Mark, scale: Scale) -> bool:
-    return _can_show(mark.value, scale)
 
 
 def _numbers(marks: Sequence[Mark], scale: Scale) -> list[float]:
@@ -362,23 +330,3 @@ def _number(value: float) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def _round(place: float) -> str:
-    return f"{place:.2f}".rstrip("0").rstrip(".")
-
-
-def _text(text: str) -> Markup:
-    return escape(visible(text))
-
-
-def _say(x: float, y: float, text: str, name: str) -> Markup:
-    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(
-        name, _round(x), _round(y), _text(text)
-    )
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float, name: str) -> Markup:
-    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-        name, _round(x1), _round(y1), _round(x2), _round(y2)
-    )

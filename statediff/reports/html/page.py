@@ -31,6 +31,11 @@ MARK: Final = "<!doctype html>\n<!-- statediff report 1 -->\n"
 _HIDING: Final = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
 
 
+def place(number: float) -> str:
+    """A coordinate, to the hundredth."""
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
 def visible(value: Any) -> Any:
     """The text of an expression, with what hides or reorders text spelled out."""
     if isinstance(value, Markup):
@@ -42,10 +47,17 @@ def visible(value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        finalize=visible, trim_blocks=True, lstrip_blocks=True, auto_reload=False,
-    )  # fmt: skip
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters["place"] = place
+    return made
 
 
 @cache
@@ -95,11 +107,18 @@ def policy(kind: Kind = REPORT) -> str:
 
 def render(template: str, view: Any, kind: Kind = REPORT) -> str:
     """The page of a view."""
-    return _environment().get_template(template).render(
+    page = _environment().get_template(template)
+    return page.render(
         mark=Markup(MARK),  # noqa: S704 - ours
         policy=Markup(policy(kind)),  # noqa: S704 - ours
         css=Markup(kind.css),  # noqa: S704 - ours
         script=Markup(_asset(kind.script)),  # noqa: S704 - ours
         module=Markup(kind.module),  # noqa: S704 - ours
         view=view,
-    )  # fmt: skip
+    )
+
+
+def draw(template: str, macro: str, *arguments: Any) -> Markup:
+    """What a macro makes of its arguments."""
+    made: Markup = getattr(_environment().get_template(template).module, macro)(*arguments)
+    return made
