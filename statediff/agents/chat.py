@@ -5,19 +5,21 @@ server, an answer that is no JSON or breaks off) is asked again, by the type of 
 by its words, a bounded number of times, and as late as the server asks for. No tool has been called
 by then, so that a retry repeats nothing. What stays failed is a fault of the harness: no agent is
 to blame for it. What the server says is wrong with the request is the run's own failure.
+
+`replies` asks the same question several times, each time with a seed of its own.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import openai
 
-from statediff.agents.spending import Usage
+from statediff.agents.trial import Budget, Usage
 from statediff.errors import AdapterError
 from statediff.model.values import printable
 
@@ -44,7 +46,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class Said:
+class ModelAnswer:
     """One answer of the model."""
 
     text: str
@@ -64,7 +66,7 @@ class Said:
         }
 
 
-class _Broken(Exception):
+class _BrokenAnswer(Exception):
     """An answer that is not one; the message says why."""
 
 
@@ -80,7 +82,7 @@ class Endpoint:
     pause: Callable[[float], None] = time.sleep
     seed: int | None = None
 
-    def ask(self, messages: Sequence[Any], tools: Sequence[Any], deadline: float) -> Said:
+    def ask(self, messages: Sequence[Any], tools: Sequence[Any], deadline: float) -> ModelAnswer:
         """The answer. `AdapterError` if none can be had, `RequestRefused` if none will be."""
         tries = 0
         while True:
@@ -92,7 +94,7 @@ class Endpoint:
                 openai.InternalServerError,
                 openai.APIResponseValidationError,
                 json.JSONDecodeError,
-                _Broken,
+                _BrokenAnswer,
             ) as error:
                 wait = _wait(error, tries)
                 if tries >= _most_retries(error) or time.monotonic() + wait > deadline:
@@ -106,13 +108,13 @@ class Endpoint:
             ) as error:
                 raise AdapterError(self._complaint(error, tries + 1)) from error
             except openai.APIError as error:
-                raise RequestRefused(self._told(error)) from error
+                raise RequestRefused(self._reason(error)) from error
             except (openai.OpenAIError, UnicodeError, ValueError) as error:
                 raise AdapterError(self._complaint(error, tries + 1)) from error
             else:
-                return Said(said.text, said.calls, said.usage + Usage(retries=tries))
+                return ModelAnswer(said.text, said.calls, said.usage + Usage(retries=tries))
 
-    def _ask(self, messages: Sequence[Any], tools: Sequence[Any], seconds: float) -> Said:
+    def _ask(self, messages: Sequence[Any], tools: Sequence[Any], seconds: float) -> ModelAnswer:
         given: dict[str, Any] = {"model": self.model, "messages": messages}
         if tools:
             given["tools"] = tools
@@ -121,16 +123,18 @@ class Endpoint:
         if self.streams:
             given |= {"stream": True, "stream_options": {"include_usage": True}}
         with openai.OpenAI(
-            base_url=self.base_url, api_key=self.key, max_retries=0,
+            base_url=self.base_url,
+            api_key=self.key,
+            max_retries=0,
             timeout=min(self.answer_seconds, seconds),
-        ) as client:  # fmt: skip
+        ) as client:
             create: Any = client.chat.completions.create
             told = create(**given)
             try:
-                return _joined(told) if self.streams else _said(told)
+                return _join(told) if self.streams else _answer_of(told)
             except (AttributeError, TypeError, IndexError) as error:
                 # The library takes an answer of any shape for one of the right shape.
-                raise _Broken(f"the answer is no chat completion: {error}") from error
+                raise _BrokenAnswer(f"the answer is no chat completion: {error}") from error
             finally:
                 if self.streams:
                     told.close()
@@ -146,10 +150,10 @@ class Endpoint:
         times = "once" if tries == 1 else f"{tries} times"
         return (
             f"the model {self.model!r} at {self.base_url} gave no answer, asked {times}: "
-            f"{self._told(error)}; {hint}"
+            f"{self._reason(error)}; {hint}"
         )
 
-    def _told(self, error: Exception) -> str:
+    def _reason(self, error: Exception) -> str:
         said = str(error) or type(error).__name__
         cause = error.__cause__
         if isinstance(error, openai.APIConnectionError) and cause is not None:
@@ -173,14 +177,14 @@ def _wait(error: Exception, tries: int) -> float:
     return min(0.5 * 2.0**tries, MAX_WAIT_SECONDS)
 
 
-def _said(completion: Any) -> Said:
+def _answer_of(completion: Any) -> ModelAnswer:
     """A whole answer. The library checks no shapes, so this does."""
     choices = getattr(completion, "choices", None)
     if not choices:
-        raise _Broken("the answer has no `choices`")
+        raise _BrokenAnswer("the answer has no `choices`")
     message = choices[0].message
     if message is None:
-        raise _Broken("the answer has no `message`")
+        raise _BrokenAnswer("the answer has no `message`")
     calls = [
         ToolCall(
             call.id or f"call_{number}", call.function.name or "", call.function.arguments or ""
@@ -188,10 +192,10 @@ def _said(completion: Any) -> Said:
         for number, call in enumerate(message.tool_calls or ())
         if getattr(call, "function", None) is not None
     ]
-    return _bounded(message.content or "", calls, _usage(completion))
+    return _require_bounds(message.content or "", calls, _usage(completion))
 
 
-def _joined(pieces: Any) -> Said:
+def _join(pieces: Any) -> ModelAnswer:
     """An answer from its pieces; one that breaks off is broken."""
     text: list[str] = []
     parts: dict[int, list[str]] = {}
@@ -219,22 +223,22 @@ def _joined(pieces: Any) -> Said:
         if length > MAX_ANSWER_CHARACTERS or len(parts) > MAX_CALLS:
             break
     if not is_whole and length <= MAX_ANSWER_CHARACTERS and len(parts) <= MAX_CALLS:
-        raise _Broken("the stream ended before the answer did")
+        raise _BrokenAnswer("the stream ended before the answer did")
     calls = [
         ToolCall(id_ or f"call_{at}", name, arguments)
         for at, (id_, name, arguments) in sorted(parts.items())
     ]
-    return _bounded("".join(text), calls, usage)
+    return _require_bounds("".join(text), calls, usage)
 
 
-def _bounded(text: str, calls: list[ToolCall], usage: Usage) -> Said:
+def _require_bounds(text: str, calls: list[ToolCall], usage: Usage) -> ModelAnswer:
     size = len(text) + sum(len(call.arguments) + len(call.name) for call in calls)
     if size > MAX_ANSWER_CHARACTERS:
         raise RequestRefused(f"the model's answer has more than {MAX_ANSWER_CHARACTERS} characters")
     if len(calls) > MAX_CALLS:
         raise RequestRefused(f"the model wants more than {MAX_CALLS} calls at once")
     clean = (ToolCall(_whole(c.id), _whole(c.name), _whole(c.arguments)) for c in calls)
-    return Said(_whole(text), tuple(clean), usage)
+    return ModelAnswer(_whole(text), tuple(clean), usage)
 
 
 def _whole(text: str) -> str:
@@ -247,3 +251,29 @@ def _usage(told: Any) -> Usage:
     counts = [getattr(found, name, None) for name in ("prompt_tokens", "completion_tokens")]
     known = [n if isinstance(n, int) and n >= 0 else None for n in counts]
     return Usage(1, 0, known[0], known[1])
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model said under one seed; or None, and why its server refused to ask it."""
+
+    seed: int
+    said: str | None
+    refusal: str
+    usage: Usage
+
+
+def replies(
+    endpoint: Endpoint, messages: Sequence[Any], times: int, seed: int, budget: Budget
+) -> Iterator[Reply]:
+    """One reply a seed, from `seed` on. `AdapterError` if the model, or money, cannot be had."""
+    for each in range(seed, seed + times):
+        budget.require_open()
+        deadline = time.monotonic() + endpoint.answer_seconds * 2
+        try:
+            said = replace(endpoint, seed=each).ask(messages, (), deadline)
+        except RequestRefused as refused:
+            yield Reply(each, None, str(refused), Usage(1))
+        else:
+            budget.spend(said.usage)
+            yield Reply(each, said.text, "", said.usage)

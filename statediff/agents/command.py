@@ -74,8 +74,9 @@ class CommandAgent:
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         environment = {
-            **agent_environment(trial, self.pass_environment), **dict(self.environment),
-        }  # fmt: skip
+            **agent_environment(trial, self.pass_environment),
+            **dict(self.environment),
+        }
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
         require_going(self.halted)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH, read_answer, read_trace
-from statediff.agents.recorder import Recorder
-from statediff.agents.recording import recording
-from statediff.agents.tools.of import tool_table
+from statediff.agents.recorder import Recorder, recording
+from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError, UsageError

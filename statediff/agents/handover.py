@@ -3,17 +3,22 @@
 Both are written by the agent and therefore hostile until read: only a regular file is opened,
 without following a link and without waiting on a pipe, and no more than a cap is read. What
 cannot be read is `NoAnswer(cause)` or an incomplete trace with a cause, never an exception.
+
+A person who works by hand (`record`) is an agent that hands in nothing else.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, ActionClass, NoAnswer, Trace, Turn
@@ -26,10 +31,8 @@ MAX_TRACE_BYTES: Final = 16 * 1024 * 1024
 MAX_TRACE_LINE_BYTES: Final = 1024 * 1024
 SELF_RECORDED: Final = "recorded by the agent itself"
 NOT_RECORDED: Final = "the agent's calls were not recorded"
-_KEYS: Final = {
-    "tool", "arguments", "result", "error", "class", "started_at", "finished_at", "attempt",
-    "principal",
-}  # fmt: skip
+_OPTIONAL_TEXTS: Final = {"error", "class", "started_at", "finished_at", "principal"}
+_KEYS: Final = {"tool", "arguments", "result", "attempt"} | _OPTIONAL_TEXTS
 _CLASSES: Final = {entry.value: entry for entry in ActionClass}
 
 
@@ -171,3 +174,17 @@ def _instant(members: dict[str, Value], key: str, what: str) -> datetime | None:
     if moment.tzinfo is None:
         raise InputError(f"{what}: `{key}` has no zone: {text[:40]!r}; write e.g. {text[:19]}Z")
     return moment.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone who works on the systems by hand; `wait` returns when they say that they are done."""
+
+    wait: Callable[[Trial], None]
+    name: str = "person"
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        started_at = clock()
+        self.wait(trial)
+        answer, trace = read_answer(trial.answer_path), read_trace(trial.trace_path)
+        return AgentRun(answer, trace, started_at, clock())

@@ -70,7 +70,7 @@ class ImageAgent:
         require_going(self.halted)
         with self._container(trial) as container:
             in_time = self._attend(container)
-            code, streams, complaint = _ended(container)
+            code, streams, complaint = _outcome(container)
         finished_at = clock()
         if not in_time:
             complaint = f"the agent did not end within {self.timeout_seconds:g} s and was stopped"
@@ -99,13 +99,18 @@ class ImageAgent:
                     _give(place, user)
                 container = connect().run(
                     Spec(
-                        self.image, f"the agent {self.name!r}", self.command,
-                        environment=environment, user=f"{user}:{os.getegid() or USER}",
+                        self.image,
+                        f"the agent {self.name!r}",
+                        self.command,
+                        environment=environment,
+                        user=f"{user}:{os.getegid() or USER}",
                         shared=tuple(Shared(p, str(p), is_read_only=False) for p in places),
-                        memory_bytes=MEMORY_BYTES, processes=PROCESSES,
-                        loopback_of=relay.id, folder=str(trial.folder),
+                        memory_bytes=MEMORY_BYTES,
+                        processes=PROCESSES,
+                        loopback_of=relay.id,
+                        folder=str(trial.folder),
                     )
-                )  # fmt: skip
+                )
             except (SandboxError, OSError) as error:
                 raise AdapterError(
                     f"the agent {self.name!r} could not be started: {error}"
@@ -129,9 +134,14 @@ class ImageAgent:
 def _relay(ports: list[int], stack: contextlib.ExitStack) -> Container:
     """A container whose loopback has those ports of this machine, and no others."""
     relay = connect().run(
-        Spec(image_tag("relay"), "the agent's relay", tuple(map(str, ports)),
-             user=f"{os.geteuid() or USER}:{os.getegid() or USER}", memory_bytes=64 * MEBIBYTE)
-    )  # fmt: skip
+        Spec(
+            image_tag("relay"),
+            "the agent's relay",
+            tuple(map(str, ports)),
+            user=f"{os.geteuid() or USER}:{os.getegid() or USER}",
+            memory_bytes=64 * MEBIBYTE,
+        )
+    )
     stack.callback(relay.remove)
     for port in ports:
         stack.callback(Entrance(relay.socket(str(port)), port).close)
@@ -164,7 +174,7 @@ def _give(place: Path, user: int) -> None:
             os.chown(Path(parent, name), user, -1, follow_symlinks=False)
 
 
-def _ended(container: Container) -> tuple[int | None, tuple[Kept, Kept], str | None]:
+def _outcome(container: Container) -> tuple[int | None, tuple[Kept, Kept], str | None]:
     """The exit code, what it printed, and why it did not end well. Raises `AdapterError`."""
     api, streams = connect().api, (Kept(), Kept())
     try:

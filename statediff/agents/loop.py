@@ -14,14 +14,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from statediff.agents.chat import Endpoint, RequestRefused, Said
+from statediff.agents.chat import Endpoint, ModelAnswer, RequestRefused
 from statediff.agents.handover import MAX_ANSWER_BYTES, MAX_HANDED_DEPTH
-from statediff.agents.recorder import Recorder
-from statediff.agents.recording import recording
-from statediff.agents.spending import Budget, Usage
-from statediff.agents.tools.of import tool_table
-from statediff.agents.tools.table import ToolTable
-from statediff.agents.trial import AgentRun, Output, Trial
+from statediff.agents.recorder import Recorder, recording
+from statediff.agents.tools import ToolTable, tool_table
+from statediff.agents.trial import AgentRun, Budget, Output, Trial, Usage
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
@@ -57,16 +54,21 @@ class LoopAgent:
             talk = _Talk(self, table, trial.prompt)
             error = talk.through()
             table.close()
-            answer = as_said(talk.last) if error is None else NoAnswer(error)
+            answer = as_reply(talk.last) if error is None else NoAnswer(error)
             _reply(recorder, answer)
             recorder.close()
             text = printable(talk.last[:MAX_KEPT])
             kept = len(text.encode())
             seen = len(talk.last.encode("utf-8", errors="replace"))
             return AgentRun(
-                answer, recorder.trace(), started_at, clock(), error=error,
-                stdout=Output(text, max(seen, kept), kept), usage=talk.paid(),
-            )  # fmt: skip
+                answer,
+                recorder.trace(),
+                started_at,
+                clock(),
+                error=error,
+                stdout=Output(text, max(seen, kept), kept),
+                usage=talk.bill(),
+            )
 
 
 class _Talk:
@@ -76,13 +78,20 @@ class _Talk:
         self._agent = agent
         self._table = table
         self._messages: list[dict[str, Any]] = [
-            {"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt},
-        ]  # fmt: skip
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": prompt},
+        ]
         self._tools = [
-            {"type": "function", "function": {
-                "name": tool.name, "description": tool.description, "parameters": tool.schema()}}
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.schema(),
+                },
+            }
             for tool in table.tools.values()
-        ]  # fmt: skip
+        ]
         self._used = Usage()
         self.last = ""
 
@@ -108,11 +117,11 @@ class _Talk:
             self._call(said, context)
         return f"the model had not answered after {agent.max_turns} turns"
 
-    def paid(self) -> Usage:
+    def bill(self) -> Usage:
         """What the conversation took, with its cost where that is known."""
         return replace(self._used, cost=self._agent.budget.prices.cost(self._used))
 
-    def _call(self, said: Said, context: str) -> None:
+    def _call(self, said: ModelAnswer, context: str) -> None:
         for call in said.calls:
             arguments: Any = call.arguments
             # What is no JSON stays text: the table says that it is no object, the record keeps it.
@@ -123,7 +132,7 @@ class _Talk:
             self._messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
 
 
-def as_said(text: str) -> Value | NoAnswer:
+def as_reply(text: str) -> Value | NoAnswer:
     """The JSON that a message is, or that stands in its only code block; nothing is guessed."""
     fenced = _FENCED.findall(text)
     for candidate in (text, *(fenced if len(fenced) == 1 else ())):

@@ -18,9 +18,8 @@ from statediff.agents.command import CommandAgent, url_variable
 from statediff.agents.mcp_config import read_mcp_config
 from statediff.agents.mcp_proxy import Proxy
 from statediff.agents.mcp_server import mcp_server, serving_http
-from statediff.agents.recorder import Recorder
-from statediff.agents.recording import recording
-from statediff.agents.tools.of import tool_table
+from statediff.agents.recorder import Recorder, recording
+from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError
@@ -59,7 +58,7 @@ class McpAgent:
         table = tool_table(trial.urls, recorder, trial.library)
         with serving_http(mcp_server("statediff", table)) as url:
             try:
-                return self._served(trial, clock, url)
+                return self._run_program(trial, clock, url)
             finally:
                 table.close()  # before anybody looks at what the calls left
 
@@ -67,9 +66,9 @@ class McpAgent:
         told = {url_variable(source): url for source, url in trial.urls.items()}
         proxy = Proxy(read_mcp_config(config, {**os.environ, **told}), recorder)
         with serving_http(proxy.server(), around=proxy.open) as url:
-            return self._served(trial, clock, url)
+            return self._run_program(trial, clock, url)
 
-    def _served(self, trial: Trial, clock: Clock, url: str) -> AgentRun:
+    def _run_program(self, trial: Trial, clock: Clock, url: str) -> AgentRun:
         config = trial.folder / "mcp.json"
         try:
             config.write_text(json.dumps({"mcpServers": {"sandbox": {"url": url}}}))

@@ -57,11 +57,11 @@ class ServerEntry:
 
 def read_mcp_config(path: Path, environment: Mapping[str, str]) -> tuple[ServerEntry, ...]:
     """The servers that the file names, by name; `InputError` says what is wrong with it."""
-    what, listed = named_servers(path)
+    what, listed = servers_by_name(path)
     return tuple(_entry(what, name, listed[name], environment) for name in sorted(listed))
 
 
-def named_servers(path: Path) -> tuple[str, Mapping[str, Any]]:
+def servers_by_name(path: Path) -> tuple[str, Mapping[str, Any]]:
     """How the file is called in messages, and its servers as they stand there, by name."""
     what = printable(str(path))
     try:

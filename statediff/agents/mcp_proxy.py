@@ -3,17 +3,27 @@
 Tools keep their names where there is one server; where there are several, the server's name stands
 before them. Resources and prompts pass through, and reading one is recorded as a read. What servers
 ask of clients (sampling, roots, elicitation) is not passed on: an agent's calls are what is traced.
+
+Each server is started or spoken to when it is needed. Its session is held open by a task of its
+own, because it must be closed where it was opened. A server that crashes fails the calls that were
+under way; the next call starts it anew, a bounded number of times.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup, TaskStatus
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
@@ -21,7 +31,6 @@ from mcp.shared.exceptions import MCPError
 from statediff._version import __version__
 from statediff.agents.mcp_config import ServerEntry
 from statediff.agents.mcp_server import record_malformed
-from statediff.agents.mcp_upstream import Upstream
 from statediff.agents.recorder import Recorder
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
@@ -30,6 +39,13 @@ from statediff.systems.base.tool import ToolError
 MAX_LISTED: Final = 2000
 MAX_PASSED_BYTES: Final = 4 * 1024 * 1024
 """Of one answer; what has more is an error, for both the agent and the record."""
+MAX_STARTS: Final = 10
+START_SECONDS: Final = 30.0
+CALL_SECONDS: Final = 120.0
+MAX_PAGES: Final = 50
+MAX_LINE: Final = 2000
+MAX_LINES: Final = 500
+"""Of a server's complaints, for each time that it is started."""
 Context = ServerRequestContext[Any, Any]
 Page = types.PaginatedRequestParams | None
 
@@ -70,10 +86,10 @@ class Proxy:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
-        made.middleware.append(self._seen)
+        made.middleware.append(self._record_malformed)
         return made
 
-    async def _seen(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _record_malformed(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/call":
             record_malformed(self._recorder, ctx.params)
         return await call_next(ctx)
@@ -81,11 +97,12 @@ class Proxy:
     # ------------------------------------------------------------ tools
 
     async def _list_tools(self, _ctx: Context, _page: Page) -> types.ListToolsResult:
-        found = await self._gathered("list_tools", "tools")
-        self._tools = {self._called(s, tool.name): (s, tool.name) for s, tool in found}
+        found = await self._gather("list_tools", "tools")
+        self._tools = {self._public_name(s, tool.name): (s, tool.name) for s, tool in found}
         return types.ListToolsResult(
             tools=[
-                tool.model_copy(update={"name": self._called(s, tool.name)}) for s, tool in found
+                tool.model_copy(update={"name": self._public_name(s, tool.name)})
+                for s, tool in found
             ]
         )
 
@@ -103,7 +120,7 @@ class Proxy:
             if server is None:
                 raise ToolError(f"there is no tool {asked.name[:100]!r}")
             result = await server.ask("call_tool", name, asked.arguments or {})
-            told = _told(result)
+            told = _value_of(result)
         except ToolError as error:
             self._recorder.end(call, error=str(error))
             return types.CallToolResult(
@@ -122,14 +139,14 @@ class Proxy:
     # ------------------------------------------------------------ resources and prompts
 
     async def _list_resources(self, _ctx: Context, _page: Page) -> types.ListResourcesResult:
-        found = await self._gathered("list_resources", "resources")
+        found = await self._gather("list_resources", "resources")
         self._resources = {str(resource.uri): server for server, resource in found}
         return types.ListResourcesResult(resources=[resource for _, resource in found])
 
     async def _list_templates(
         self, _ctx: Context, _page: Page
     ) -> types.ListResourceTemplatesResult:
-        found = await self._gathered("list_resource_templates", "resource_templates")
+        found = await self._gather("list_resource_templates", "resource_templates")
         return types.ListResourceTemplatesResult(resource_templates=[each for _, each in found])
 
     async def _read_resource(
@@ -156,10 +173,10 @@ class Proxy:
         return found
 
     async def _list_prompts(self, _ctx: Context, _page: Page) -> types.ListPromptsResult:
-        found = await self._gathered("list_prompts", "prompts")
-        self._prompts = {self._called(s, each.name): (s, each.name) for s, each in found}
+        found = await self._gather("list_prompts", "prompts")
+        self._prompts = {self._public_name(s, each.name): (s, each.name) for s, each in found}
         return types.ListPromptsResult(
-            prompts=[e.model_copy(update={"name": self._called(s, e.name)}) for s, e in found]
+            prompts=[e.model_copy(update={"name": self._public_name(s, e.name)}) for s, e in found]
         )
 
     async def _get_prompt(
@@ -194,19 +211,19 @@ class Proxy:
 
     # ------------------------------------------------------------ all servers
 
-    async def _gathered(self, what: str, key: str) -> list[tuple[Upstream, Any]]:
+    async def _gather(self, what: str, key: str) -> list[tuple[Upstream, Any]]:
         """What every server lists; one that lists nothing of the kind, or is lost, adds none."""
         found: list[tuple[Upstream, Any]] = []
         for server in self._servers.values():
             with contextlib.suppress(ToolError):
-                found += [(server, each) for each in await server.listed(what, key, MAX_LISTED)]
+                found += [(server, each) for each in await server.list_all(what, key, MAX_LISTED)]
         return found
 
-    def _called(self, server: Upstream, name: str) -> str:
+    def _public_name(self, server: Upstream, name: str) -> str:
         return name if len(self._servers) == 1 else f"{server.entry.name}_{name}"
 
 
-def _told(result: types.CallToolResult) -> Any:
+def _value_of(result: types.CallToolResult) -> Any:
     """What a result says, as plain JSON: its structure, or its one text, or all of its parts."""
     whole = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     _require_small(whole)
@@ -228,3 +245,141 @@ def _require_small(told: Any) -> None:
 
 def _text(told: Any) -> str:
     return told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+
+
+class Upstream:
+    """A server that is there when it is asked, if it can be."""
+
+    def __init__(self, entry: ServerEntry, tasks: TaskGroup) -> None:
+        self.entry = entry
+        self._tasks = tasks
+        self._client: Client | None = None
+        self._over = anyio.Event()
+        self._lock = anyio.Lock()
+        self._starts = 0
+        self._why = ""
+
+    async def client(self) -> Client:
+        """An open session; `ToolError` if the server cannot be had."""
+        async with self._lock:
+            if self._client is not None:
+                return self._client
+            if self._starts >= MAX_STARTS:
+                raise ToolError(
+                    f"server {self.entry.name} was lost {self._starts} times: {self._why}"
+                )
+            self._starts += 1
+            self._over = anyio.Event()
+            client: Client | None = await self._tasks.start(self._hold)
+            if client is None:
+                raise ToolError(f"server {self.entry.name} cannot be had: {self._why}")
+            return client
+
+    async def ask(self, what: str, *arguments: Any, **more: Any) -> Any:
+        """What a method of the session returns; `ToolError` if the server is lost meanwhile."""
+        client = await self.client()
+        try:
+            return await getattr(client, what)(*arguments, **more)
+        except MCPError as error:
+            # Its own refusals arrive like this too; only a session that is over is given up.
+            if "closed" in error.error.message.lower():
+                self._lose(client, "it went away")
+            raise ToolError(f"{self.entry.name}: {error.error.message}") from error
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+        ) as error:
+            why = str(error) or type(error).__name__
+            self._lose(client, why)
+            raise ToolError(f"{self.entry.name}: {why}") from error
+
+    async def list_all(self, what: str, key: str, most: int) -> list[Any]:
+        """All pages of a listing, at most so many entries."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self.ask(what, cursor=cursor)
+            found += getattr(page, key)
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= most:
+                break
+        return found[:most]
+
+    def close(self) -> None:
+        """The session ends soon."""
+        self._over.set()
+
+    def _lose(self, client: Client, why: str) -> None:
+        if self._client is client:
+            self._client, self._why = None, printable(why)[:300]
+            self._over.set()
+
+    async def _hold(self, *, task_status: TaskStatus[Client | None]) -> None:
+        """One session, from its start until somebody says that it is over."""
+        over, told = self._over, False
+        try:
+            with (
+                _complaints(self.entry.name) as complaints,
+                anyio.fail_after(START_SECONDS) as scope,
+            ):
+                async with Client(
+                    self._target(complaints), read_timeout_seconds=CALL_SECONDS, cache=None
+                ) as client:
+                    scope.deadline = float("inf")
+                    self._client = client
+                    told = True
+                    task_status.started(client)
+                    await over.wait()
+        except Exception as error:  # noqa: BLE001 - a server may fail in any way; the proxy lives on
+            self._why = _first_line(error)
+        finally:
+            if not told:
+                with contextlib.suppress(RuntimeError):
+                    task_status.started(None)
+            elif self._over is over:
+                self._client = None
+
+    def _target(self, complaints: TextIO) -> Any:
+        entry = self.entry
+        if entry.url is not None:
+            return entry.url
+        return stdio_client(
+            StdioServerParameters(
+                command=entry.command[0],
+                args=list(entry.command[1:]),
+                env=dict(entry.environment),
+                cwd=entry.folder,
+            ),
+            errlog=complaints,
+        )
+
+
+def _complaints(server: str) -> TextIO:
+    """Where a server may complain: escaped, bounded, and under its name on standard error.
+
+    What an agent sends a server may come out there; it must not reach a terminal as it is.
+    """
+    reading, writing = os.pipe()
+
+    def pass_on() -> None:
+        kept = 0
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while line := lines.readline(MAX_LINE):
+                kept += 1
+                if kept <= MAX_LINES:
+                    with contextlib.suppress(OSError, ValueError):
+                        sys.stderr.write(f"{server}: {printable(line.rstrip())}\n")
+
+    threading.Thread(target=pass_on, daemon=True, name=f"stderr of {server}").start()
+    return os.fdopen(writing, "w", encoding="utf-8")
+
+
+def _first_line(error: BaseException) -> str:
+    """The first plain error of a group, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    said = str(error) or type(error).__name__
+    return printable(said.split("\n")[0])[:300]

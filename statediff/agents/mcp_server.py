@@ -26,7 +26,7 @@ from mcp.server.stdio import stdio_server
 
 from statediff._version import __version__
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.table import ToolTable
+from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError
 
 MAX_CALLS_AT_ONCE: Final = 16
@@ -59,7 +59,7 @@ def mcp_server(name: str, table: ToolTable) -> Server[Any]:
             content=[types.TextContent(type="text", text=reply.text)], is_error=reply.is_error
         )
 
-    async def seen(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def record(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/call":
             record_malformed(table.recorder, ctx.params)
         return await call_next(ctx)
@@ -71,7 +71,7 @@ def mcp_server(name: str, table: ToolTable) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    server.middleware.append(seen)
+    server.middleware.append(record)
     return server
 
 

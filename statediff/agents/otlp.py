@@ -97,10 +97,11 @@ def _documents(raw: bytes, what: str) -> Iterator[Any]:
             if len(lines) < 2:
                 raise
             whole = [
-                read_json(line, f"{what} line {number}", max_bytes=MAX_FILE_BYTES,
-                          max_depth=_JSON_DEPTH)
+                read_json(
+                    line, f"{what} line {number}", max_bytes=MAX_FILE_BYTES, max_depth=_JSON_DEPTH
+                )
                 for number, line in enumerate(lines, start=1)
-            ]  # fmt: skip
+            ]
         for document in whole:
             read = plain(document)
             if not isinstance(read, dict) or not {"resourceSpans", "resourceLogs"} & read.keys():
@@ -199,10 +200,13 @@ def _record(entry: Mapping[str, Any]) -> Event:
     attributes = _attributes(entry.get("attributes"))
     named = _text(entry.get("eventName")) or _text(attributes.get("event.name"))
     return Event(
-        _text(entry.get("traceId")), _text(entry.get("spanId")), named,
+        _text(entry.get("traceId")),
+        _text(entry.get("spanId")),
+        named,
         _number(entry.get("timeUnixNano")) or _number(entry.get("observedTimeUnixNano")),
-        attributes, _any(entry.get("body"), MAX_DEPTH),
-    )  # fmt: skip
+        attributes,
+        _any(entry.get("body"), MAX_DEPTH),
+    )
 
 
 def _attributes(listed: Any) -> dict[str, Any]:
@@ -217,21 +221,21 @@ def _any(value: Any, left: int) -> Any:
     """An AnyValue as plain JSON; None where it is none."""
     if not isinstance(value, dict) or len(value) != 1 or not left:
         return None
-    ((kind, held),) = value.items()
+    ((kind, content),) = value.items()
     match kind:
         case "stringValue" | "boolValue":
-            return held if isinstance(held, (str, bool)) else None
+            return content if isinstance(content, (str, bool)) else None
         case "intValue":
-            return _number(held, lowest=None)
+            return _number(content, lowest=None)
         case "doubleValue":
-            return held
+            return content
         case "bytesValue":
-            return _decoded(held)
+            return _decode(content)
         case "arrayValue":
-            values = held.get("values", []) if isinstance(held, dict) else []
+            values = content.get("values", []) if isinstance(content, dict) else []
             return [_any(each, left - 1) for each in values] if isinstance(values, list) else None
         case "kvlistValue":
-            values = held.get("values", []) if isinstance(held, dict) else []
+            values = content.get("values", []) if isinstance(content, dict) else []
             return {
                 each["key"]: _any(each.get("value"), left - 1)
                 for each in (values if isinstance(values, list) else ())
@@ -241,21 +245,21 @@ def _any(value: Any, left: int) -> Any:
             return None
 
 
-def _decoded(held: Any) -> str | None:
+def _decode(value: Any) -> str | None:
     try:
-        return base64.b64decode(held, validate=True).decode("utf-8")
+        return base64.b64decode(value, validate=True).decode("utf-8")
     except (TypeError, ValueError):
         return None
 
 
-def _number(held: Any, lowest: int | None = 0) -> int:
+def _number(value: Any, lowest: int | None = 0) -> int:
     """A whole number, which JSON may hold as text; 0 for anything else."""
-    if isinstance(held, str) and len(held) <= 20 and held.removeprefix("-").isdecimal():
-        held = int(held)
-    if isinstance(held, bool) or not isinstance(held, int):
+    if isinstance(value, str) and len(value) <= 20 and value.removeprefix("-").isdecimal():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
         return 0
-    return held if lowest is None or held >= lowest else 0
+    return value if lowest is None or value >= lowest else 0
 
 
-def _text(held: Any) -> str:
-    return held if isinstance(held, str) else ""
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -23,8 +23,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -90,7 +92,7 @@ class Recorder:
         their place. Without `attempt` it is one more than the failed calls of the same tool with
         the same arguments since one succeeded.
         """
-        kept = recorded_value({} if arguments is None else arguments)
+        kept = log_value({} if arguments is None else arguments)
         if not isinstance(kept, (Map, Unobserved)):
             kept = Map.of({"unparsed": kept})
         name = printable(tool[:MAX_NAME]) or "(no name)"
@@ -127,7 +129,7 @@ class Recorder:
 
         `transactions` are all those that the call made; None where that is not known.
         """
-        kept = recorded_value(result)
+        kept = log_value(result)
         marks = None if transactions is None else [[m.source, m.name] for m in transactions]
         with self._lock:
             likeness = self._open.pop(call)
@@ -153,7 +155,7 @@ class Recorder:
 
     def reply(self, reply: object) -> None:
         """What the agent said to the user at the end of the turn."""
-        kept = recorded_value(reply)
+        kept = log_value(reply)
         with self._lock:
             if isinstance(kept, Unobserved):
                 self._miss(kept.cause)
@@ -216,6 +218,18 @@ class Recorder:
             self._gap = self._gap or f"a line of the log could not be written: {error.strerror}"
 
 
+@contextmanager
+def recording(clock: Clock, *, principal: str | None = "agent") -> Iterator[Recorder]:
+    """A recorder in a temporary folder, which goes with the block: read the trace inside it."""
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="statediff-calls-", ignore_cleanup_errors=True
+        ) as folder,
+        Recorder(Path(folder) / "calls.jsonl", clock, principal=principal) as recorder,
+    ):
+        yield recorder
+
+
 def read_calls(path: Path) -> Trace:
     """The trace that a recorder left, up to the first line that it cannot have written whole.
 
@@ -257,7 +271,7 @@ def read_calls(path: Path) -> Trace:
     return trace_from(document)
 
 
-def recorded_value(raw: object) -> Value | Unobserved:
+def log_value(raw: object) -> Value | Unobserved:
     """The value as the log keeps it: JSON as strictly as files are read, or why it is not kept."""
     if isinstance(raw, Unobserved):
         return raw

@@ -19,10 +19,8 @@ from types import TracebackType
 from typing import Self
 
 from statediff.agents.handover import read_answer, read_trace
-from statediff.agents.recorder import Recorder
-from statediff.agents.recording import recording
-from statediff.agents.tools.of import tool_table
-from statediff.agents.tools.table import ToolTable
+from statediff.agents.recorder import Recorder, recording
+from statediff.agents.tools import ToolTable, tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.api import Judged
 from statediff.capture.source import Clock

@@ -36,8 +36,8 @@ from typing_extensions import override
 
 from statediff import api
 from statediff.agents.command import CommandAgent
-from statediff.agents.loop import SYSTEM, as_said
-from statediff.agents.tools.table import ToolTable
+from statediff.agents.loop import SYSTEM, as_reply
+from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
 from statediff.integrations.held import HeldTrial
@@ -262,7 +262,7 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
             held.missed(f"{asked - held.calls} calls never came to the sandbox's tools")
     has_file = held.trial.answer_path.exists()
     said = state.output.completion
-    judged = held.judged(ABSENT if has_file else as_said(said), agent=str(state.model))
+    judged = held.judged(ABSENT if has_file else as_reply(said), agent=str(state.model))
     verdict = judged.verdict.value
     kept = {}
     if out is not None:

@@ -16,8 +16,7 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
-    from statediff.agents.spending import Budget
-    from statediff.agents.trial import Agent
+    from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
 
@@ -118,9 +117,11 @@ class AgentOptions:
 
         program = CommandAgent.parse(self.mcp or "", self.timeout_seconds or SECONDS)
         if self.mcp_config is not None:
-            from statediff.agents.mcp_config import named_servers
+            from statediff.agents.mcp_config import servers_by_name
 
-            named_servers(self.mcp_config)  # what is wrong with it is said before a sandbox starts
+            servers_by_name(
+                self.mcp_config
+            )  # what is wrong with it is said before a sandbox starts
         return McpAgent(program, self.mcp_config)
 
     def _model(self) -> Agent:
@@ -178,7 +179,7 @@ def budget_of(
     price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
 ) -> Budget:
     """What may be spent at which prices; `UsageError` where a limit is given and no price is."""
-    from statediff.agents.spending import Budget, Prices
+    from statediff.agents.trial import Budget, Prices
 
     prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
     most = _price("--max-cost", max_cost)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from statediff.agents.chat import MAX_ANSWER_CHARACTERS, MAX_RETRIES, Endpoint
-from statediff.agents.loop import LoopAgent, as_said
-from statediff.agents.spending import Budget, Prices
-from statediff.agents.trial import AgentRun, Trial
+from statediff.agents.loop import LoopAgent, as_reply
+from statediff.agents.trial import AgentRun, Budget, Prices, Trial
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import ActionClass, NoAnswer
 from statediff.model.values import Map, same
@@ -182,7 +181,7 @@ def test_a_limit_on_the_cost_needs_prices_and_counts_and_is_kept(trial):
     ],
 )
 def test_an_answer_is_the_json_that_a_message_is_or_holds_in_its_only_block(text, value):
-    found = as_said(text)
+    found = as_reply(text)
     assert same(found, value), found
 
 
@@ -190,4 +189,4 @@ def test_an_answer_is_the_json_that_a_message_is_or_holds_in_its_only_block(text
     "text", ["done", "", "```\n{}\n``` ```\n{}\n```", '{"a": NaN}', "[" * 9999]
 )
 def test_what_is_no_json_is_no_answer(text):
-    assert isinstance(as_said(text), NoAnswer)
+    assert isinstance(as_reply(text), NoAnswer)

@@ -20,7 +20,7 @@ from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
 from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.roundup.sandbox import EmbeddedTracker
-from tests.agents.tools.by_tools import Toolsmith
+from tests.agents.by_tools import Toolsmith
 from tests.agents.two_ways.by_mcp import Tooled
 from tests.agents.two_ways.native import CLIENTS, native
 from tests.agents.two_ways.steps import Hands

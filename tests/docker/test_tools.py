@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.of import tool_table
+from statediff.agents.tools import tool_table
 from statediff.packs import sandbox_pack
 from statediff.systems.base.embedded import EmbeddedSandbox
 

@@ -12,7 +12,7 @@ from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
 from statediff.systems.base.embedded import EmbeddedSandbox
-from tests.agents.tools.by_tools import COLUMNS, Call, Toolsmith
+from tests.agents.by_tools import COLUMNS, Call, Toolsmith
 
 CONTRACT = b"""
 contract: tests/who

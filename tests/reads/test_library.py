@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.of import tool_table
+from statediff.agents.tools import tool_table
 from statediff.evaluate import library_of, parse_contract
 from statediff.model.values import Observed
 from statediff.reads.library import Library

@@ -43,7 +43,7 @@ def record(
 
     The contract requires what was changed, is marked `reviewed: false`, and gates nothing yet.
     """
-    from statediff.agents.person import Person
+    from statediff.agents.handover import Person
     from statediff.capture.store import DiskChunks
     from statediff.cli.drafting import CONTRACT_FILE, require_free, what_was_seen
     from statediff.cli.output import emit, results, shown

@@ -61,7 +61,7 @@ def mcp(
     _require_http(http, as_json)
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
-    from statediff.agents.tools.of import tool_table
+    from statediff.agents.tools import tool_table
     from statediff.evaluate import library_of, load_contract
     from statediff.workspace.trials import base_state, embedded
 

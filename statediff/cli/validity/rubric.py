@@ -16,9 +16,8 @@ from statediff.cli.output import JsonFlag
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from statediff.agents.chat import Endpoint
-    from statediff.agents.rescoring import Reply
-    from statediff.agents.spending import Budget, Usage
+    from statediff.agents.chat import Endpoint, Reply
+    from statediff.agents.trial import Budget, Usage
     from statediff.contract.document.rubric import Rubric
     from statediff.suite.review_terms import Label
     from statediff.suite.rubric import Opinion
@@ -98,7 +97,7 @@ class _Asking:
 
     def replies(self, talk: list[dict[str, str]]) -> Iterator[Reply]:
         """The replies, counted."""
-        from statediff.agents.rescoring import replies
+        from statediff.agents.chat import replies
 
         for reply in replies(self.endpoint, talk, self.times, self.seed, self.budget):
             self.used = reply.usage if self.used is None else self.used + reply.usage
@@ -106,7 +105,7 @@ class _Asking:
 
     def spent(self) -> Usage:
         """What was asked by this command, and its cost where that is known."""
-        from statediff.agents.spending import Usage
+        from statediff.agents.trial import Usage
 
         used = self.used or Usage()
         return replace(used, cost=self.budget.prices.cost(used))

@@ -13,8 +13,8 @@ from mcp import Client
 
 from statediff.agents.function import as_answer
 from statediff.agents.mcp_server import mcp_server, serving_http
-from statediff.agents.recording import recording
-from statediff.agents.tools.of import tool_table
+from statediff.agents.recorder import recording
+from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from tests.agents.two_ways.steps import Files, Given, Hands

@@ -12,8 +12,7 @@ import pygit2
 import pytest
 
 from statediff.agents.recorder import Recorder
-from statediff.agents.tools.of import tool_table
-from statediff.agents.tools.table import ToolTable
+from statediff.agents.tools import ToolTable, tool_table
 from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.systems.base.tool import MAX_RESULT_BYTES

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from statediff.agents.function import as_answer
-from statediff.agents.recording import recording
-from statediff.agents.tools.of import tool_table
-from statediff.agents.tools.table import Reply
+from statediff.agents.recorder import recording
+from statediff.agents.tools import Reply, tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 

@@ -19,8 +19,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from statediff.agents.command import CommandAgent
-from statediff.agents.http_proxy import RecordingProxy
-from statediff.agents.native import NativeAgent
+from statediff.agents.native import NativeAgent, RecordingProxy
 from statediff.agents.recorder import Recorder
 from statediff.evaluate import load_contract
 from statediff.harness import TrialPlan, run_trial

@@ -1,5 +1,10 @@
 """All tools of one trial behind one door: every call that comes in is checked, recorded and made.
 
+The tools are those of the systems at the URLs that any agent of the sandbox is given, and they do
+only what the agent's own account may do: no tool holds a credential of the evaluator. Where a
+contract limits what may be read, `search` and `fetch` take the place of the reading tools of the
+systems whose content they hold: what was read past the gate would be read unseen.
+
 Calls of tools that do not exist, and calls whose arguments are wrong, are recorded like any other:
 what the agent tried is part of what it did. What a call brings back is bounded before it is
 recorded, so that the agent and the record always see the same.
@@ -11,15 +16,19 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from statediff.agents.recorder import Recorder
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
-from statediff.systems.base.tool import MAX_RESULT_BYTES, Done, Tool, ToolError
+from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH
+from statediff.reads.library import Library
+from statediff.systems.base.registry import tools_of
+from statediff.systems.base.tool import MAX_RESULT_BYTES, Arguments, Done, Tool, ToolError
 
 SHOWN_BYTES: Final = 16 * 1024
 """Of a result that is too long: its beginning."""
@@ -53,7 +62,7 @@ class ToolTable:
                 return Reply("the trial is over; no further call is made", is_error=True)
             self._running += 1
         try:
-            tool, taken, problem = self._checked(name, arguments)
+            tool, taken, problem = self._check(name, arguments)
             kind = ActionClass.UNKNOWN if tool is None else tool.class_of(taken)
             call = self.recorder.begin(
                 name,
@@ -64,8 +73,8 @@ class ToolTable:
                 messages=messages,
             )
             if tool is None:
-                return self._refused(call, problem)
-            return self._made(call, tool, taken)
+                return self._refuse(call, problem)
+            return self._make(call, tool, taken)
         finally:
             with self._idle:
                 self._running -= 1
@@ -82,27 +91,27 @@ class ToolTable:
         if running:
             self.recorder.miss(f"{running} calls had not ended {wait_seconds:g} s after the agent")
 
-    def _made(self, call: str, tool: Tool[Any], taken: Any) -> Reply:
+    def _make(self, call: str, tool: Tool[Any], taken: Any) -> Reply:
         try:
             found = tool.act(taken)
             done = found if isinstance(found, Done) else Done(found)
-            told = _bounded(done.result)
+            told = _shorten(done.result)
             text = json.dumps(told, ensure_ascii=False, allow_nan=False)
         except ToolError as error:
-            return self._refused(call, str(error))
+            return self._refuse(call, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
-            return self._refused(call, f"{type(error).__name__}: {error}")
+            return self._refuse(call, f"{type(error).__name__}: {error}")
         if tool.is_harmless:
             done = Done(done.result, (), ActionClass.READ)
         self.recorder.end(call, result=told, class_=done.action_class, transactions=done.marks)
         return Reply(text)
 
-    def _refused(self, call: str, problem: str) -> Reply:
+    def _refuse(self, call: str, problem: str) -> Reply:
         text = printable(problem[:MAX_SAID])
         self.recorder.end(call, error=text)
         return Reply(text, is_error=True)
 
-    def _checked(self, name: str, arguments: Any) -> tuple[Tool[Any] | None, Any, str]:
+    def _check(self, name: str, arguments: Any) -> tuple[Tool[Any] | None, Any, str]:
         """The tool and its arguments, or neither and why."""
         tool = self.tools.get(name)
         if tool is None:
@@ -119,7 +128,7 @@ class ToolTable:
             return None, None, f"the arguments of {name} are no JSON: {error}"
 
 
-def _bounded(result: Any) -> Any:
+def _shorten(result: Any) -> Any:
     """The result, or its beginning with a word that there is more."""
     text = json.dumps(result, ensure_ascii=False)
     size = len(text.encode("utf-8", errors="surrogatepass"))
@@ -135,3 +144,77 @@ def _invalid(name: str, error: ValidationError) -> str:
     ]
     more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
     return f"invalid arguments of {name}: {'; '.join(told[:5])}{more}"
+
+
+def tool_table(
+    urls: Mapping[str, str], recorder: Recorder, library: Library | None = None
+) -> ToolTable:
+    """The tools for all systems at these URLs; `UsageError` where no system has tools.
+
+    A library takes the place of the reading tools of the systems whose content it holds.
+    """
+    gated = frozenset[str]() if library is None else library.sources
+    tools = [
+        replace(tool, principal=_account(urls[source]))
+        for source in sorted(urls)
+        for tool in tools_of(source, urls[source])
+        if not (tool.is_harmless and source in gated)
+    ]
+    read = () if library is None else reading_tools(library)
+    return ToolTable((*tools, *read), recorder)
+
+
+def _account(url: str) -> str | None:
+    """The account that the URL names, if it names one."""
+    return unquote(urlsplit(url).username or "") or None
+
+
+class Search(Arguments):
+    """Words, and where to look for them."""
+
+    query: str = Field(min_length=1, max_length=MAX_QUERY, description="All words must be there.")
+    subsystem: str | None = Field(
+        default=None, min_length=1, max_length=100, description="Only in this subsystem."
+    )
+
+
+class Fetch(Arguments):
+    """One artifact."""
+
+    id: str = Field(min_length=1, max_length=4000, description="As a search names it.")
+
+
+def reading_tools(library: Library) -> tuple[Tool[Any], ...]:
+    """The two tools of a library."""
+
+    def search(asked: Search) -> Any:
+        return library.search(asked.query, asked.subsystem)
+
+    def fetch(asked: Fetch) -> Any:
+        found = library.fetch(asked.id)
+        if found is None:
+            raise ToolError(NOT_THERE)
+        return found
+
+    access = library.access
+    where = ", ".join(sorted(access.sees)) or "nothing"
+    return (
+        Tool(
+            SEARCH,
+            f"Names artifacts that hold all words of the query, best first: {where}.",
+            Search,
+            search,
+            ActionClass.READ,
+            access.actor,
+            is_harmless=True,
+        ),
+        Tool(
+            FETCH,
+            "Gives one artifact, whole, by its id.",
+            Fetch,
+            fetch,
+            ActionClass.READ,
+            access.actor,
+            is_harmless=True,
+        ),
+    )
