@@ -18,7 +18,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
@@ -104,8 +106,8 @@ def corpus_of(events: Iterable[Event], artifacts: Iterable[Artifact]) -> Corpus:
 def load_corpus(events: Path, artifacts: Path, zone: tzinfo | None) -> Corpus:
     """The corpus of two files of JSON lines. `InputError` names the file and the line."""
     return corpus_of(
-        (_event(*line, zone) for line in _lines(events)),
-        (_artifact(*line, zone) for line in _lines(artifacts)),
+        (_EventLine.of(read, where).event(where, zone) for read, where in _lines(events)),
+        (_ArtifactLine.of(read, where).artifact(where, zone) for read, where in _lines(artifacts)),
     )
 
 
@@ -117,7 +119,7 @@ def _once(ids: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-def _lines(path: Path) -> Iterable[tuple[Map, str]]:
+def _lines(path: Path) -> Iterable[tuple[Value, str]]:
     try:
         with path.open("rb") as stream:
             number = 0
@@ -128,73 +130,68 @@ def _lines(path: Path) -> Iterable[tuple[Map, str]]:
                     raise InputError(f"{path.name}: more than {MAX_LINES} lines")
                 if not line.strip():
                     continue
-                read = read_json(line, where, max_bytes=MAX_LINE_BYTES)
-                if not isinstance(read, Map):
-                    raise InputError(f"{where}: expected an object")
-                yield read, where
+                yield read_json(line, where, max_bytes=MAX_LINE_BYTES), where
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _event(read: Map, where: str, zone: tzinfo | None) -> Event:
-    it = _Members(read, where, {"id", "type", "at", "actors", "facts", "artifacts"})
-    return Event(
-        it.text("id"), it.text("type"), instant(it.text("at"), zone, f"{where}, `at`"),
-        it.texts("actors"), it.facts("facts"), it.texts("artifacts"),
-    )  # fmt: skip
+def _members(read: object) -> object:
+    return dict(read.items) if isinstance(read, Map) else read
 
 
-def _artifact(read: Map, where: str, zone: tzinfo | None) -> Artifact:
-    it = _Members(
-        read, where,
-        {"id", "subsystem", "at", "recorded_at", "title", "text", "people", "facts"},
-    )  # fmt: skip
-    at = instant(it.text("at"), zone, f"{where}, `at`")
-    recorded = it.text("recorded_at", "")
-    return Artifact(
-        it.text("id"),
-        it.text("subsystem"),
-        at=at,
-        recorded_at=instant(recorded, zone, f"{where}, `recorded_at`") if recorded else at,
-        title=it.text("title", ""),
-        text=it.text("text", ""),
-        people=it.texts("people"),
-        facts=it.facts("facts"),
-    )
+Text = Annotated[str, Field(min_length=1)]
+Members = BeforeValidator(_members)
 
 
-class _Members:
-    """The members of one line, each of the kind that is asked for; unknown ones are refused."""
+class LineShape(BaseModel):
+    """A line of JSON: what it may hold and must; the defaults are those of members left out."""
 
-    def __init__(self, read: Map, where: str, known: set[str]) -> None:
-        self._read: dict[str, Value] = dict(read.items)
-        self._where = where
-        if unknown := sorted(set(self._read) - known):
-            raise InputError(
-                f"{where}: {printable(unknown[0])!r} is not known; known are: "
-                + ", ".join(sorted(known))
-            )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
-    def text(self, name: str, default: str | None = None) -> str:
-        found = self._read.get(name, default)
-        if not isinstance(found, str) or (default is None and not found):
-            raise InputError(f"{self._where}: expected a text `{name}`")
-        return found
+    @classmethod
+    def of(cls, read: Value, where: str) -> Self:
+        """The line, if it is one; else `InputError` names the place."""
+        try:
+            return cls.model_validate(_members(read))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = printable(".".join(map(str, first["loc"])))[:60]
+            raise InputError(f"{where}: {place or 'the line'}: {first['msg']}") from error
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        found = self._read.get(name, ())
-        if not isinstance(found, tuple) or not all(isinstance(each, str) for each in found):
-            raise InputError(f"{self._where}: expected `{name}` to be a list of texts")
-        return tuple(str(each) for each in found)
 
-    def facts(self, name: str) -> Mapping[str, Fact]:
-        found = self._read.get(name, Map(()))
-        if not isinstance(found, Map):
-            raise InputError(f"{self._where}: expected `{name}` to be an object")
-        for key, value in found.items:
-            if not isinstance(value, str | int | bool):
-                raise InputError(
-                    f"{self._where}: expected `{name}.{printable(key)}` to be a text, a whole "
-                    "number or true or false"
-                )
-        return {key: value for key, value in found.items if isinstance(value, str | int | bool)}
+class _EventLine(LineShape):
+    id: Text
+    type: Text
+    at: Text
+    actors: tuple[str, ...] = ()
+    facts: Annotated[dict[str, Fact], Members] = {}
+    artifacts: tuple[str, ...] = ()
+
+    def event(self, where: str, zone: tzinfo | None) -> Event:
+        at = instant(self.at, zone, f"{where}, `at`")
+        return Event(self.id, self.type, at, self.actors, self.facts, self.artifacts)
+
+
+class _ArtifactLine(LineShape):
+    id: Text
+    subsystem: Text
+    at: Text
+    recorded_at: str = ""
+    title: str = ""
+    text: str = ""
+    people: tuple[str, ...] = ()
+    facts: Annotated[dict[str, Fact], Members] = {}
+
+    def artifact(self, where: str, zone: tzinfo | None) -> Artifact:
+        at = instant(self.at, zone, f"{where}, `at`")
+        recorded = self.recorded_at
+        return Artifact(
+            self.id,
+            self.subsystem,
+            at=at,
+            recorded_at=instant(recorded, zone, f"{where}, `recorded_at`") if recorded else at,
+            title=self.title,
+            text=self.text,
+            people=self.people,
+            facts=self.facts,
+        )
