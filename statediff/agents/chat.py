@@ -129,15 +129,15 @@ class Endpoint:
             timeout=min(self.answer_seconds, seconds),
         ) as client:
             create: Any = client.chat.completions.create
-            told = create(**given)
+            completion = create(**given)
             try:
-                return _join(told) if self.streams else _answer_of(told)
+                return _join(completion) if self.streams else _answer_of(completion)
             except (AttributeError, TypeError, IndexError) as error:
                 # The library takes an answer of any shape for one of the right shape.
                 raise _BrokenAnswer(f"the answer is no chat completion: {error}") from error
             finally:
                 if self.streams:
-                    told.close()
+                    completion.close()
 
     def _complaint(self, error: Exception, tries: int) -> str:
         hint = "check --base-url"
@@ -216,8 +216,9 @@ def _join(pieces: Any) -> ModelAnswer:
         for call in delta.tool_calls or ():
             slot = parts.setdefault(call.index, ["", "", ""])
             function = call.function
-            told = ("", "") if function is None else (function.name or "", function.arguments or "")
-            for at, more in enumerate((call.id or "", *told)):
+            texts = (None, None) if function is None else (function.name, function.arguments)
+            for at, fragment in enumerate((call.id, *texts)):
+                more = fragment or ""
                 slot[at] += more
                 length += len(more)
         if length > MAX_ANSWER_CHARACTERS or len(parts) > MAX_CALLS:
@@ -246,8 +247,8 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def _usage(told: Any) -> Usage:
-    found = getattr(told, "usage", None)
+def _usage(completion: Any) -> Usage:
+    found = getattr(completion, "usage", None)
     counts = [getattr(found, name, None) for name in ("prompt_tokens", "completion_tokens")]
     known = [n if isinstance(n, int) and n >= 0 else None for n in counts]
     return Usage(1, 0, known[0], known[1])

@@ -93,7 +93,7 @@ class CommandAgent:
                 )
         except (OSError, ValueError) as error:
             raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
-        streams: dict[str, Kept] = {"stdout": Kept(), "stderr": Kept()}
+        streams: dict[str, StreamHead] = {"stdout": StreamHead(), "stderr": StreamHead()}
         try:
             in_time = _attend(process, streams, self.timeout_seconds, self.halted)
         finally:
@@ -145,7 +145,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class Kept:
+class StreamHead:
     """The first bytes of a stream, and how many there were."""
 
     parts: list[bytes] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Kept:
 
 def _attend(
     process: subprocess.Popen[bytes],
-    streams: Mapping[str, Kept],
+    streams: Mapping[str, StreamHead],
     timeout_seconds: float,
     halted: threading.Event,
 ) -> bool:
@@ -201,7 +201,7 @@ def require_going(halted: threading.Event) -> None:
         raise KeyboardInterrupt
 
 
-def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, Kept]) -> None:
+def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, StreamHead]) -> None:
     """What was still in the pipes is read; a stray process that keeps one open is not awaited."""
     deadline = time.monotonic() + _GRACE_SECONDS
     pipes: dict[str, IO[bytes] | None] = {"stdout": process.stdout, "stderr": process.stderr}

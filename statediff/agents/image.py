@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from docker.errors import DockerException, ImageNotFound
 
-from statediff.agents.command import LOOK_SECONDS, Kept, agent_environment, require_going
+from statediff.agents.command import LOOK_SECONDS, StreamHead, agent_environment, require_going
 from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
@@ -174,9 +174,9 @@ def _give(place: Path, user: int) -> None:
             os.chown(Path(parent, name), user, -1, follow_symlinks=False)
 
 
-def _outcome(container: Container) -> tuple[int | None, tuple[Kept, Kept], str | None]:
+def _outcome(container: Container) -> tuple[int | None, tuple[StreamHead, StreamHead], str | None]:
     """The exit code, what it printed, and why it did not end well. Raises `AdapterError`."""
-    api, streams = connect().api, (Kept(), Kept())
+    api, streams = connect().api, (StreamHead(), StreamHead())
     try:
         for kept, is_error in zip(streams, (False, True), strict=True):
             kept.take(api.logs(container.id, stdout=not is_error, stderr=is_error))

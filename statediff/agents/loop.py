@@ -1,6 +1,6 @@
 """`--base-url --model`: a model behind an OpenAI-compatible endpoint, with the sandbox's tools.
 
-The loop is as plain as can be: the task is told, the tools that the model asks for are called in
+The loop is as plain as can be: the task is given, the tools that the model asks for are called in
 the order in which it asks, and the message in which it asks for none is its answer. The model's
 only way to the systems are the tools, which record every call; so the trace is complete.
 """
@@ -128,8 +128,8 @@ class _Talk:
             with contextlib.suppress(ValueError, RecursionError):
                 arguments = json.loads(call.arguments or "{}")
             reply = self._table.call(call.name, arguments, context=context, messages=said.text)
-            told = f"error: {reply.text}" if reply.is_error else reply.text
-            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
+            text = f"error: {reply.text}" if reply.is_error else reply.text
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
 
 def as_reply(text: str) -> Value | NoAnswer:

@@ -63,8 +63,8 @@ class McpAgent:
                 table.close()  # before anybody looks at what the calls left
 
     def _by_proxy(self, config: Path, trial: Trial, clock: Clock, recorder: Recorder) -> AgentRun:
-        told = {url_variable(source): url for source, url in trial.urls.items()}
-        proxy = Proxy(read_mcp_config(config, {**os.environ, **told}), recorder)
+        variables = {url_variable(source): url for source, url in trial.urls.items()}
+        proxy = Proxy(read_mcp_config(config, {**os.environ, **variables}), recorder)
         with serving_http(proxy.server(), around=proxy.open) as url:
             return self._run_program(trial, clock, url)
 
@@ -74,6 +74,6 @@ class McpAgent:
             config.write_text(json.dumps({"mcpServers": {"sandbox": {"url": url}}}))
         except OSError as error:
             raise AdapterError(f"{config} cannot be written: {error.strerror}") from error
-        told = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
-        program = replace(self.program, environment=told)
+        variables = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
+        program = replace(self.program, environment=variables)
         return program.run(replace(trial, urls={}), clock)

@@ -96,7 +96,7 @@ def _entry(what: str, name: str, raw: Any, environment: Mapping[str, str]) -> Se
             raise InputError(f"{where}: class {given!r} of {tool!r}; there are: {', '.join(known)}")
         classes[tool] = known[given]
 
-    def filled(text: str) -> str:
+    def fill(text: str) -> str:
         for variable in _VARIABLE.findall(text):
             if variable not in environment:
                 raise InputError(f"{where}: ${{{variable}}} is not set")
@@ -104,9 +104,9 @@ def _entry(what: str, name: str, raw: Any, environment: Mapping[str, str]) -> Se
 
     return ServerEntry(
         name,
-        () if entry.command is None else tuple(map(filled, (entry.command, *entry.args))),
-        tuple((key, filled(value)) for key, value in sorted(entry.env.items())),
-        None if entry.cwd is None else filled(entry.cwd),
-        None if entry.url is None else filled(entry.url),
+        () if entry.command is None else tuple(map(fill, (entry.command, *entry.args))),
+        tuple((key, fill(value)) for key, value in sorted(entry.env.items())),
+        None if entry.cwd is None else fill(entry.cwd),
+        None if entry.url is None else fill(entry.url),
         classes,
     )

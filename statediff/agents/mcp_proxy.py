@@ -120,7 +120,7 @@ class Proxy:
             if server is None:
                 raise ToolError(f"there is no tool {asked.name[:100]!r}")
             result = await server.ask("call_tool", name, asked.arguments or {})
-            told = _value_of(result)
+            value = _value_of(result)
         except ToolError as error:
             self._recorder.end(call, error=str(error))
             return types.CallToolResult(
@@ -130,9 +130,9 @@ class Proxy:
             self._recorder.end(call, error=f"given up: {type(error).__name__}")
             raise
         if result.is_error:
-            self._recorder.end(call, error=_text(told))
+            self._recorder.end(call, error=_text(value))
         else:
-            self._recorder.end(call, result=told)
+            self._recorder.end(call, result=value)
         passed: types.CallToolResult = result
         return passed
 
@@ -201,12 +201,12 @@ class Proxy:
         call = self._recorder.begin(what, arguments, class_=ActionClass.READ)
         try:
             found = await get()
-            told = found.model_dump(mode="json", by_alias=True, exclude_none=True)
-            _require_small(told)
+            whole = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+            _require_small(whole)
         except ToolError as error:
             self._recorder.end(call, error=str(error), transactions=())
             raise MCPError(types.INVALID_PARAMS, printable(str(error))) from error
-        self._recorder.end(call, result=told, transactions=())
+        self._recorder.end(call, result=whole, transactions=())
         return found
 
     # ------------------------------------------------------------ all servers
@@ -237,14 +237,14 @@ def _value_of(result: types.CallToolResult) -> Any:
     return whole["content"]
 
 
-def _require_small(told: Any) -> None:
-    size = len(json.dumps(told, ensure_ascii=False).encode("utf-8", errors="surrogatepass"))
+def _require_small(value: Any) -> None:
+    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", errors="surrogatepass"))
     if size > MAX_PASSED_BYTES:
         raise ToolError(f"the server answers {size} bytes; {MAX_PASSED_BYTES} are passed on")
 
 
-def _text(told: Any) -> str:
-    return told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Upstream:
@@ -319,7 +319,7 @@ class Upstream:
 
     async def _hold(self, *, task_status: TaskStatus[Client | None]) -> None:
         """One session, from its start until somebody says that it is over."""
-        over, told = self._over, False
+        over, has_started = self._over, False
         try:
             with (
                 _complaints(self.entry.name) as complaints,
@@ -330,13 +330,13 @@ class Upstream:
                 ) as client:
                     scope.deadline = float("inf")
                     self._client = client
-                    told = True
+                    has_started = True
                     task_status.started(client)
                     await over.wait()
         except Exception as error:  # noqa: BLE001 - a server may fail in any way; the proxy lives on
             self._why = _first_line(error)
         finally:
-            if not told:
+            if not has_started:
                 with contextlib.suppress(RuntimeError):
                     task_status.started(None)
             elif self._over is over:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -92,13 +92,12 @@ def _list_names(traces: Iterable[str]) -> str:
 
 @dataclass
 class _Call:
-    """One call as far as it is told so far."""
+    """One call, as far as it is known."""
 
     tool: str
     order: tuple[int, int]
     id: str | None = None
     span: Span | None = None
-    told: list[ToolRequest] = field(default_factory=list)
 
 
 def _calls(spans: list[Span], events: list[Event]) -> tuple[Action, ...]:
@@ -210,7 +209,7 @@ def _first(spans: Iterable[Span], *names: str) -> Any:
 
 
 def _instant(nanoseconds: int) -> datetime | None:
-    """The instant, to the microsecond; None where none was told, or none that there is."""
+    """The instant, to the microsecond; None where none was given, or none that there is."""
     try:
         return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None
     except OverflowError:
@@ -259,14 +258,14 @@ class Messages:
     def _event(self, event: Event) -> None:
         self._attributes(event.attributes, event.at)
         body = event.body if isinstance(event.body, dict) else {}
-        told = {**event.attributes, **body}
+        members = {**event.attributes, **body}
         match event.name:
             case "gen_ai.choice":
-                self._message(_read(told.get("message", told)), event.at)
+                self._message(_read(members.get("message", members)), event.at)
             case "gen_ai.assistant.message":
-                self._message(told, event.at)
+                self._message(members, event.at)
             case "gen_ai.tool.message":
-                self._add_result(told.get("id"), told.get("content"))
+                self._add_result(members.get("id"), members.get("content"))
             case _:
                 self._attributes(body, event.at)
 
@@ -279,10 +278,10 @@ class Messages:
         call = span.text("gen_ai.tool.call.id")
         if call is None or span.text("gen_ai.operation.name") != "execute_tool":
             return False
-        told = {e.name: e for e in span.events if e.attributes.get("id") == call}
-        if not told.keys() >= _EXCHANGE:
+        events = {e.name: e for e in span.events if e.attributes.get("id") == call}
+        if not events.keys() >= _EXCHANGE:
             return False
-        given, gave = told["gen_ai.tool.message"], told["gen_ai.choice"]
+        given, gave = events["gen_ai.tool.message"], events["gen_ai.choice"]
         name = span.text("gen_ai.tool.name")
         self._add_request(call, name, given.attributes.get("content"), span.started)
         self._add_result(call, gave.attributes.get("message"))
@@ -303,8 +302,8 @@ class Messages:
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 function = call.get("function")
-                told = function if isinstance(function, dict) else call
-                self._add_request(call.get("id"), told.get("name"), told.get("arguments"), at)
+                named = function if isinstance(function, dict) else call
+                self._add_request(call.get("id"), named.get("name"), named.get("arguments"), at)
         parts = message.get("parts")
         for part in parts if isinstance(parts, list) else ():
             if not isinstance(part, dict):
@@ -330,27 +329,27 @@ class Messages:
             self._results.setdefault(call, content)
 
 
-def as_arguments(told: Any) -> Map | Unobserved:
+def as_arguments(raw: Any) -> Map | Unobserved:
     """The arguments as exported: an object, or the JSON text of one."""
-    found = _read_export(told)
+    found = _read_export(raw)
     if isinstance(found, (Map, Unobserved)):
         return found
     return Unobserved("the exported arguments are no JSON object")
 
 
-def as_result(told: Any) -> Value | Unobserved:
+def as_result(raw: Any) -> Value | Unobserved:
     """What was exported; of content that is one block of text, what that text is."""
-    found = _read_export(told)
+    found = _read_export(raw)
     text = _only_text(found)
     return found if text is None else _read_export(text)
 
 
-def _read_export(told: Any) -> Value | Unobserved:
+def _read_export(raw: Any) -> Value | Unobserved:
     """What was exported, read as JSON where it is the text of some object or list."""
-    if isinstance(told, str) and told.lstrip()[:1] in ("{", "["):
+    if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(InputError):
-            return read_json(told.encode("utf-8", errors="replace"), "an attribute", max_depth=32)
-    found = _value(told)
+            return read_json(raw.encode("utf-8", errors="replace"), "an attribute", max_depth=32)
+    found = _value(raw)
     kept = log_value(Map.of({"": found}))  # bounded as everything that is recorded
     return kept if isinstance(kept, Unobserved) else found
 
@@ -364,27 +363,25 @@ def _only_text(found: Value | Unobserved) -> str | None:
     return text if is_alone and isinstance(text, str) else None
 
 
-def _read(told: Any) -> Any:
+def _read(raw: Any) -> Any:
     """A structure, or the structure that a text is the JSON of."""
-    if not isinstance(told, str):
-        return told
+    if not isinstance(raw, str):
+        return raw
     try:
         return plain(
-            read_json(
-                told.encode("utf-8", errors="replace"), "messages", max_bytes=16 * 1024 * 1024
-            )
+            read_json(raw.encode("utf-8", errors="replace"), "messages", max_bytes=16 * 1024 * 1024)
         )
     except InputError:
         return None
 
 
-def _value(told: Any) -> Value:
+def _value(raw: Any) -> Value:
     """Plain JSON as a value; numbers as they were written."""
-    if isinstance(told, dict):
-        return Map.of({name: _value(each) for name, each in told.items()})
-    if isinstance(told, list):
-        return tuple(map(_value, told))
-    if isinstance(told, float):
-        return Decimal(repr(told)) if math.isfinite(told) else str(told)
-    found: Value = told
+    if isinstance(raw, dict):
+        return Map.of({name: _value(each) for name, each in raw.items()})
+    if isinstance(raw, list):
+        return tuple(map(_value, raw))
+    if isinstance(raw, float):
+        return Decimal(repr(raw)) if math.isfinite(raw) else str(raw)
+    found: Value = raw
     return found

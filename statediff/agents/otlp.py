@@ -25,7 +25,7 @@ _JSON_DEPTH: Final = 62
 
 @dataclass(frozen=True)
 class Event:
-    """Something told at an instant: an event of a span, or a record of a log within one."""
+    """What happened at an instant: an event of a span, or a record of a log within one."""
 
     trace: str
     span: str
@@ -37,7 +37,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One span; times are nanoseconds since 1970, 0 where none was told."""
+    """One span; times are nanoseconds since 1970, 0 where none was given."""
 
     trace: str
     id: str
@@ -117,25 +117,25 @@ def _messages(raw: bytes, what: str) -> Iterator[Any]:
     """Documents of the same shape as JSON's, from protobuf."""
     try:
         traces: Any = importlib.import_module("opentelemetry.proto.trace.v1.trace_pb2")
-        told: Any = importlib.import_module("google.protobuf.json_format")
+        json_format: Any = importlib.import_module("google.protobuf.json_format")
         broken: Any = importlib.import_module("google.protobuf.message").DecodeError
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{what}: OTLP in protobuf needs {error.name}; get it with "
             "`pip install statediff[otel]`, or export the spans as JSON"
         ) from error
-    for piece in _delimited(raw) or [raw]:
+    for piece in _split_delimited(raw) or [raw]:
         try:
             message = traces.TracesData.FromString(piece)
-            document = told.MessageToDict(message)
-        except (broken, ValueError, RecursionError, told.Error) as error:
+            document = json_format.MessageToDict(message)
+        except (broken, ValueError, RecursionError, json_format.Error) as error:
             raise InputError(f"{what}: neither OTLP in JSON nor in protobuf: {error}") from error
         if not message.resource_spans:
             raise InputError(f"{what}: no spans in it; expected OTLP in JSON or protobuf")
         yield document
 
 
-def _delimited(raw: bytes) -> list[bytes]:
+def _split_delimited(raw: bytes) -> list[bytes]:
     """The messages, if each stands behind its length; none if they do not add up."""
     pieces: list[bytes] = []
     at = 0

@@ -180,10 +180,10 @@ class Recorder:
 
     def trace(self) -> Trace:
         """The trace as the file tells it; complete only once closed."""
-        told = read_calls(self._path)
-        if self._gap is None or told.gap is not None:
-            return told
-        return replace(told, is_complete=False, cause=self._gap)
+        trace = read_calls(self._path)
+        if self._gap is None or trace.gap is not None:
+            return trace
+        return replace(trace, is_complete=False, cause=self._gap)
 
     def __enter__(self) -> Self:
         return self

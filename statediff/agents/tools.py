@@ -95,15 +95,15 @@ class ToolTable:
         try:
             found = tool.act(taken)
             done = found if isinstance(found, Done) else Done(found)
-            told = _shorten(done.result)
-            text = json.dumps(told, ensure_ascii=False, allow_nan=False)
+            result = _shorten(done.result)
+            text = json.dumps(result, ensure_ascii=False, allow_nan=False)
         except ToolError as error:
             return self._refuse(call, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a system's driver makes of a hostile call is that call's error; the trial goes on
             return self._refuse(call, f"{type(error).__name__}: {error}")
         if tool.is_harmless:
             done = Done(done.result, (), ActionClass.READ)
-        self.recorder.end(call, result=told, class_=done.action_class, transactions=done.marks)
+        self.recorder.end(call, result=result, class_=done.action_class, transactions=done.marks)
         return Reply(text)
 
     def _refuse(self, call: str, problem: str) -> Reply:
@@ -138,12 +138,12 @@ def _shorten(result: Any) -> Any:
 
 
 def _invalid(name: str, error: ValidationError) -> str:
-    told = [
+    problems = [
         f"{'.'.join(str(part) for part in entry['loc'])[:100] or 'arguments'}: {entry['msg']}"
         for entry in error.errors(include_url=False, include_context=False, include_input=False)
     ]
-    more = f"; and {len(told) - 5} more" if len(told) > 5 else ""
-    return f"invalid arguments of {name}: {'; '.join(told[:5])}{more}"
+    more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+    return f"invalid arguments of {name}: {'; '.join(problems[:5])}{more}"
 
 
 def tool_table(

@@ -127,12 +127,12 @@ CSS: Final = (
 
 def bars(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
     """Bars from zero, one a line, with their intervals; `limit` is a line across all of them."""
-    return _ranked(title, marks, unit, Scale.LINEAR, limit)
+    return _ranking(title, marks, unit, Scale.LINEAR, limit)
 
 
 def dots(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
     """Dots on a logarithmic scale, one a line: for values of several orders of magnitude."""
-    return _ranked(title, marks, unit, Scale.LOG, limit)
+    return _ranking(title, marks, unit, Scale.LOG, limit)
 
 
 def lines(
@@ -141,7 +141,7 @@ def lines(
     """Values over a number (named `x`), one line a series; on `LOG` both axes are logarithmic."""
     shown = [(line, _points(line, scale)) for line in series]
     places = [p for _, points in shown for p in points]
-    _bounded(len(places))
+    _require_readable(len(places))
     right = WIDTH - RIGHT
     across = _Axis([at for at, _ in places], scale, _EDGE, right - _EDGE, is_from_zero=False)
     up = _Axis(_numbers([mark for _, mark in places], scale), scale, PLOT_HEIGHT + 12, -PLOT_HEIGHT)
@@ -165,10 +165,10 @@ def lines(
     return Chart(title, summary, picture, PLOT_HEIGHT + 60, columns, tuple(rows))
 
 
-def _ranked(
+def _ranking(
     title: str, marks: Sequence[Mark], unit: str, scale: Scale, limit: float | None
 ) -> Chart:
-    _bounded(len(marks))
+    _require_readable(len(marks))
     numbers = _numbers([m for m in marks if _can_show(m.value, scale)], scale)
     if limit is not None and _can_show(limit, scale):
         numbers.append(limit)
@@ -294,7 +294,7 @@ class _Axis:
             yield count * step_size
 
 
-def _bounded(marks: int) -> None:
+def _require_readable(marks: int) -> None:
     if marks > MAX_MARKS:
         raise ValueError(f"a chart of {marks} marks cannot be read; the limit is {MAX_MARKS}")
 

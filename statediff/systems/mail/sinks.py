@@ -109,7 +109,7 @@ class _Nursery:
         with self._lock:
             socket.send_fds(self._requests, [b"\n"], [line.fileno(), complaints.fileno()])
 
-    def said(self) -> str:
+    def last_complaint(self) -> str:
         """The last thing that it complained of."""
         return _last_line(self._complaints)
 
@@ -134,7 +134,7 @@ def begin() -> Sink:
         try:
             return _begin(nursery)
         except (OSError, ValueError) as error:
-            said = str(error) or nursery.said()
+            said = str(error) or nursery.last_complaint()
             end_nursery(nursery)
     raise SandboxError(f"the outbox did not start: {said or 'it said nothing'}")
 
