@@ -3,7 +3,7 @@
 | code | meaning |
 |---|---|
 | 0, 1, 3 | the verdict: all MATCH; any DIVERGE; INCONCLUSIVE and no DIVERGE |
-| 2 | usage, or an invalid contract: whoever asked can mend it |
+| 2 | usage, or an invalid contract: whoever asked can correct it |
 | 4 | a fault of the harness or of the evaluator |
 | 130 | interrupted |
 | 141 | whoever read the output went away; nothing is said, for nobody listens |
@@ -52,6 +52,14 @@ class Gone(Exception):
 def guarded(command: Callable[[], object], *, as_json: bool) -> int:
     """The exit code of `command`, whatever it raises; errors are told, without tracebacks."""
     try:
+        return _guarded(command, as_json=as_json)
+    except KeyboardInterrupt:  # while an error was told: whoever interrupts that needs no words
+        _abandon_output()
+        return INTERRUPTED
+
+
+def _guarded(command: Callable[[], object], *, as_json: bool) -> int:
+    try:
         returned = command()
         sys.stdout.flush()
         return returned if isinstance(returned, int) else 0
@@ -88,9 +96,12 @@ def guarded(command: Callable[[], object], *, as_json: bool) -> int:
 def kind_of(error: StatediffError) -> str:
     """The family of an error, as `--json` names it."""
     families: tuple[tuple[type[StatediffError], str], ...] = (
-        (ContractError, "contract"), (InputError, "input"), (UsageError, "usage"),
-        (BundleError, "bundle"), (HarnessError, "harness"),
-    )  # fmt: skip
+        (ContractError, "contract"),
+        (InputError, "input"),
+        (UsageError, "usage"),
+        (BundleError, "bundle"),
+        (HarnessError, "harness"),
+    )
     return next((name for family, name in families if isinstance(error, family)), "fault")
 
 

@@ -89,6 +89,8 @@ def statediff(
 
 def _process(arguments: Sequence[str], env: Mapping[str, str] | None, more: dict[str, Any]) -> Said:
     limit_bytes = more.pop("limit_bytes", None)
+    if limit_bytes is not None:  # a module compiled under the limit would be torn for all others
+        env = {**(env or {}), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [*PROGRAM, *arguments],
         env=environment(env),

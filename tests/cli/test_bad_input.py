@@ -1,9 +1,14 @@
 """What a person or a machine can get wrong: a clear error, the right exit code, no traceback."""
 
+import fcntl
 import json
 import os
+import signal
 import sqlite3
+import struct
 import subprocess
+import termios
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -203,6 +208,31 @@ def test_a_reader_that_goes_away_is_no_error_to_talk_about(files: Files) -> None
     os.close(write)
     assert done.returncode == 141
     assert done.stderr == b""
+
+
+def waiting(pipe: int) -> int:
+    """How many bytes wait in the pipe."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
+def test_ctrl_c_while_an_error_is_said_ends_quietly(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    full = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
+    os.write(write, b"." * full)
+    os.read(read, full // 2)  # a part of the message fits, the rest waits for a reader
+    with subprocess.Popen(
+        [*PROGRAM, "--" + "x" * full], cwd=tmp_path, env=environment(), stderr=write
+    ) as process:
+        os.close(write)
+        deadline = time.monotonic() + 60
+        while waiting(read) < full and time.monotonic() < deadline:
+            time.sleep(0.05)
+        while process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(signal.SIGINT)
+            time.sleep(1)
+    with os.fdopen(read, "rb") as rest:
+        assert b"Traceback" not in rest.read()
+    assert process.returncode == 130
 
 
 def test_an_unexpected_exception_is_our_fault_and_shows_no_traceback(
