@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.cli.main import app
+from statediff.cli.main import parser
 
 CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
@@ -111,7 +111,7 @@ def test_every_command_and_option_is_described() -> None:
     import typer  # noqa: PLC0415 - its tree of commands is what is documented
 
     text = CLI.read_text(encoding="utf-8")
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(parser())
     for name, command in root.commands.items():  # type: ignore[attr-defined]
         section = re.search(rf"(?ms)^## statediff {name}\n(.*?)(?=^## |\Z)", text)
         assert section, f"docs/cli.md has no section on {name}"

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.faults import FAULT
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import emit, results, shown
+from statediff.errors import SandboxError, UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -68,13 +71,15 @@ class Finished:
 
     def as_json(self) -> dict[str, Any]:
         """The trial as one line of `--json`."""
-        from statediff.cli.output import shown
         from statediff.reports.plain import brief_findings
         from statediff.workspace.episodes import TRIAL
 
         document: dict[str, Any] = {
-            "schema": TRIAL, "trial": self.trial, "contract": self.contract, "agent": self.agent,
-        }  # fmt: skip
+            "schema": TRIAL,
+            "trial": self.trial,
+            "contract": self.contract,
+            "agent": self.agent,
+        }
         if self.bundle is None or self.folder is None:
             return {**document, "verdict": None, "fault": str(self.fault)}
         results = self.bundle.document("judgement.json")["results"]
@@ -97,8 +102,6 @@ def demo(
     as_json: JsonFlag = False,
 ) -> int:
     """Judge four agents on a small shop and one on each other system; no Docker, key or network."""
-    from statediff.cli.faults import FAULT
-    from statediff.cli.output import emit, results, shown
     from statediff.cli.suites.reporting import tell_no_page
     from statediff.workspace.pages import keep_run_report
 
@@ -114,9 +117,10 @@ def demo(
             results().print(_line(trial), soft_wrap=True)
     report = keep_run_report(base, tell_no_page)
     surprises = [
-        case.name for case, trial in zip(CASES, finished, strict=True)
+        case.name
+        for case, trial in zip(CASES, finished, strict=True)
         if (trial.bundle is None or trial.bundle.manifest["verdict"] != case.verdict)
-    ]  # fmt: skip
+    ]
     if as_json:
         emit({"summary": _summary(finished, surprises, shown(base), report)})
     else:
@@ -128,7 +132,6 @@ def _folder(out: Path | None) -> tuple[Path, str]:
     """Where the demo keeps its trials, and what to say if it is not where one would look."""
     import tempfile
 
-    from statediff.errors import UsageError
     from statediff.workspace.folders import new_run, require_writable
 
     try:
@@ -143,7 +146,6 @@ def _folder(out: Path | None) -> tuple[Path, str]:
 
 
 def _proven(sandbox: EmbeddedSandbox) -> Receipt:
-    from statediff.errors import SandboxError
     from statediff.workspace.trials import clock
 
     receipt = sandbox.verify(clock)
@@ -159,7 +161,6 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
     from contextlib import ExitStack
 
     from statediff.capture.store import DiskChunks
-    from statediff.cli.output import results
     from statediff.evaluate import load_contract
     from statediff.harness import write_run
     from statediff.packs import contract_folder
@@ -248,7 +249,6 @@ def _line(trial: Finished) -> Text:
 
 
 def _last(finished: list[Finished], surprises: list[str], base: Path, report: Path | None) -> str:
-    from statediff.cli.output import shown
 
     if surprises:
         return f"unexpected verdict: {', '.join(surprises)}; look at {shown(base)}"
@@ -267,7 +267,6 @@ def _document(trial: Finished) -> dict[str, Any]:
 def _summary(
     finished: list[Finished], surprises: list[str], folder: str, report: Path | None
 ) -> dict[str, Any]:
-    from statediff.cli.output import shown
 
     verdicts = [t.verdict.value if t.verdict else "fault" for t in finished]
     return {

@@ -13,21 +13,16 @@ from typing import Annotated, Final
 import typer
 
 from statediff._version import __version__
-from statediff.cli import bundles, comparing, demo, drafting, explaining, judging, linting, opening
-from statediff.cli.contracts import agreeing, formatting, mutating, recording, schemas, versions
-from statediff.cli.evidence import adjudicating, logs, retention, reviewing, sealing
+from statediff.cli import demo, states
+from statediff.cli.contracts import authoring, drafting, testing, versions
+from statediff.cli.evidence import bundles, labels, logs, sealing
 from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
-from statediff.cli.suites import exporting, flagging, listing, reporting, retrying, running, storing
-from statediff.cli.systems import doctor, sandboxes, serving
-from statediff.cli.validity import (
-    benching,
-    conforming,
-    importing,
-    metatesting,
-    reads,
-    rubric,
-    studying,
-)
+from statediff.cli.options import with_options
+from statediff.cli.suites import reporting, running, store
+from statediff.cli.systems import machine, sandboxes, serving
+from statediff.cli.validity import conforming, importing, metatesting, reads, rubric, studying
+
+Commands = Sequence[tuple[str, Callable[..., object]]]
 
 _HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
 
@@ -55,11 +50,14 @@ def _root(
         raise typer.Exit(USAGE)
 
 
-def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
+def _as_parsed(function: Callable[..., object]) -> Callable[..., object]:
+    """The command as the parser calls it; it neither swallows an interrupt nor a broken pipe."""
+    command = with_options(function)
+
     @functools.wraps(command)
-    def called(*args: object, **kwargs: object) -> object:
+    def called(**options: object) -> object:
         try:
-            return command(*args, **kwargs)
+            return command(**options)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
         except BrokenPipeError as error:
@@ -68,53 +66,53 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
     return called
 
 
-_COMMANDS: tuple[tuple[str, Callable[..., object]], ...] = (
+_COMMANDS: Commands = (
     ("demo", demo.demo),
     ("init", drafting.init),
     ("run", running.run),
-    ("retry", retrying.retry),
-    ("record", recording.record),
+    ("retry", running.retry),
+    ("record", drafting.record),
     ("mcp", serving.mcp),
     ("mcp-proxy", serving.mcp_proxy),
-    ("judge", judging.judge),
-    ("capture", comparing.capture),
-    ("diff", comparing.diff),
-    ("lint", linting.lint),
-    ("mutate", mutating.mutate),
+    ("judge", states.judge),
+    ("capture", states.capture),
+    ("diff", states.diff),
+    ("lint", authoring.lint),
+    ("mutate", testing.mutate),
     ("metatest", metatesting.metatest),
     ("study", studying.study),
-    ("agree", agreeing.agree),
-    ("explain", explaining.explain),
-    ("fmt", formatting.fmt),
+    ("agree", testing.agree),
+    ("explain", authoring.explain),
+    ("fmt", authoring.fmt),
     ("show", bundles.show),
     ("replay", bundles.replay),
-    ("export", exporting.export),
+    ("export", bundles.export),
     ("keygen", sealing.keygen),
     ("sign", sealing.sign),
     ("verify", sealing.verify),
     ("redact", sealing.redact),
-    ("raw", retention.raw),
-    ("expire", retention.expire),
-    ("review", reviewing.review),
-    ("adjudicate", adjudicating.adjudicate),
-    ("resolve", adjudicating.resolve),
-    ("flag", flagging.flag),
-    ("agreement", adjudicating.agreement),
+    ("raw", sealing.raw),
+    ("expire", sealing.expire),
+    ("review", labels.review),
+    ("adjudicate", labels.adjudicate),
+    ("resolve", labels.resolve),
+    ("flag", labels.flag),
+    ("agreement", labels.agreement),
     ("rubric", rubric.rubric),
     ("import", importing.import_runs),
     ("report", reporting.report),
-    ("open", opening.open_pages),
-    ("runs", listing.runs),
-    ("stats", listing.stats),
-    ("compare", listing.compare),
-    ("schema", schemas.schema),
-    ("bench", benching.bench),
-    ("doctor", doctor.doctor),
+    ("open", reporting.open_pages),
+    ("runs", store.runs),
+    ("stats", store.stats),
+    ("compare", store.compare),
+    ("schema", authoring.schema),
+    ("bench", machine.bench),
+    ("doctor", machine.doctor),
 )
-_GROUPS: tuple[tuple[str, str, Sequence[tuple[str, Callable[..., object]]]], ...] = (
+_GROUPS: Sequence[tuple[str, str, Commands]] = (
     ("sandbox", "Start, reset, prove and stop a sandbox.", sandboxes.COMMANDS),
     ("contract", "Release, sign off and compare versions.", versions.COMMANDS),
-    ("store", "Check and tidy the chunks of a run.", storing.COMMANDS),
+    ("store", "Check and tidy the chunks of a run.", store.COMMANDS),
     ("log", "Keep verdicts where every change is noticed.", logs.COMMANDS),
     ("reads", "Judge reads: was the answer validly reachable?", reads.COMMANDS),
     ("conformance", "Test other programs by what ours must do.", conforming.COMMANDS),
@@ -122,37 +120,38 @@ _GROUPS: tuple[tuple[str, str, Sequence[tuple[str, Callable[..., object]]]], ...
 _NAMES: Final = frozenset((*(name for name, _ in _COMMANDS), *(name for name, *_ in _GROUPS)))
 
 
-def _made_of(names: Collection[str]) -> typer.Typer:
-    """The program with these commands and groups of commands."""
+def parser(names: Collection[str] = _NAMES) -> typer.Typer:
+    """The parser of the command line, for these commands and groups of commands."""
     made = typer.Typer(
-        name="statediff", help=_HELP, invoke_without_command=True, add_completion=False,
-        rich_markup_mode=None, pretty_exceptions_enable=False,
+        name="statediff",
+        help=_HELP,
+        invoke_without_command=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-    )  # fmt: skip
+    )
     made.callback()(_root)
     for name, command in _COMMANDS:
         if name in names:
-            made.command(name)(_interruptible(command))
+            made.command(name)(_as_parsed(command))
     for name, about, commands in _GROUPS:
         if name in names:
             group = typer.Typer(rich_markup_mode=None, help=about)
             for inner, command in commands:
-                group.command(inner)(_interruptible(command))
+                group.command(inner)(_as_parsed(command))
             made.add_typer(group, name=name)
     return made
-
-
-app = _made_of(_NAMES)
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line; nothing escapes as an exception."""
     options = list(arguments)
     # The library reads the options of all commands before it runs one, a tenth of a second long.
-    chosen = _made_of(options[:1]) if _NAMES.intersection(options[:1]) else app
+    names = options[:1] if _NAMES.intersection(options[:1]) else _NAMES
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)
     return guarded(
-        lambda: chosen(args=options, prog_name="statediff", standalone_mode=False),
+        lambda: parser(names)(args=options, prog_name="statediff", standalone_mode=False),
         as_json=as_json,
     )
 

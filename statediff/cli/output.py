@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from statediff.workspace.paths import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-__all__ = ["JsonFlag", "emit", "emit_pretty", "progress", "results", "shown"]
-
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
-]
+__all__ = ["emit", "emit_pretty", "marked", "print_result", "progress", "results", "shown"]
 
 
 def emit(document: Any) -> None:
@@ -30,6 +25,22 @@ def emit(document: Any) -> None:
 
     sys.stdout.write(dumps(document) + "\n")
     sys.stdout.flush()
+
+
+def print_result(document: Any, text: str, *, as_json: bool) -> None:
+    """What a command found: the document with `--json`, else the text."""
+    if as_json:
+        emit(document)
+    else:
+        results().print(text, soft_wrap=True)
+
+
+def marked(text: str, *, is_good: bool) -> Text:
+    """The text behind a mark that says whether it is good news."""
+    from rich.text import Text
+
+    mark = Text("✔ ", style="green") if is_good else Text("✘ ", style="bold red")
+    return mark.append(text, style="default")
 
 
 def emit_pretty(document: Any) -> None:
@@ -65,9 +76,12 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
         is_terminal or os.environ.get("FORCE_COLOR")
     )
     return Door(
-        stderr=stderr, color_system=None if is_plain else "auto", highlight=False, markup=False,
+        stderr=stderr,
+        color_system=None if is_plain else "auto",
+        highlight=False,
+        markup=False,
         emoji=False,
-    )  # fmt: skip
+    )
 
 
 def _spelled(text: str) -> str:

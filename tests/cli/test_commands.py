@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +13,7 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from statediff.cli.systems.doctor import doctor
+from statediff.cli.systems.machine import doctor
 from tests.cli.conftest import BEFORE, CHECKOUT, PROGRAM, Call, Files, after, environment
 from tests.cli.test_judge import database
 
@@ -185,6 +186,24 @@ def test_a_sandbox_is_up_proven_drifts_is_reset_and_goes_down(
         _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, b"")
     assert not (tmp_path / ".statediff" / "sandboxes" / "shop").exists()
+
+
+def test_a_killed_sandbox_is_not_up_though_its_number_is_somebody_elses(
+    statediff: Call, tmp_path: Path
+) -> None:
+    home = tmp_path / ".statediff" / "sandboxes" / "shop"
+    with subprocess.Popen(
+        [*PROGRAM, "sandbox", "up", "shop", "--json"], cwd=tmp_path, env=environment(),
+        stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        process.kill()
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "up.json").write_text(json.dumps({**facts, "pid": os.getpid()}))
+    said = statediff("sandbox", "verify", "shop")
+    assert said.code == 2
+    assert "shop is not up here" in said.err
 
 
 def test_a_sandbox_goes_at_ctrl_c_and_after_its_seconds(tmp_path: Path) -> None:

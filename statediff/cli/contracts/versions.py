@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.faults import USAGE
+from statediff.cli.options import ContractArgument, JsonFlag
+from statediff.cli.output import print_result, shown
+from statediff.errors import ContractError
 
 if TYPE_CHECKING:
     from statediff.contract.authoring.changes import Comparison
@@ -17,20 +20,16 @@ if TYPE_CHECKING:
     from statediff.evaluate.affected import Affected
 
 RELEASE: Final = "statediff/release/1"
-Named = Annotated[
-    str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
-]
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who does it.")]
 On = Annotated[str, typer.Option("--on", metavar="DAY", help="The day, e.g. 2026-01-31.")]
 
 
-def release(contract: Named, by: By, on: On, as_json: JsonFlag = False) -> int:
+def release(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = False) -> int:
     """Release a version: its digest is written to released.yaml, and it never changes again.
 
     A contract that lint finds an error in is not released.
     """
     from statediff.contract.authoring.versions import released
-    from statediff.errors import ContractError
     from statediff.workspace.linting import States, check
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
@@ -42,7 +41,7 @@ def release(contract: Named, by: By, on: On, as_json: JsonFlag = False) -> int:
     return _record(contract, step, f"released by {by}", as_json=as_json)
 
 
-def sign_off(contract: Named, by: By, on: On, as_json: JsonFlag = False) -> int:
+def sign_off(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = False) -> int:
     """Sign a released version off, over its digest, by somebody other than who released it."""
     from statediff.contract.authoring.versions import signed_off
 
@@ -59,7 +58,6 @@ def _record(
     *,
     as_json: bool,
 ) -> int:
-    from statediff.cli.output import emit, results, shown
     from statediff.contract.authoring.versions import FILE, identifier
     from statediff.evaluate import load_contract
     from statediff.model.values import printable
@@ -72,11 +70,10 @@ def _record(
     name = identifier(file.content.contract, file.content.version)
     new = step(releases_beside(path), name, file.digest, path)
     write_file(path.parent / FILE, new.bytes())
-    if as_json:
-        entry = new.entries[name].model_dump()
-        emit({"schema": RELEASE, "contract": name, "file": shown(path.parent / FILE), **entry})
-    else:
-        results().print(f"{name}  {file.digest[:12]}  {printable(said)}", soft_wrap=True)
+    document = {"schema": RELEASE, "contract": name, "file": shown(path.parent / FILE)}
+    entry = new.entries[name].model_dump()
+    text = f"{name}  {file.digest[:12]}  {printable(said)}"
+    print_result({**document, **entry}, text, as_json=as_json)
     return 0
 
 
@@ -96,8 +93,6 @@ def diff(
     OLD and NEW are two contracts, two state schema files, or two folders with a pack.yaml. Ends
     with 2 if the version is not raised enough.
     """
-    from statediff.cli.faults import USAGE
-    from statediff.cli.output import emit, results
     from statediff.evaluate.affected import affected
     from statediff.reports.migration import migration_note, plain_comparison
     from statediff.workspace.folders import write_file
@@ -106,25 +101,22 @@ def diff(
     trials = None if runs is None else affected(runs, _meant(found, digest))
     if note is not None:
         write_file(note, migration_note(found, trials).encode())
-    if as_json:
-        emit(plain_comparison(found, trials))
-    else:
-        for line in _lines(found, trials):
-            results().print(line, soft_wrap=True)
+    document = plain_comparison(found, trials)
+    print_result(document, "\n".join(_lines(found, trials)), as_json=as_json)
     return 0 if found.is_raised_enough else USAGE
 
 
 def _lines(found: Comparison, trials: Affected | None) -> list[str]:
-    from statediff.cli.output import shown
     from statediff.model.values import printable
 
     touched = "nothing" if found.touches is None else found.touches.value
     lines = [f"{found.new} {found.old_version} → {found.new_version}  touches {touched}"]
     for change in found.changes:
         sides = {
-            "added": f"+ {change.after}", "removed": f"- {change.before}",
+            "added": f"+ {change.after}",
+            "removed": f"- {change.before}",
             "changed": f"{change.before} → {change.after}",
-        }  # fmt: skip
+        }
         lines.append(f"  {change.touches.value}  {change.where}  {sides[change.kind]}")
     if not found.is_raised_enough:
         lines.append(f"raise the {found.bump} version: at least {found.least_version}")
@@ -191,10 +183,11 @@ def _packs(old: Path, new: Path) -> Comparison:
     both = [
         compare_schemas(
             read_document(read_bytes(schemas[0][name]), str(schemas[0][name])).value,
-            read_document(read_bytes(schemas[1][name]), str(schemas[1][name])).value, True,
+            read_document(read_bytes(schemas[1][name]), str(schemas[1][name])).value,
+            True,
         )
         for name in sorted(set(schemas[0]) & set(schemas[1]))
-    ]  # fmt: skip
+    ]
     compared = [
         {path for name, path in held.items() if name in schemas[0] and name in schemas[1]}
         for held in schemas
@@ -212,11 +205,15 @@ def _digests(folder: Path, skipped: set[Path]) -> Mapping[str, str]:
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path not in skipped and path.name != PACK_FILE
+        if path.is_file()
+        and path not in skipped
+        and path.name != PACK_FILE
         and "__pycache__" not in path.parts
-    }  # fmt: skip
+    }
 
 
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("release", release), ("sign-off", sign_off), ("diff", diff),
-)  # fmt: skip
+    ("release", release),
+    ("sign-off", sign_off),
+    ("diff", diff),
+)

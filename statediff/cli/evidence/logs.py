@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import JsonFlag, KeyOption, TrustOption
+from statediff.cli.output import emit, print_result, progress, results, shown
+from statediff.errors import BundleError, UsageError
+from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
 from statediff.workspace.logs import append, load_log
 
 if TYPE_CHECKING:
+    from statediff.evidence.log import Checkpoint
     from statediff.evidence.package import Bundle
 
-ADDED = "statediff/logged/1"
-CHECKED = "statediff/log-check/1"
+ADDED: Final = "statediff/logged/1"
+CHECKED: Final = "statediff/log-check/1"
+_VERDICT: Final = ("trial", "kind", "contract", "verdict", "supersedes")
+_RECORD: Final = ("kind", "about", "said")
 
 LogArgument = Annotated[
     Path, typer.Argument(metavar="LOG", help="The log: a file of JSON lines, one a verdict.")
 ]
-TrustOption = Annotated[
-    Path, typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count.")
-]
-CheckpointOption = Annotated[
-    Path, typer.Option("--checkpoint", metavar="FILE", help="What was signed of the log.")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedLog:
+    """What was signed of a log, and by whose keys."""
+
+    checkpoint: Annotated[
+        Path, typer.Option("--checkpoint", metavar="FILE", help="What was signed of the log.")
+    ]
+    trust: TrustOption
+
+    def read(self) -> Checkpoint:
+        """The checkpoint; its signature counts."""
+        from statediff.evidence.keys import load_trust
+        from statediff.evidence.log import read_checkpoint
+
+        return read_checkpoint(read_file(self.checkpoint), load_trust(self.trust))
 
 
 def add(
@@ -53,7 +71,6 @@ def add(
     as_json: JsonFlag = False,
 ) -> None:
     """Append verdicts to a log, each replayed first; or what a file says somebody did."""
-    from statediff.errors import UsageError
     from statediff.evaluate import replay
     from statediff.evidence.log import verdict_entry
 
@@ -68,12 +85,11 @@ def add(
         replay(bundle)
         now = datetime.now(UTC).replace(microsecond=0)
         number, line = append(log, partial(verdict_entry, bundle=bundle, at=now, because=because))
-        _told_added(number, line, as_json=as_json)
+        _print_added(number, line, as_json=as_json)
 
 
 def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) -> None:
     """Of releases, those that the log does not have yet."""
-    from statediff.errors import UsageError
     from statediff.evidence.keys import load_trust
     from statediff.evidence.log import record_entry
     from statediff.workspace.logrecords import records
@@ -86,33 +102,19 @@ def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) 
     now = datetime.now(UTC).replace(microsecond=0)
     for record in fresh:
         number, line = append(log, partial(record_entry, record=record, at=now))
-        _told_added(number, line, as_json=as_json)
+        _print_added(number, line, as_json=as_json)
 
 
-def _told_added(number: int, line: bytes, *, as_json: bool) -> None:
-    from statediff.cli.output import emit, results
+def _print_added(number: int, line: bytes, *, as_json: bool) -> None:
 
     entry = json.loads(line)
-    if not as_json:
-        results().print(f"entry {number}: {_told(entry)}", soft_wrap=True)
-    elif entry["kind"] == "verdict":
-        emit({
-            "schema": ADDED, "entry": number, "trial": entry["trial"], "kind": "verdict",
-            "contract": entry["contract"], "verdict": entry["verdict"],
-            "supersedes": entry["supersedes"],
-        })  # fmt: skip
-    else:
-        emit({
-            "schema": ADDED, "entry": number, "kind": entry["kind"], "about": entry["about"],
-            "said": entry["said"],
-        })  # fmt: skip
+    names = _VERDICT if entry["kind"] == "verdict" else _RECORD
+    document = {"schema": ADDED, "entry": number, **{name: entry[name] for name in names}}
+    print_result(document, f"entry {number}: {_words(entry)}", as_json=as_json)
 
 
 def show(log: LogArgument, as_json: JsonFlag = False) -> None:
     """Show every entry of a log, superseded verdicts too."""
-    from statediff.cli.output import emit, results
-    from statediff.reports.record import said
-
     kept = load_log(log)
     newest = set(kept.latest.values())
     for number, entry in enumerate(kept.entries):
@@ -122,14 +124,12 @@ def show(log: LogArgument, as_json: JsonFlag = False) -> None:
         note = "  superseded" if entry["kind"] == "verdict" and number not in newest else ""
         if entry.get("supersedes") is not None:
             note += f"  supersedes {entry['supersedes']}: {said(entry['because'])}"
-        results().print(f"{number}  {entry['at']}  {_told(entry)}{note}", soft_wrap=True)
+        results().print(f"{number}  {entry['at']}  {_words(entry)}{note}", soft_wrap=True)
 
 
 def checkpoint(
     log: LogArgument,
-    key: Annotated[
-        Path, typer.Option("--key", metavar="KEY", help="The secret key, from `statediff keygen`.")
-    ],
+    key: KeyOption,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The checkpoint's file.")],
     origin: Annotated[
         str, typer.Option("--origin", metavar="NAME", help="What the log is called.")
@@ -137,7 +137,6 @@ def checkpoint(
     as_json: JsonFlag = False,
 ) -> None:
     """Sign how many entries a log has, and their root; give it to whoever shall notice changes."""
-    from statediff.cli.output import emit, results, shown
     from statediff.evidence.keys import load_key
     from statediff.evidence.log import checkpoint as signed
     from statediff.workspace.folders import write_file
@@ -145,87 +144,68 @@ def checkpoint(
     kept = load_log(log)
     now = datetime.now(UTC).replace(microsecond=0)
     write_file(out, signed(kept, origin, now, load_key(key)) + b"\n")
-    if as_json:
-        emit({
-            "schema": CHECKED, "checkpoint": shown(out), "entries": len(kept.entries),
-            "root": kept.root.hex(),
-        })  # fmt: skip
-    else:
-        results().print(
-            f"{shown(out)}: entries: {len(kept.entries)}, root {kept.root.hex()}", soft_wrap=True
-        )
+    place, entries, root = shown(out), len(kept.entries), kept.root.hex()
+    document = {"schema": CHECKED, "checkpoint": place, "entries": entries, "root": root}
+    print_result(document, f"{place}: entries: {entries}, root {root}", as_json=as_json)
 
 
-def check(
-    log: LogArgument, checkpoint: CheckpointOption, trust: TrustOption, as_json: JsonFlag = False
-) -> None:
+def check(log: LogArgument, signed: SignedLog, as_json: JsonFlag = False) -> None:
     """Check that a log begins with what a checkpoint signed; ends with 4 if it does not."""
-    from statediff.cli.output import emit, results, shown
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.log import check_extends, read_checkpoint
+    from statediff.evidence.log import check_extends
 
-    seen = read_checkpoint(read_file(checkpoint), load_trust(trust))
+    seen = signed.read()
     kept = load_log(log)
     more = check_extends(kept, seen)
-    if as_json:
-        emit({
-            "schema": CHECKED, "log": shown(log), "entries": len(kept.entries), "signed": seen.size,
-            "signer": seen.signer, "at": seen.at.isoformat(), "more": more,
-        })  # fmt: skip
-    else:
-        results().print(
-            f"{shown(log)} begins as {seen.signer} signed it at {seen.at.isoformat()}; "
-            f"signed entries: {seen.size}, later: {more}", soft_wrap=True,
-        )  # fmt: skip
+    at = seen.at.isoformat()
+    document = {
+        "schema": CHECKED,
+        "log": shown(log),
+        "entries": len(kept.entries),
+        "signed": seen.size,
+        "signer": seen.signer,
+        "at": at,
+        "more": more,
+    }
+    text = f"{shown(log)} begins as {seen.signer} signed it at {at}; "
+    text += f"signed entries: {seen.size}, later: {more}"
+    print_result(document, text, as_json=as_json)
 
 
 def prove(
     log: LogArgument,
     entry: Annotated[int, typer.Argument(metavar="ENTRY", help="The number of the entry.")],
-    checkpoint: CheckpointOption,
-    trust: TrustOption,
+    signed: SignedLog,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The proof's file.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Write what shows, beside a checkpoint and without the log, that an entry is in it."""
-    from statediff.cli.output import emit, results, shown
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.log import check_extends, proof_of, read_checkpoint
+    from statediff.evidence.log import check_extends, proof_of
     from statediff.workspace.folders import write_file
 
-    seen = read_checkpoint(read_file(checkpoint), load_trust(trust))
+    seen = signed.read()
     kept = load_log(log)
     check_extends(kept, seen)
     write_file(out, proof_of(kept, entry, seen.size) + b"\n")
-    if as_json:
-        emit({"schema": CHECKED, "proof": shown(out), "entry": entry, "entries": seen.size})
-    else:
-        results().print(f"{shown(out)}: entry {entry} of {seen.size}", soft_wrap=True)
+    document = {"schema": CHECKED, "proof": shown(out), "entry": entry, "entries": seen.size}
+    print_result(document, f"{shown(out)}: entry {entry} of {seen.size}", as_json=as_json)
 
 
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="A proof, from `log prove`.")],
-    checkpoint: CheckpointOption,
-    trust: TrustOption,
+    signed: SignedLog,
     as_json: JsonFlag = False,
 ) -> None:
     """Check a proof against a checkpoint, without the log; ends with 4 if it shows nothing."""
-    from statediff.cli.output import emit, results
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.log import check_proof, read_checkpoint
+    from statediff.evidence.log import check_proof
 
-    seen = read_checkpoint(read_file(checkpoint), load_trust(trust))
+    seen = signed.read()
     entry = check_proof(read_file(proof), seen)
-    if as_json:
-        emit({"schema": CHECKED, "signer": seen.signer, "entries": seen.size, "entry": dict(entry)})
-    else:
-        results().print(f"in the log that {seen.signer} signed: {_told(entry)}", soft_wrap=True)
+    found = {"schema": CHECKED, "signer": seen.signer, "entries": seen.size, "entry": dict(entry)}
+    text = f"in the log that {seen.signer} signed: {_words(entry)}"
+    print_result(found, text, as_json=as_json)
 
 
 def _bundles(target: Path) -> Iterator[Bundle]:
-    from statediff.cli.output import progress
-    from statediff.errors import BundleError
-    from statediff.reports.record import said
     from statediff.workspace.bundles import load_bundle
     from statediff.workspace.runfolders import is_run, trials
 
@@ -241,10 +221,8 @@ def _bundles(target: Path) -> Iterator[Bundle]:
             progress().print(f"{said(trial.name)}: no verdict: {said(trial.why)}")
 
 
-def _told(entry: Mapping[str, Any]) -> str:
+def _words(entry: Mapping[str, Any]) -> str:
     """An entry in words."""
-    from statediff.reports.record import said
-
     if entry["kind"] != "verdict":
         about = entry["about"] if "@" in entry["about"] else entry["about"][:12]
         facts = ", ".join(f"{name} {said(text)}" for name, text in sorted(entry["said"].items()))
@@ -255,7 +233,11 @@ def _told(entry: Mapping[str, Any]) -> str:
     )
 
 
-COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("add", add), ("show", show), ("checkpoint", checkpoint), ("check", check), ("prove", prove),
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("add", add),
+    ("show", show),
+    ("checkpoint", checkpoint),
+    ("check", check),
+    ("prove", prove),
     ("verify", verify),
-)  # fmt: skip
+)

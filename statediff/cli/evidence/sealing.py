@@ -1,16 +1,26 @@
-"""`keygen`, `sign`, `verify` and `redact`: one signature, and copies for whoever may see less."""
+"""`keygen`, `sign`, `verify`, `redact`, `raw` and `expire`: copies under one signature."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.evidence.retention import VaultOption
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import (
+    BundleArgument,
+    JsonFlag,
+    KeyOption,
+    Tier,
+    TrustOption,
+    VaultOption,
+)
+from statediff.cli.output import emit, print_result, shown
+from statediff.errors import BundleError, StorageError, UsageError
 from statediff.workspace.bundles import load_copy, raw_pieces
 
 if TYPE_CHECKING:
@@ -18,25 +28,22 @@ if TYPE_CHECKING:
     from statediff.evidence.seal import Sealed
     from statediff.evidence.verify import Verified
 
-KEYS = "statediff/key/1"
-VERIFICATION = "statediff/verification/1"
-WITHHELD = 3
+KEYS: Final = "statediff/key/1"
+COPY: Final = "statediff/copy/1"
+VERIFICATION: Final = "statediff/verification/1"
+EXPIRED: Final = "statediff/expired/1"
+RAW: Final = "statediff/raw-captures/1"
+WITHHELD: Final = 3
+IN_TIME: Final = "its time has come"
+"""Why something is erased, unless somebody says more."""
 
 SealedArgument = Annotated[
     Path, typer.Argument(metavar="SEALED", help="A sealed bundle: its folder or its zip.")
 ]
-TrustOption = Annotated[
+SealTrustOption = Annotated[
     Path,
     typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count, and as what."),
 ]
-
-
-class Tier(StrEnum):
-    """Who a copy is for."""
-
-    PUBLIC = "public"
-    REVIEWER = "reviewer"
-    AUDITOR = "auditor"
 
 
 class Role(StrEnum):
@@ -61,7 +68,6 @@ def keygen(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key to sign with, and add its public half to a trust file."""
-    from statediff.cli.output import emit, results, shown
     from statediff.evidence.keys import add_trust, generate, load_trust, trust_entry
     from statediff.evidence.verify import key_id
 
@@ -74,30 +80,29 @@ def keygen(
     except BaseException:
         key.unlink()
         raise
-    if as_json:
-        emit({
-            "schema": KEYS, "key": shown(key), "trust": shown(trust), "name": name,
-            "roles": roles, "keyid": key_id(made.public),
-        })  # fmt: skip
-    else:
-        results().print(
-            f"key {shown(key)} for {name}, readable by you only; keep it where no agent runs\n"
-            f"{shown(trust)} trusts it as {', '.join(roles)}; give that file to whoever verifies",
-            soft_wrap=True,
-        )
+    print_result(
+        {
+            "schema": KEYS,
+            "key": shown(key),
+            "trust": shown(trust),
+            "name": name,
+            "roles": roles,
+            "keyid": key_id(made.public),
+        },
+        f"key {shown(key)} for {name}, readable by you only; keep it where no agent runs\n"
+        f"{shown(trust)} trusts it as {', '.join(roles)}; give that file to whoever verifies",
+        as_json=as_json,
+    )
 
 
 def sign(
-    bundle: Annotated[
-        Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's with one.")
-    ],
-    key: Annotated[
-        Path, typer.Option("--key", metavar="KEY", help="The secret key, from `statediff keygen`.")
-    ],
+    bundle: BundleArgument,
+    key: KeyOption,
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="PATH",
+            "--out",
+            metavar="PATH",
             help="Where the copy goes: a folder, a .zip, or with --vault a .kept.",
         ),
     ],
@@ -114,12 +119,10 @@ def sign(
         typer.Option("--vault", metavar="DIR", help="Encrypt what may have to go; keys go there."),
     ] = None,
     as_json: JsonFlag = False,
-) -> None:  # fmt: skip
+) -> None:
     """Seal a bundle: replay it, cut it into salted leaves, and sign the tree over them."""
     import secrets
-    from datetime import UTC
 
-    from statediff.errors import UsageError
     from statediff.evaluate import parse_contract, replay
     from statediff.evidence.keys import load_key
     from statediff.evidence.seal import SEED_BYTES, check_promise, save, seal
@@ -141,13 +144,12 @@ def sign(
         save(sealed, out)
     else:
         _keep(sealed, signing, vault, out)
-    _told_copy(sealed, out, "auditor", as_json=as_json)
+    _print_copy(sealed, out, "auditor", as_json=as_json)
 
 
 def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
     import secrets
 
-    from statediff.errors import UsageError
     from statediff.evidence.vault import Vault, keep, kept_bytes
     from statediff.evidence.verify import SEALING, Signer
     from statediff.evidence.verify import verify as check
@@ -162,7 +164,7 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
 
 def verify(
     sealed: SealedArgument,
-    trust: TrustOption,
+    trust: SealTrustOption,
     vault: VaultOption = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -171,8 +173,6 @@ def verify(
     Exit code 0 if VALID; 3 if NOT_REPLAYABLE_AT_TIER (genuine, but parts that the decision rests
     on are withheld); 4 if INVALID.
     """
-    from statediff.cli.output import emit, results, shown
-    from statediff.errors import BundleError
     from statediff.evidence.keys import load_trust
     from statediff.evidence.verify import Rejected
     from statediff.evidence.verify import verify as check
@@ -185,26 +185,23 @@ def verify(
             emit({"schema": VERIFICATION, "status": "INVALID", "why": str(error)})
             return 4
         raise BundleError(f"INVALID: {shown(sealed)}: {error}") from error
-    if as_json:
-        emit(_document(found))
-    else:
-        manifest = found.manifest
-        lines = [
-            f"{found.status}  {shown(sealed)}",
-            f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}",
-            f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}",
-            f"trial {manifest['trial']}, kernel {manifest['kernel']}",
-            f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed",
-        ]
-        lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
-        results().print("\n".join(lines), soft_wrap=True)
+    manifest = found.manifest
+    lines = [
+        f"{found.status}  {shown(sealed)}",
+        f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}",
+        f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}",
+        f"trial {manifest['trial']}, kernel {manifest['kernel']}",
+        f"{len(found.disclosed)} of {manifest['tree']['leaves']} leaves disclosed",
+    ]
+    lines += [f"withheld: {count} {tag}" for tag, count in found.withheld.items()]
+    print_result(_document(found), "\n".join(lines), as_json=as_json)
     return 0 if found.status == "VALID" else WITHHELD
 
 
 def redact(
     sealed: SealedArgument,
     tier: Annotated[Tier, typer.Option("--tier", help="Who the copy is for.")],
-    trust: TrustOption,
+    trust: SealTrustOption,
     out: Annotated[
         Path,
         typer.Option("--out", metavar="PATH", help="Where the copy goes: a folder, or a .zip."),
@@ -213,7 +210,6 @@ def redact(
     as_json: JsonFlag = False,
 ) -> None:
     """Write the copy that a tier may see, under the same signature."""
-    from statediff.errors import BundleError
     from statediff.evidence.keys import load_trust
     from statediff.evidence.seal import at_tier, save
     from statediff.evidence.seal import redact as without
@@ -227,34 +223,145 @@ def redact(
         raise BundleError(f"INVALID: {sealed}: {error}") from error
     copy = without(whole, found, at_tier(tier.value))
     save(copy, out)
-    _told_copy(copy, out, tier.value, as_json=as_json)
+    _print_copy(copy, out, tier.value, as_json=as_json)
 
 
-def _told_copy(sealed: Sealed, out: Path, tier: str, *, as_json: bool) -> None:
-    from statediff.cli.output import emit, results, shown
+def _print_copy(sealed: Sealed, out: Path, tier: str, *, as_json: bool) -> None:
     from statediff.evidence.verify import parse
 
     disclosed = parse(sealed.files["leaves.json"], "leaves.json")
-    total = len(disclosed["disclosed"]) + len(disclosed["withheld"])
-    if as_json:
-        emit({
-            "schema": "statediff/copy/1", "copy": shown(out), "tier": tier, "leaves": total,
-            "disclosed": len(disclosed["disclosed"]),
-        })  # fmt: skip
-    else:
-        results().print(
-            f"{shown(out)}: the {tier} copy, {len(disclosed['disclosed'])} of {total} leaves",
-            soft_wrap=True,
-        )
+    open_leaves = len(disclosed["disclosed"])
+    total = open_leaves + len(disclosed["withheld"])
+    copy = {"schema": COPY, "copy": shown(out), "tier": tier, "leaves": total}
+    text = f"{shown(out)}: the {tier} copy, {open_leaves} of {total} leaves"
+    print_result({**copy, "disclosed": open_leaves}, text, as_json=as_json)
 
 
 def _document(found: Verified) -> dict[str, Any]:
     manifest = found.manifest
     return {
-        "schema": VERIFICATION, "status": found.status, "signers": list(found.signers),
-        "verdict": manifest["verdict"], "contract": manifest["contract"],
-        "version": manifest["contract_version"], "trial": manifest["trial"],
-        "kernel": manifest["kernel"], "sealed_at": manifest["sealed_at"],
-        "root": manifest["tree"]["root"], "leaves": manifest["tree"]["leaves"],
-        "disclosed": len(found.disclosed), "withheld": dict(found.withheld),
-    }  # fmt: skip
+        "schema": VERIFICATION,
+        "status": found.status,
+        "signers": list(found.signers),
+        "verdict": manifest["verdict"],
+        "contract": manifest["contract"],
+        "version": manifest["contract_version"],
+        "trial": manifest["trial"],
+        "kernel": manifest["kernel"],
+        "sealed_at": manifest["sealed_at"],
+        "root": manifest["tree"]["root"],
+        "leaves": manifest["tree"]["leaves"],
+        "disclosed": len(found.disclosed),
+        "withheld": dict(found.withheld),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureOptions:
+    """Why something is erased, and how much of it."""
+
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Why, where it is not just time.")
+    ] = IN_TIME
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Erase all of it now, due or not.")
+    ] = False
+
+
+def expire(
+    bundle: Annotated[Path, typer.Argument(metavar="KEPT", help="A kept bundle (.kept).")],
+    vault: Annotated[Path, typer.Option("--vault", metavar="DIR", help="Where its keys lie.")],
+    key: Annotated[
+        Path, typer.Option("--key", metavar="KEY", help="The key that signs the record.")
+    ],
+    trust: TrustOption,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the record goes.")],
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="LOG", help="A log that the record is added to.")
+    ] = None,
+    *,
+    erasure: ErasureOptions,
+    as_json: JsonFlag = False,
+) -> None:
+    """Erase what of a kept bundle is due, by destroying keys; leaves a signed record."""
+    from statediff.evidence.keys import load_key, load_trust
+    from statediff.evidence.log import record_entry
+    from statediff.evidence.vault import Vault, due, expiry
+    from statediff.workspace.bundles import kept_copy
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.logrecords import retention
+    from statediff.workspace.logs import append
+
+    if erasure.everything and erasure.because == IN_TIME:
+        raise UsageError("--everything: say with --because why it goes before its time")
+    signing, trusted = load_key(key), load_trust(trust)
+    kept, keys = kept_copy(bundle), Vault(vault)
+    exactly = datetime.now(UTC)
+    now = exactly.replace(microsecond=0)
+    items = due(kept, keys, None if erasure.everything else exactly)
+    record = expiry(kept, items, now, erasure.because, signing)
+    entry = retention(record, trusted)  # signed by a key that does not count, it would say nothing
+    if out.exists():
+        raise UsageError(f"{shown(out)} exists already; a record is never overwritten")
+    # The record stands before a key is gone: what is missing can always be told from what is lost.
+    write_file(out, record + b"\n", exclusive=True, durable=True)
+    for item in items:
+        keys.destroy(item.name)
+    number = None
+    if log is not None:
+        number, _line = append(log, partial(record_entry, record=entry, at=now))
+    left = len(due(kept, keys, None))
+    where = "" if number is None else f", entry {number} of {shown(log or out)}"
+    print_result(
+        {
+            "schema": EXPIRED,
+            "record": shown(out),
+            "root": kept.root,
+            "entry": number,
+            "items": [item.name for item in items],
+            "left": left,
+        },
+        f"{shown(bundle)}: items erased: {len(items)}, left: {left}; record {shown(out)}{where}",
+        as_json=as_json,
+    )
+
+
+def raw(
+    sealed: Annotated[
+        Path, typer.Argument(metavar="SEALED", help="An auditor's copy: folder, zip or .kept.")
+    ],
+    trust: TrustOption,
+    identity: Annotated[
+        Path, typer.Option("--identity", metavar="FILE", help="The auditor's age identity.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for them.")],
+    vault: VaultOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Decrypt the raw captures of an auditor's copy, each checked against the signature."""
+    from statediff.evidence.keys import load_trust
+    from statediff.evidence.raw import decrypted
+    from statediff.evidence.verify import RAW as TAG
+    from statediff.evidence.verify import Rejected, verify
+    from statediff.workspace.bundles import load_copy, read_file
+
+    try:
+        found = verify(load_copy(sealed, vault).files, load_trust(trust))
+    except Rejected as error:
+        raise BundleError(f"INVALID: {shown(sealed)}: {error}") from error
+    leaves = [leaf for leaf in found.leaves if leaf.tag == TAG]
+    if not leaves:
+        raise UsageError(f"{shown(sealed)}: holds no raw captures; only auditors' copies may")
+    told = read_file(identity).decode("utf-8", errors="replace")
+    contents = [decrypted(leaf, told) for leaf in sorted(leaves, key=lambda leaf: leaf.path)]
+    for name, _ in contents:
+        if Path(name).name != name or name.startswith("."):
+            raise BundleError(f"{name!r} is no name of a raw capture")
+    try:
+        out.mkdir(parents=True)
+        for name, content in contents:
+            (out / name).write_bytes(content)
+    except OSError as error:
+        raise StorageError(f"{shown(out)}: cannot be written: {error.strerror}") from error
+    document = {"schema": RAW, "folder": shown(out), "names": [name for name, _ in contents]}
+    print_result(document, f"{shown(out)}: raw captures: {len(contents)}", as_json=as_json)

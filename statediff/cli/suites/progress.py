@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from statediff.cli.faults import FAULT, INTERRUPTED
+from statediff.cli.output import emit, progress, results, shown
+from statediff.reports.said import said
 from statediff.suite.records import FAILURES, VERDICTS, Ended, Trial
 
 if TYPE_CHECKING:
@@ -89,8 +92,6 @@ class Report:
 
     def looked(self) -> None:
         """Progress is shown as of now: in place on a terminal, else as a line now and then."""
-        from statediff.cli.output import progress
-
         now = time.monotonic()
         if self._live is not None:
             from rich.text import Text
@@ -104,13 +105,10 @@ class Report:
 
     def note(self, text: str) -> None:
         """The words stand on standard error, above what is shown in place."""
-        from statediff.cli.output import progress
-
         door = progress() if self._live is None else self._live.console
         door.print(text, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        from statediff.cli.output import progress
 
         self._began = self._told_at = time.monotonic()
         door = progress()
@@ -152,8 +150,6 @@ class Report:
     def _tell(self, finished: Played) -> None:
         from rich.text import Text
 
-        from statediff.cli.output import emit, results
-        from statediff.reports.record import said
         from statediff.reports.text import verdict_text
 
         if self.as_json:
@@ -176,8 +172,11 @@ class Report:
         damaged = {end.value: ended[end] for end in FAILURES[1:-1] if ended[end]}
         told = sum(found.values()) + sum(damaged.values())
         return {
-            "scheduled": len(self.order), **found, **damaged, "not_run": len(self.order) - told,
-        }  # fmt: skip
+            "scheduled": len(self.order),
+            **found,
+            **damaged,
+            "not_run": len(self.order) - told,
+        }
 
     def causes(self) -> dict[str, int]:
         """Trials that a failure around the agent left without a verdict, by its kind."""
@@ -186,7 +185,6 @@ class Report:
 
     def end(self) -> int:
         """The summary is told; the exit code of the run."""
-        from statediff.cli.output import emit, results, shown
         from statediff.workspace.pages import keep_run_report
 
         for name in self.order:  # what is left after an interrupt
@@ -213,12 +211,12 @@ class Report:
         return self._exit_code(counts)
 
     def _summary(self, counts: dict[str, int]) -> str:
-        from statediff.cli.output import shown
 
         told = ", ".join(
             f"{number} {name.replace('_', ' ')}"
-            for name, number in counts.items() if number and name != "scheduled"
-        )  # fmt: skip
+            for name, number in counts.items()
+            if number and name != "scheduled"
+        )
         lead = "interrupted; " if self.is_interrupted else ""
         plural = "trial" if counts["scheduled"] == 1 else "trials"
         return f"{lead}{counts['scheduled']} {plural}: {told}   {shown(self.folder)}"
@@ -241,7 +239,6 @@ class Report:
             )
 
     def _exit_code(self, counts: dict[str, int]) -> int:
-        from statediff.cli.faults import FAULT, INTERRUPTED
         from statediff.evaluate import exit_code
         from statediff.model.verdict import Verdict
 

@@ -1,10 +1,10 @@
-"""`run`: agents' trials under contracts, each in a sandbox that was proven."""
+"""`run` and `retry`: agents' trials under contracts, each in a sandbox that was proven."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,49 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli import agentoptions
-from statediff.cli.output import JsonFlag
-from statediff.cli.suites.listing import StoreOption
+from statediff.cli.options import (
+    ContractArguments,
+    JsonFlag,
+    MaxCostOption,
+    ModelCosts,
+    RunArgument,
+    RunPlaces,
+    Scheduling,
+)
+from statediff.cli.output import progress
+from statediff.errors import StatediffError, UsageError
+from statediff.suite.review_terms import Ended
 from statediff.workspace import agents
 
 if TYPE_CHECKING:
     from statediff.suite.records import Trial
     from statediff.suite.store import Store
     from statediff.workspace.campaigns import Campaign, Entry, How
-
-Workers = Annotated[
-    int,
-    typer.Option(
-        "-j",
-        "--jobs",
-        min=1,
-        max=256,
-        help="Trials at once, each in a sandbox of its own; results are told in order.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="A Dask scheduler, e.g. tcp://host:8786, whose workers make the trials; or `local`.",
-    ),
-]
-Retries = Annotated[
-    int,
-    typer.Option(
-        "--retries", min=0, max=100, help="Further attempts where the environment failed."
-    ),
-]
-
-Artifacts = Annotated[
-    str | None,
-    typer.Option(
-        "--artifacts",
-        metavar="URL",
-        help="Copy the run there as it goes on: s3://bucket/runs, file:///srv/runs; by fsspec.",
-    ),
-]
 
 
 class ScanBy(StrEnum):
@@ -64,73 +39,160 @@ class ScanBy(StrEnum):
     PAGES = "pages"
 
 
-def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
-    contracts: Annotated[
-        list[str],
-        typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
-    ],
-    agent_cmd: agentoptions.AgentCmd = None,
-    agent_image: agentoptions.AgentImage = None,
-    agent: agentoptions.AgentName = None,
-    agent_mcp: agentoptions.AgentMcp = None,
-    mcp_config: agentoptions.McpConfig = None,
-    record_http: agentoptions.RecordHttp = False,
-    base_url: agentoptions.BaseUrl = None,
-    model: agentoptions.Model = None,
-    key_env: agentoptions.KeyEnv = None,
-    price_in: agentoptions.PriceIn = None,
-    price_out: agentoptions.PriceOut = None,
-    max_cost: agentoptions.MaxCost = None,
-    max_turns: agentoptions.MaxTurns = None,
-    stream: agentoptions.Stream = False,
+@dataclass(frozen=True, kw_only=True)
+class AgentChoice:
+    """Which agents are run, each in one of four ways, and what is said of all of them."""
+
+    agent_cmd: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent-cmd",
+            metavar="CMD",
+            help="The agent: any program; may be given again for others.",
+        ),
+    ] = None
+    agent_image: Annotated[
+        str | None,
+        typer.Option(
+            "--agent-image",
+            metavar="IMAGE",
+            help="The agent runs in a container of this image, and reaches the systems only.",
+        ),
+    ] = None
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent",
+            metavar="MODULE:FUNCTION",
+            help="The agent: a Python function, or the name of one in the contract's folder; may "
+            "be given again.",
+        ),
+    ] = None
+    agent_mcp: Annotated[
+        str | None,
+        typer.Option(
+            "--agent-mcp", metavar="CMD", help="The agent: a program that gets only tools, by MCP."
+        ),
+    ] = None
+    mcp_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--mcp-config",
+            metavar="FILE",
+            help="With --agent-mcp: these MCP servers' tools instead of the sandbox's own.",
+        ),
+    ] = None
+    record_http: Annotated[
+        bool,
+        typer.Option(
+            "--record-http",
+            help="With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
+        ),
+    ] = False
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            metavar="URL",
+            help="The agent: a model at this OpenAI-compatible endpoint, with the sandbox's tools.",
+        ),
+    ] = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="NAME", help="With --base-url: which model; may be given again."
+        ),
+    ] = None
+    costs: ModelCosts
+    max_turns: Annotated[
+        int | None,
+        typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
+    ] = None
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
+    ] = False
+
+    def each(self, timeout: float | None) -> list[agents.AgentOptions]:
+        """What is said of each agent; `UsageError` where it is said in two ways."""
+        options = agents.AgentOptions(
+            mcp=self.agent_mcp,
+            mcp_config=self.mcp_config,
+            base_url=self.base_url,
+            key_env=self.costs.key_env,
+            price_in=self.costs.price_in,
+            price_out=self.costs.price_out,
+            max_cost=self.costs.max_cost,
+            max_turns=self.max_turns,
+            stream=self.stream,
+            timeout_seconds=timeout,
+            image=self.agent_image,
+            record_http=self.record_http,
+        )
+        return agents.several(options, self.agent_cmd or [], self.agent or [], self.model or [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialChoice:
+    """Which trials are made: how many of which contracts, and by which seeds."""
+
     trials: Annotated[
         int,
         typer.Option(
             "-k", "--trials", min=1, max=10_000, help="Trials of each contract with each agent."
         ),
-    ] = 1,
+    ] = 1
     seed: Annotated[
         int,
         typer.Option(
             "--seed", min=0, max=2**53 - 1, help="Of the first trials; the next have the next ones."
         ),
-    ] = 1,
+    ] = 1
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="PATTERN", help="Of the contracts, those named so: shop/*."),
-    ] = None,
+    ] = None
     skip: Annotated[
         list[str] | None,
         typer.Option("--skip", metavar="PATTERN", help="Of the contracts, none that is named so."),
-    ] = None,
-    workers: Workers = 1,
-    scheduler: Scheduler = None,
-    retries: Retries = 2,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trying:
+    """Where a trial is made, and for how long at most."""
+
     resume: Annotated[
         bool,
         typer.Option(
             "--resume", help="Go on with the newest run of the same command, if there is one."
         ),
-    ] = False,
-    timeout: agentoptions.Timeout = None,
+    ] = False
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
+    ] = None
     sandbox: Annotated[
         str,
         typer.Option(
             "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
         ),
-    ] = "embedded",
+    ] = "embedded"
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
-    ] = Path("runs"),
-    store: StoreOption = None,
-    artifacts: Artifacts = None,
+    ] = Path("runs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgingOptions:
+    """By which contracts, and over which evidence, trials are judged."""
+
     allow_unreviewed: Annotated[
         bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
-    ] = False,
+    ] = False
     authoritative: Annotated[
         bool,
         typer.Option("--authoritative", help="Scan every source after every trial, feed or not."),
-    ] = False,
+    ] = False
     sample_scans: Annotated[
         float,
         typer.Option(
@@ -140,72 +202,88 @@ def run(  # noqa: PLR0913, PLR0917 - its options are its arguments
             max=1.0,
             help="How many of the trials that a feed tells of are scanned too, to compare.",
         ),
-    ] = 0.05,
+    ] = 0.05
     scan: Annotated[
         ScanBy,
         typer.Option(
             "--scan",
             help="`pages`: pages are compared on every trial, where a system has them to compare.",
         ),
-    ] = ScanBy.WHOLE,
+    ] = ScanBy.WHOLE
+
+
+def run(
+    contracts: ContractArguments,
+    choice: AgentChoice,
+    which: TrialChoice,
+    scheduling: Scheduling,
+    trying: Trying,
+    places: RunPlaces,
+    judging: JudgingOptions,
     as_json: JsonFlag = False,
 ) -> int:
     """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
     from statediff.suite.sandbox_pool import STANDING
     from statediff.workspace import folders
-    from statediff.workspace.campaigns import How, alone, campaign, checked, found_again
+    from statediff.workspace.campaigns import alone, campaign, checked, found_again
 
-    options = agents.several(
-        agents.AgentOptions(
-            command=None,
-            named=None,
-            mcp=agent_mcp,
-            mcp_config=mcp_config,
-            base_url=base_url,
-            model=None,
-            key_env=key_env,
-            price_in=price_in,
-            price_out=price_out,
-            max_cost=max_cost,
-            max_turns=max_turns,
-            stream=stream,
-            timeout_seconds=timeout,
-            image=agent_image,
-            record_http=record_http,
-        ),
-        agent_cmd or [],
-        agent or [],
-        model or [],
-    )
-    entries = _entries(contracts, only or (), skip or (), allow_unreviewed=allow_unreviewed)
-    names = _names(options, entries)
-    how = How(workers, scheduler, retries, max_cost, store, artifacts)
-    settings: dict[str, Any] = {
-        "trials": trials, "sandbox": sandbox, "agents": names,
-        "timeout_seconds": None if timeout is None else str(timeout),
-        "scans": "always" if authoritative else str(sample_scans),
-        "contract_files": {entry.name: str(entry.path.absolute()) for entry in entries},
-        "agent_options": [replace(each, max_cost=None).as_json() for each in options],
-    }  # fmt: skip
-    if len(names) > 1:
-        from statediff.suite.records import labels
-
-        settings["labels"] = list(labels(names))
-    if seed != 1:
-        settings["first_seed"] = seed
-    if scan is ScanBy.PAGES:
-        settings["scan"] = scan.value
-    folders.require_writable(out)
+    options = choice.each(trying.timeout)
+    entries = _entries(contracts, which, allow_unreviewed=judging.allow_unreviewed)
+    settings = _settings(entries, options, which, trying, judging)
+    folders.require_writable(trying.out)
     with ExitStack() as stack:
         stack.callback(STANDING.close)
-        checked(entries, sandbox)
-        settings["images"] = _images(sandbox, agent_image)
+        checked(entries, trying.sandbox)
+        settings["images"] = _images(trying.sandbox, choice.agent_image)
         facts, patch = _facts(entries, settings)
-        folder = found_again(out, facts) if resume else None
+        folder = found_again(trying.out, facts) if trying.resume else None
         if folder is None:
-            folder = _begun(folders.new_run(out, "run"), facts, patch)
+            folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
         stack.enter_context(alone(folder))
+        how = _how(scheduling, choice.costs.max_cost, places)
         return carried_out(campaign(folder, entries, options), how, as_json, None)
+
+
+def _how(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
+    from statediff.workspace.campaigns import How
+
+    return How(
+        workers=scheduling.workers,
+        scheduler=scheduling.scheduler,
+        retries=scheduling.retries,
+        max_cost=max_cost,
+        store=places.store,
+        artifacts=places.artifacts,
+    )
+
+
+def _settings(
+    entries: Sequence[Entry],
+    options: Sequence[agents.AgentOptions],
+    which: TrialChoice,
+    trying: Trying,
+    judging: JudgingOptions,
+) -> dict[str, Any]:
+    """What `run.json` records of the command; a default that came later is left out."""
+    from statediff.suite.records import labels
+
+    names = _names(options, entries)
+    settings: dict[str, Any] = {
+        "trials": which.trials,
+        "sandbox": trying.sandbox,
+        "agents": names,
+        "timeout_seconds": None if trying.timeout is None else str(trying.timeout),
+        "scans": "always" if judging.authoritative else str(judging.sample_scans),
+        "contract_files": {entry.name: str(entry.path.absolute()) for entry in entries},
+        "agent_options": [replace(each, max_cost=None).as_json() for each in options],
+    }
+    if len(names) > 1:
+        settings["labels"] = list(labels(names))
+    if which.seed != 1:
+        settings["first_seed"] = which.seed
+    if judging.scan is ScanBy.PAGES:
+        settings["scan"] = judging.scan.value
+    return settings
 
 
 def carried_out(
@@ -239,8 +317,6 @@ def carried_out(
 @contextmanager
 def _store_of(how: How) -> Iterator[Store]:
     """The store that was named; the default one, or one for this command if that cannot be used."""
-    from statediff.cli.output import progress
-    from statediff.errors import StatediffError
     from statediff.suite.store import opened
     from statediff.workspace.stores import opened_store
 
@@ -255,11 +331,8 @@ def _store_of(how: How) -> Iterator[Store]:
         yield store
 
 
-def _entries(
-    named: Sequence[str], only: Sequence[str], skip: Sequence[str], *, allow_unreviewed: bool
-) -> list[Entry]:
+def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool) -> list[Entry]:
     """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
-    from statediff.errors import UsageError
     from statediff.evaluate import load_contract
     from statediff.workspace.campaigns import Entry
     from statediff.workspace.contracts import contract_paths
@@ -269,8 +342,8 @@ def _entries(
     found = [
         entry
         for entry in every
-        if (not only or fits(entry.file.content.contract, only))
-        and not fits(entry.file.content.contract, skip)
+        if (not which.only or fits(entry.file.content.contract, which.only))
+        and not fits(entry.file.content.contract, which.skip or ())
     ]
     if not found:
         raise UsageError(f"of {len(every)} contracts, --only and --skip leave none")
@@ -292,8 +365,6 @@ def fits(contract: str, patterns: Sequence[str]) -> bool:
 
 def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> list[str]:
     """What the agents are called; each of them can be had for every contract, else `UsageError`."""
-    from statediff.errors import UsageError
-
     made = [each.agents([entry.path for entry in entries]) for each in options]
     names = [of_each[0].name for of_each in made]
     if len(set(names)) < len(names):
@@ -311,9 +382,12 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
     names = [entry.file.content.sandbox or "" for entry in entries]
     return {
         "contracts": {entry.name: entry.file.digest for entry in entries},
-        "settings": settings, "kernel": KERNEL, "statediff": __version__, "code": pinned,
+        "settings": settings,
+        "kernel": KERNEL,
+        "statediff": __version__,
+        "code": pinned,
         "sandboxes": sandboxes(names, str(settings["sandbox"])),
-    }, patch  # fmt: skip
+    }, patch
 
 
 def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
@@ -342,3 +416,93 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
     if agent_image is not None:
         found[agent_image] = str(engine.client.images.get(agent_image).id)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryChoice:
+    """Which trials of a run are made again."""
+
+    trial: Annotated[
+        list[str] | None, typer.Option("--trial", metavar="NAME", help="These trials.")
+    ] = None
+    ended: Annotated[list[Ended] | None, typer.Option("--ended", help="Those that ended so.")] = (
+        None
+    )
+    contract: Annotated[
+        list[str] | None,
+        typer.Option("--contract", metavar="PATTERN", help="Those under contracts named so."),
+    ] = None
+
+    def of(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Those of them; `UsageError` if a trial that was named is none of the run."""
+        from statediff.model.values import printable
+        from statediff.workspace.campaigns import WITHOUT_VERDICT
+
+        strange = set(self.trial or ()) - {trial.name for trial in trials}
+        if strange:
+            raise UsageError(f"{printable(min(strange))}: the run has no such trial")
+        is_all = self.trial is None and self.ended is None and self.contract is None
+        ended = WITHOUT_VERDICT if is_all else self.ended
+        names = None if self.trial is None else frozenset(self.trial)
+        return [
+            trial
+            for trial in trials
+            if (names is None or trial.name in names)
+            and (ended is None or trial.ended in ended)
+            and (self.contract is None or fits(trial.contract, self.contract))
+        ]
+
+
+def retry(
+    run: RunArgument,
+    choice: RetryChoice,
+    scheduling: Scheduling,
+    max_cost: MaxCostOption = None,
+    *,
+    places: RunPlaces,
+    as_json: JsonFlag = False,
+) -> int:
+    """Make chosen trials of a run again; what there was is kept beside them, and told.
+
+    Without a choice, those that have no verdict. With several, those that fit all of them.
+    """
+    from statediff.suite.sandbox_pool import STANDING
+    from statediff.workspace.campaigns import alone, campaign, checked
+
+    entries, options = _recorded(run)
+    how = _how(scheduling, max_cost, places)
+    with ExitStack() as stack:
+        stack.callback(STANDING.close)
+        stack.enter_context(alone(run))
+        made = campaign(run, entries, options)
+        checked(entries, made.variant)
+        return carried_out(made, how, as_json, choice.of)
+
+
+def _recorded(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
+    """The contracts and agents of a run; `UsageError` where they are not what they were."""
+    from statediff.evaluate import KERNEL, load_contract
+    from statediff.workspace.campaigns import Entry
+    from statediff.workspace.runfolders import is_run, run_facts
+
+    if not is_run(run):
+        raise UsageError(f"{run}: expected the folder of a run, with its run.json")
+    facts = run_facts(run)
+    settings = facts.get("settings")
+    files = settings.get("contract_files") if isinstance(settings, dict) else None
+    told = settings.get("agent_options") if isinstance(settings, dict) else None
+    if not isinstance(files, dict) or not isinstance(told, list) or not told:
+        raise UsageError(f"{run}: its run.json does not say by which agents; run it anew")
+    if facts.get("kernel") != KERNEL:
+        raise UsageError(
+            f"{run}: was judged by kernel {facts.get('kernel')!r}, and this is {KERNEL}: its "
+            "trials could not be counted together; begin a new run"
+        )
+    paths = [Path(str(files[name])) for name in sorted(files)]
+    entries = [Entry(path, load_contract(path)) for path in paths]
+    for entry in entries:
+        if facts["contracts"].get(entry.name) != entry.file.digest:
+            raise UsageError(
+                f"{entry.path}: the contract has changed since the run; begin a new run"
+            )
+    return entries, [agents.AgentOptions.read(each) for each in told]

@@ -1,12 +1,13 @@
 """`sandbox build | up | reset | verify | down`: a sandbox that stays, for whoever is at hand.
 
-A sandbox lives in the process of `up`: only there are the pristine images and the
-outbox's token, out of an agent's reach. The other commands ask that process, by a file under
+A sandbox lives in the process of `up`: only there are the pristine images and the outbox's token,
+out of an agent's reach. The other commands ask that process, by a file under
 `.statediff/sandboxes/NAME/requests`, and report what it answers.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -15,22 +16,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.faults import FAULT
+from statediff.cli.options import JsonFlag, SandboxArgument, VariantOption
+from statediff.cli.output import emit, print_result, progress, results
+from statediff.errors import SandboxError, StatediffError, UsageError
+from statediff.reports.said import said
 
 if TYPE_CHECKING:
+    from statediff.packs import SandboxPack
     from statediff.systems.base.embedded import EmbeddedSandbox
 
 ROOT: Final = Path(".statediff") / "sandboxes"
+UP: Final = "up.json"
+ALIVE: Final = "alive"
+"""The file that the process of `up` holds locked."""
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 15.0
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")]
 
 
 def build(
@@ -48,43 +57,38 @@ def build(
     as_json: JsonFlag = False,
 ) -> int:
     """Build the images of sandboxes' servers; those of older versions of them are removed."""
-    from statediff.cli.output import emit, progress, results
-    from statediff.reports.record import said
-
     containers, images = docker_parts()
     chosen = list(dict.fromkeys(names or images.image_names()))
     for name in chosen:
         images.image_tag(name)  # an unknown name needs no engine to be refused
     engine = containers.connect()
     built = images.build(
-        engine, chosen,
-        lambda name, line: progress().print(
-            f"{name}: {said(line, 200)}", markup=False, highlight=False, soft_wrap=True
-        ),
+        engine,
+        chosen,
+        lambda name, line: progress().print(f"{name}: {said(line, 200)}", soft_wrap=True),
         base,
-    )  # fmt: skip
+    )
     for image in built:
         removed = images.remove_older(engine, image.name)
-        if as_json:
-            emit(
-                {"image": image.name, "tag": image.tag, "built": image.is_new,
-                 "removed": list(removed)}
-            )  # fmt: skip
-        else:
-            results().print(
-                f"{image.name:<10} {image.tag}  {'built' if image.is_new else 'as it was'}",
-                highlight=False, soft_wrap=True,
-            )  # fmt: skip
-            for tag in removed:
-                progress().print(f"{tag}: removed, an older one", highlight=False, soft_wrap=True)
+        state = "built" if image.is_new else "as it was"
+        print_result(
+            {
+                "image": image.name,
+                "tag": image.tag,
+                "built": image.is_new,
+                "removed": list(removed),
+            },
+            f"{image.name:<10} {image.tag}  {state}",
+            as_json=as_json,
+        )
+        for tag in () if as_json else removed:
+            progress().print(f"{tag}: removed, an older one", soft_wrap=True)
     return 0
 
 
 def up(
-    name: Name,
-    variant: Annotated[
-        str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
-    ] = "embedded",
+    name: SandboxArgument,
+    variant: VariantOption = "embedded",
     detach: Annotated[
         bool, typer.Option("--detach", help="Stay in the background, until `sandbox down`.")
     ] = False,
@@ -95,81 +99,54 @@ def up(
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
-    from statediff.agents.command import url_variable
-    from statediff.cli.output import progress
     from statediff.packs import sandbox_pack
-    from statediff.systems.base.embedded import EmbeddedSandbox
 
     pack = sandbox_pack(name, variant)
     home = _home(name)
     _require_down(name)
     if detach:
-        _tell(_detached(name, variant, seconds), as_json)
-        return 0
-    _make(home / "requests")
-    try:
-        with EmbeddedSandbox(pack, home / "work") as sandbox:
-            access = sandbox.access()
-            environment = {url_variable(s): url for s, url in access.urls.items()}
-            facts = {
-                "sandbox": name,
-                "variant": variant,
-                "urls": dict(access.urls),
-                "environment": environment,
-                "folder": str(access.folder),
-                "pid": os.getpid(),
-            }
-            _write(home / "up.json", facts)
-            _tell(facts, as_json)
-            if not as_json:
-                progress().print(
-                    f"{pack.title} is up; `statediff sandbox verify {name}` proves its base state; "
-                    "Ctrl-C ends it", soft_wrap=True,
-                )  # fmt: skip
-            _serve(sandbox, home / "requests", seconds)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+        _tell(_start_detached(name, variant, seconds), as_json)
+    else:
+        _make(home / "requests")
+        with _alive(home):
+            _stay_up(pack, home, seconds, as_json=as_json)
     return 0
 
 
-def reset(name: Name, as_json: JsonFlag = False) -> int:
+def reset(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     """Put a running sandbox back to its base state, and prove it; 4 if it is not proven."""
     return _report(_ask(name, "reset"), as_json)
 
 
-def verify(name: Name, as_json: JsonFlag = False) -> int:
+def verify(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     """Prove that a running sandbox is in its base state; 4 and the drift if it is not."""
     return _report(_ask(name, "verify"), as_json)
 
 
-def down(name: Name, as_json: JsonFlag = False) -> int:
+def down(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     """Stop a running sandbox; nothing of it is left when this ends."""
-    from statediff.cli.output import emit, results
-    from statediff.errors import SandboxError
-
     _ask(name, "down")
     deadline = time.monotonic() + ANSWER_SECONDS
     while _is_up(_home(name)):
         if time.monotonic() >= deadline:
             raise SandboxError(f"{name}: not everything has ended after {ANSWER_SECONDS:g} s")
         time.sleep(POLL_SECONDS / 5)
-    if as_json:
-        emit({"sandbox": name, "down": True})
-    else:
-        results().print(f"{name} is down")
+    print_result({"sandbox": name, "down": True}, f"{name} is down", as_json=as_json)
     return 0
 
 
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("build", build), ("up", up), ("reset", reset), ("verify", verify), ("down", down),
-)  # fmt: skip
+    ("build", build),
+    ("up", up),
+    ("reset", reset),
+    ("verify", verify),
+    ("down", down),
+)
 
 
 def docker_parts() -> tuple[ModuleType, ModuleType]:
     """The modules `containers` and `images`; `UsageError` if what they need is not installed."""
     from importlib import import_module
-
-    from statediff.errors import UsageError
 
     try:
         return (
@@ -186,7 +163,6 @@ def docker_parts() -> tuple[ModuleType, ModuleType]:
 
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:
-    from statediff.cli.output import emit, results
 
     if as_json:
         emit(facts)
@@ -195,31 +171,62 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
         results().print(f"export {variable}={shlex.quote(url)}", soft_wrap=True)
 
 
-def _detached(name: str, variant: str, seconds: float | None) -> dict[str, Any]:
-    """The facts of a sandbox that a process in the background keeps up."""
-    from statediff.errors import SandboxError
+def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: bool) -> None:
+    """The sandbox is up, and answers, until it is asked to end or time is over."""
+    from statediff.agents.command import url_variable
+    from statediff.systems.base.embedded import EmbeddedSandbox
 
+    try:
+        with EmbeddedSandbox(pack, home / "work") as sandbox:
+            access = sandbox.access()
+            facts = {
+                "sandbox": pack.name,
+                "variant": pack.variant,
+                "urls": dict(access.urls),
+                "environment": {url_variable(name): url for name, url in access.urls.items()},
+                "folder": str(access.folder),
+                "pid": os.getpid(),
+            }
+            _write(home / UP, facts)
+            _tell(facts, as_json)
+            if not as_json:
+                progress().print(
+                    f"{pack.title} is up; `statediff sandbox verify {pack.name}` proves its base "
+                    "state; Ctrl-C ends it",
+                    soft_wrap=True,
+                )
+            _serve(sandbox, home / "requests", seconds)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _start_detached(name: str, variant: str, seconds: float | None) -> dict[str, Any]:
+    """The facts of a sandbox that a process in the background keeps up."""
     command = [sys.executable, "-c", "from statediff.cli.main import main; main()"]
     command += ["sandbox", "up", name, "--variant", variant]
     command += [] if seconds is None else ["--seconds", str(seconds)]
     _make(_home(name).parent)
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
-            start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
         try:
             while process.poll() is None:
                 if _is_up(_home(name)):
-                    facts: dict[str, Any] = json.loads((_home(name) / "up.json").read_bytes())
+                    facts: dict[str, Any] = json.loads((_home(name) / UP).read_bytes())
                     return facts
                 time.sleep(POLL_SECONDS)
         except BaseException:
             process.terminate()
             raise
-        said.seek(0)
-        told = said.read().decode(errors="replace").strip()
-    raise SandboxError(f"{name} did not come up: {told.removeprefix('error: ')}")
+        errors.seek(0)
+        text = errors.read().decode(errors="replace").strip()
+    raise SandboxError(f"{name} did not come up: {text.removeprefix('error: ')}")
 
 
 def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> None:
@@ -237,7 +244,6 @@ def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> N
 
 
 def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
-    from statediff.errors import StatediffError
     from statediff.workspace.trials import clock
 
     try:
@@ -263,7 +269,6 @@ def _await_reader(reply: Path) -> None:
 def _ask(name: str, wish: str) -> dict[str, Any]:
     """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
     from statediff.atomic import write_atomically
-    from statediff.errors import SandboxError, UsageError
     from statediff.packs import sandbox_pack
 
     sandbox_pack(name)
@@ -291,10 +296,6 @@ def _ask(name: str, wish: str) -> dict[str, Any]:
 def _report(receipt: dict[str, Any], as_json: bool) -> int:
     from rich.text import Text
 
-    from statediff.cli.faults import FAULT
-    from statediff.cli.output import emit, results
-    from statediff.reports.record import said
-
     if as_json:
         emit(receipt)
     elif receipt["ok"]:
@@ -314,26 +315,51 @@ def _home(name: str) -> Path:
     return (ROOT / name).absolute()
 
 
-def _is_up(home: Path) -> bool:
+@contextmanager
+def _alive(home: Path) -> Iterator[None]:
+    """While this lasts, others see that the process of `up` is there, and no other can begin.
+
+    A lock says it, not a number: the kernel takes it back however the process ends, and whoever is
+    given the process's number later does not have it.
+    """
+    handle = os.open(home / ALIVE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        facts = json.loads((home / "up.json").read_text(encoding="utf-8"))
-        os.kill(int(facts["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"{home.name} is being started by another process") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_alive(home: Path) -> bool:
+    try:
+        handle = os.open(home / ALIVE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
         return False
-    return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _is_up(home: Path) -> bool:
+    return (home / UP).exists() and _is_alive(home)
 
 
 def _require_down(name: str) -> None:
-    from statediff.errors import UsageError
 
     home = _home(name)
-    if _is_up(home):
+    if _is_alive(home):
         raise UsageError(f"{name} is up already here; end it with `statediff sandbox down {name}`")
     shutil.rmtree(home, ignore_errors=True)  # what a killed process left
 
 
 def _make(folder: Path) -> None:
-    from statediff.errors import SandboxError
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

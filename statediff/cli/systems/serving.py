@@ -10,41 +10,58 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
-from statediff.errors import UsageError
+from statediff.cli.options import JsonFlag, SandboxArgument, VariantOption
+from statediff.cli.output import emit, progress, results, shown
+from statediff.errors import StorageError, UsageError
 from statediff.workspace.agents import require_agents_extra
 
 if TYPE_CHECKING:
     from statediff.agents.recorder import Recorder
 
 CALLS: Final = Path(".statediff") / "calls"
-Http = Annotated[
-    int | None,
-    typer.Option(
-        "--http", metavar="PORT", min=0, max=65535,
-        help="Serve streamable HTTP on this port of this machine (0: any), not standard input.",
-    ),
-]  # fmt: skip
-TraceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace", metavar="FILE",
-        help="Where every call is recorded; a new file [default: one in .statediff/calls].",
-    ),
-]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """How tools are served, and where their calls are recorded."""
+
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve streamable HTTP on this port of this machine (0: any), not standard input.",
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Where every call is recorded; a new file [default: one in .statediff/calls].",
+        ),
+    ] = None
+
+    def require_http(self, *, as_json: bool) -> None:
+        """Standard output is free for JSON; else `UsageError`."""
+        if as_json and self.http is None:
+            raise UsageError(
+                "--json goes with --http: standard output is the protocol's without it"
+            )
 
 
 def mcp(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")],
-    variant: Annotated[
-        str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
-    ] = "embedded",
+    name: SandboxArgument,
+    variant: VariantOption = "embedded",
     contract: Annotated[
         Path | None,
         typer.Option(
@@ -53,12 +70,12 @@ def mcp(
             help="Its `access:` says what may be read, through `search` and `fetch` alone.",
         ),
     ] = None,
-    http: Http = None,
-    trace: TraceFile = None,
+    *,
+    server: ServerOptions,
     as_json: JsonFlag = False,
 ) -> int:
     """Serve a sandbox's tools to any MCP client, and record every call, until the client goes."""
-    _require_http(http, as_json)
+    server.require_http(as_json=as_json)
     require_agents_extra("mcp", "statediff mcp")
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools import tool_table
@@ -68,11 +85,11 @@ def mcp(
     file = None if contract is None else load_contract(contract)
     if file is not None and file.content.access is None:
         raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
-    with embedded(name, variant) as sandbox, _recorder(trace, name) as recorder:
+    with embedded(name, variant) as sandbox, _recorder(server.trace, name) as recorder:
         library = None if file is None else library_of(file, base_state(sandbox))
         table = tool_table(sandbox.access().urls, recorder, library)
         try:
-            _serve(mcp_server(f"statediff {name}", table), http, as_json=as_json)
+            _serve(mcp_server(f"statediff {name}", table), server.http, as_json=as_json)
         finally:
             table.close()
     return 0
@@ -85,34 +102,27 @@ def mcp_proxy(
             "--config", metavar="FILE", help="MCP servers, as clients name them: mcpServers."
         ),
     ],
-    http: Http = None,
-    trace: TraceFile = None,
+    *,
+    server: ServerOptions,
     as_json: JsonFlag = False,
 ) -> int:
     """Stand in front of MCP servers, pass on what they offer, and record every call."""
-    _require_http(http, as_json)
+    server.require_http(as_json=as_json)
     require_agents_extra("mcp", "statediff mcp-proxy")
     from statediff.agents.mcp_config import read_mcp_config
     from statediff.agents.mcp_proxy import Proxy
 
     entries = read_mcp_config(config, os.environ)
-    with _recorder(trace, "proxy") as recorder:
+    with _recorder(server.trace, "proxy") as recorder:
         proxy = Proxy(entries, recorder)
-        _serve(proxy.server(), http, proxy.open, as_json=as_json)
+        _serve(proxy.server(), server.http, proxy.open, as_json=as_json)
     return 0
-
-
-def _require_http(port: int | None, as_json: bool) -> None:
-    if as_json and port is None:
-        raise UsageError("--json goes with --http: standard output is the protocol's without it")
 
 
 @contextmanager
 def _recorder(path: Path | None, name: str) -> Iterator[Recorder]:
     """A log in the file, or in one of its own; its name is told at the end."""
     from statediff.agents.recorder import Recorder
-    from statediff.cli.output import progress, shown
-    from statediff.errors import StorageError
     from statediff.workspace.trials import clock
 
     if path is None:
@@ -138,7 +148,6 @@ def _serve(
 ) -> None:
     """Returns when the client on standard input has gone; over HTTP, never."""
     from statediff.agents.mcp_server import serve_stdio, serving_http
-    from statediff.cli.output import emit, progress, results
 
     if port is None:
         serve_stdio(server, around)

@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import print_result, progress
+from statediff.errors import UsageError
 
 VECTORS = Path("fixtures/bundles/vectors.json")
 CONFORMANCE = "statediff/conformance/1"
@@ -37,9 +39,6 @@ def bundle(
     as_json: JsonFlag = False,
 ) -> int:
     """Run the vectors of sealed bundles against a verifier; ends with 4 if it fails one."""
-    from statediff.cli.output import emit, progress, results
-    from statediff.errors import UsageError
-
     if verifier is not None and not {"{sealed}", "{trust}"} <= set(shlex.split(verifier)):
         raise UsageError("--verifier: expected {sealed} and {trust} as arguments of the command")
     judge = _our_own if verifier is None else _command(shlex.split(verifier))
@@ -53,18 +52,13 @@ def bundle(
             failed.append({"vector": name, "expected": expected, "found": found})
         if verifier is not None and number % 25 == 0:
             progress().print(f"{number} of {len(vectors)} vectors")
-    if as_json:
-        emit({
-            "schema": CONFORMANCE, "vectors": len(vectors), "must_fail": must_fail,
-            "failed": failed,
-        })  # fmt: skip
-    else:
-        for entry in failed:
-            results().print(f"{entry['vector']}: expected {entry['expected']}, {entry['found']}")
-        results().print(
-            f"{len(vectors) - len(failed)} of {len(vectors)} vectors pass, "
-            f"{must_fail} of them must be refused"
-        )
+    lines = [f"{e['vector']}: expected {e['expected']}, {e['found']}" for e in failed]
+    lines.append(
+        f"{len(vectors) - len(failed)} of {len(vectors)} vectors pass, "
+        f"{must_fail} of them must be refused"
+    )
+    counts = {"schema": CONFORMANCE, "vectors": len(vectors), "must_fail": must_fail}
+    print_result({**counts, "failed": failed}, "\n".join(lines), as_json=as_json)
     return 4 if failed else 0
 
 
@@ -93,7 +87,6 @@ def _our_own(files: Mapping[str, bytes], trust: bytes) -> str:
 
 def _command(words: list[str]) -> Judge:
     def judge(files: Mapping[str, bytes], trust: bytes) -> str:
-        from statediff.errors import UsageError
 
         with tempfile.TemporaryDirectory(prefix="statediff-vector-") as folder:
             sealed, trusted = Path(folder, "sealed"), Path(folder, "trust.json")
@@ -104,9 +97,12 @@ def _command(words: list[str]) -> Judge:
             places = {"{sealed}": str(sealed), "{trust}": str(trusted)}
             try:
                 done = subprocess.run(
-                    [places.get(word, word) for word in words], stdin=subprocess.DEVNULL,
-                    capture_output=True, timeout=_TIMEOUT_SECONDS, check=False,
-                )  # fmt: skip
+                    [places.get(word, word) for word in words],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_TIMEOUT_SECONDS,
+                    check=False,
+                )
             except subprocess.TimeoutExpired:
                 return f"no answer in {_TIMEOUT_SECONDS:.0f} s"
             except OSError as error:

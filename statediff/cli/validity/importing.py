@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from statediff.cli.faults import FAULT
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import emit, print_result, progress, shown
+from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.importers.agreement import Report
@@ -37,7 +40,71 @@ class HalfName(StrEnum):
     HELD_OUT = "held-out"
 
 
-def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
+@dataclass(frozen=True, kw_only=True)
+class RunChoice:
+    """Which recorded runs are judged, and by whose rules."""
+
+    cases: Annotated[
+        Path | None, typer.Option("--cases", metavar="DIR", help="The benchmark's files, and runs.")
+    ] = None
+    mode: Annotated[
+        ModeName,
+        typer.Option("--mode", help="The benchmark's own rules, or a closed contract."),
+    ] = ModeName.CLOSED
+    domain: Annotated[
+        str | None, typer.Option("--domain", metavar="NAME", help="Only this domain.")
+    ] = None
+    half: Annotated[
+        HalfName | None, typer.Option("--half", help="Only this half of the tasks.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """Whether harm is seeded into what passes, and where."""
+
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="Seed harm into what passes, and show who notices."),
+    ] = False
+    every_type: Annotated[
+        bool, typer.Option("--every-type", help="Sweep every type, not one a run.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportFiles:
+    """What is written, and where."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Keep schemas, contracts and a bundle of every run here."
+        ),
+    ] = None
+    states: Annotated[
+        bool,
+        typer.Option("--states", help="With --out: each run's states before and after as well."),
+    ] = False
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the page (HTML) here.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """By which seed, and in how many processes."""
+
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Picks resamples and seeded harm.")
+    ] = 0
+    jobs: Annotated[
+        int,
+        typer.Option("-j", "--jobs", metavar="N", help="Processes [default: one a processor]."),
+    ] = 0
+
+
+def import_runs(
     suite: Annotated[
         str,
         typer.Argument(metavar="FORMAT", help="What recorded the runs: agent-diff, tau2 or otel."),
@@ -45,46 +112,11 @@ def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="With otel: the exported spans.")
     ] = None,
-    cases: Annotated[
-        Path | None, typer.Option("--cases", metavar="DIR", help="The benchmark's files, and runs.")
-    ] = None,
-    mode: Annotated[
-        ModeName,
-        typer.Option("--mode", help="The benchmark's own rules, or a closed contract."),
-    ] = ModeName.CLOSED,
-    domain: Annotated[
-        str | None, typer.Option("--domain", metavar="NAME", help="Only this domain.")
-    ] = None,
-    half: Annotated[
-        HalfName | None, typer.Option("--half", help="Only this half of the tasks.")
-    ] = None,
-    sweep: Annotated[
-        bool,
-        typer.Option("--sweep", help="Seed harm into what passes, and show who notices."),
-    ] = False,
-    every_type: Annotated[
-        bool, typer.Option("--every-type", help="Sweep every type, not one a run.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Keep schemas, contracts and a bundle of every run here."
-        ),
-    ] = None,
-    states: Annotated[
-        bool,
-        typer.Option("--states", help="With --out: each run's states before and after as well."),
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the page (HTML) here.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Picks resamples and seeded harm.")
-    ] = 0,
-    jobs: Annotated[
-        int,
-        typer.Option("-j", "--jobs", metavar="N", help="Processes [default: one a processor]."),
-    ] = 0,
+    *,
+    choice: RunChoice,
+    sweeping: SweepOptions,
+    files: ImportFiles,
+    effort: Effort,
     trace_id: Annotated[
         str | None,
         typer.Option("--trace-id", metavar="ID", help="With otel: which trace, of several."),
@@ -96,43 +128,53 @@ def import_runs(  # noqa: PLR0913, PLR0917 — one argument an option
     By the benchmark's own rules (`compat`), or under contracts whose frame is closed. `otel` reads
     OpenTelemetry spans instead and writes the calls they tell of to --out, for `judge --trace`.
     """
-    from statediff.errors import UsageError
     from statediff.importers import workers as processes
     from statediff.importers.recorded import Half
     from statediff.importers.rejudge import Mode, Wanted
     from statediff.workspace import folders, imported
 
+    out, report, half = files.out, files.report, choice.half
     if suite == "otel":
         if file is None or out is None:
             raise UsageError("import otel takes the exported spans, and --out: FILE --out TRACE")
         return _otel(file, trace_id, out, as_json=as_json)
-    if cases is None or file is not None or trace_id is not None:
+    if choice.cases is None or file is not None or trace_id is not None:
         raise UsageError(f"import {suite} takes --cases DIR; a FILE and --trace-id go with otel")
-    opened = processes.Cases(suite, cases)
-    wanted = Wanted(Mode(mode.value), domain, None if half is None else Half(half.value))
-    if mode is ModeName.COMPAT and (out or report or sweep):
-        raise UsageError(
-            "--out, --report and --sweep say what a closed contract finds; leave out --mode compat"
-        )
-    if (every_type and not sweep) or (states and out is None) or (sweep and out is not None):
-        raise UsageError("--every-type goes with --sweep, --states with --out, --sweep without it")
+    opened = processes.Cases(suite, choice.cases)
+    wanted = Wanted(
+        Mode(choice.mode.value), choice.domain, None if half is None else Half(half.value)
+    )
+    _require_compatible(choice, sweeping, files)
     for folder in (out, report.parent if report else None):
         if folder is not None:
             folders.require_writable(folder)
-    keeper = None if out is None else imported.Keeper(opened, wanted, out, with_states=states)
-    with processes.Workers(opened, jobs or min(os.cpu_count() or 1, 8)) as workers:
-        if sweep:
-            return _sweep(workers, domain, seed, every_type=every_type, as_json=as_json)
-        if mode is ModeName.COMPAT:
+    keeper = None if out is None else imported.Keeper(opened, wanted, out, with_states=files.states)
+    with processes.Workers(opened, effort.jobs or min(os.cpu_count() or 1, 8)) as workers:
+        if sweeping.sweep:
+            every_type = sweeping.every_type
+            return _sweep(
+                workers, choice.domain, effort.seed, every_type=every_type, as_json=as_json
+            )
+        if choice.mode is ModeName.COMPAT:
             return _compat(workers, wanted, as_json=as_json)
-        return _closed(workers, wanted, seed, keeper, report, as_json=as_json)
+        return _closed(workers, wanted, effort.seed, keeper, report, as_json=as_json)
+
+
+def _require_compatible(choice: RunChoice, sweeping: SweepOptions, files: ImportFiles) -> None:
+    """The options go together; else `UsageError`."""
+    has_out = files.out is not None
+    if choice.mode is ModeName.COMPAT and (has_out or files.report or sweeping.sweep):
+        raise UsageError(
+            "--out, --report and --sweep say what a closed contract finds; leave out --mode compat"
+        )
+    is_odd = sweeping.every_type and not sweeping.sweep
+    if is_odd or (files.states and not has_out) or (sweeping.sweep and has_out):
+        raise UsageError("--every-type goes with --sweep, --states with --out, --sweep without it")
 
 
 def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
     """The calls in exported spans are in `out`, a new file."""
     from statediff.agents.otel import read_otel
-    from statediff.cli.output import emit, results, shown
-    from statediff.errors import UsageError
     from statediff.evidence.traces import trace_lines
     from statediff.model.values import Unobserved, printable
     from statediff.workspace import folders
@@ -142,12 +184,13 @@ def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
         raise UsageError(f"{printable(str(out))}: exists already and nothing is overwritten")
     folders.write_file(out, trace_lines(trace))
     unsaid = sum(isinstance(call.arguments, Unobserved) for call in trace.actions)
-    if as_json:
-        emit({"calls": len(trace.actions), "without_arguments": unsaid, "trace": shown(out)})
-    else:
-        told = f"; {unsaid} without arguments" if unsaid else ""
-        plural = "call" if len(trace.actions) == 1 else "calls"
-        results().print(f"{len(trace.actions)} {plural}{told}: {shown(out)}", soft_wrap=True)
+    count, place = len(trace.actions), shown(out)
+    note = f"; {unsaid} without arguments" if unsaid else ""
+    print_result(
+        {"calls": count, "without_arguments": unsaid, "trace": place},
+        f"{count} call{'s' * (count != 1)}{note}: {place}",
+        as_json=as_json,
+    )
     return 0
 
 
@@ -156,13 +199,11 @@ class _Counter(Protocol):
 
 
 @contextmanager
-def _counted() -> Iterator[_Counter]:
+def _counter() -> Iterator[_Counter]:
     """Counts what is done, on a terminal's standard error; elsewhere nothing is shown."""
     import sys
 
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    from statediff.cli.output import progress
 
     columns = (TextColumn("{task.completed:.0f} {task.description}"), TimeElapsedColumn())
     with Progress(
@@ -177,14 +218,13 @@ def _counted() -> Iterator[_Counter]:
 
 
 def _compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
-    from statediff.cli.output import emit, results
     from statediff.importers.agreement import Tally, compat_summary
     from statediff.importers.recorded import BadLine
     from statediff.importers.rejudge import Mode, rejudged
     from statediff.reports.agreement import run_line
 
     tally = Tally()
-    with _counted() as count:
+    with _counter() as count:
         for outcome in rejudged(workers, wanted):
             tally.add(outcome)
             count("runs")
@@ -193,28 +233,31 @@ def _compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
             elif as_json:
                 emit(run_line(outcome, Mode.COMPAT))
     sums = compat_summary(tally)
-    if as_json:
-        emit(sums)
-    else:
-        told = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sums.items())
-        results().print(f"{workers.cases.suite}, by its own rules: {told}", soft_wrap=True)
+    text = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sums.items())
+    print_result(sums, f"{workers.cases.suite}, by its own rules: {text}", as_json=as_json)
     return _exit_code(tally.judged, bad=len(tally.bad_lines))
 
 
 def _closed(
-    workers: Workers, wanted: Wanted, seed: int, keeper: Keeper | None, page: Path | None,
-    *, as_json: bool,
-) -> int:  # fmt: skip
-    from statediff.cli.output import emit, results, shown
+    workers: Workers,
+    wanted: Wanted,
+    seed: int,
+    keeper: Keeper | None,
+    page: Path | None,
+    *,
+    as_json: bool,
+) -> int:
     from statediff.cli.suites.reporting import tell_no_page
-    from statediff.importers.agreement import Tally, report
+    from statediff.importers.agreement import Tally
+    from statediff.importers.agreement import report as report_of
     from statediff.importers.recorded import BadLine
     from statediff.importers.rejudge import Mode, rejudged
     from statediff.importers.still import stills
     from statediff.reports.agreement import run_line, summary
+    from statediff.reports.agreement_text import agreement_text
 
     tally = Tally()
-    with _counted() as count:
+    with _counter() as count:
         for outcome in rejudged(workers, keeper.wanted if keeper else wanted):
             tally.add(outcome)
             count("runs")
@@ -229,25 +272,13 @@ def _closed(
         for still in stills(workers, wanted):
             idle.append(still)
             count("tasks")
-    made = report(workers.cases.suite, wanted.mode.value, tally, seed)
+    made = report_of(workers.cases.suite, wanted.mode.value, tally, seed)
     written = _write_page(made, idle, page)
     kept = None if keeper is None else keeper.end(tell_no_page)
-    if as_json:
-        emit({
-            "summary": {
-                **summary(made, idle),
-                "run": None if kept is None else shown(kept),
-                "report": None if written is None else shown(written),
-            }
-        })  # fmt: skip
-    else:
-        from statediff.reports.agreement_text import agreement_text
-
-        for line in agreement_text(made, idle):
-            results().print(line, soft_wrap=True)
-        for path in (kept, written):
-            if path is not None:
-                results().print(f"written: {shown(path)}", soft_wrap=True)
+    run, report = (None if path is None else shown(path) for path in (kept, written))
+    lines = [*agreement_text(made, idle), *(f"written: {path}" for path in (run, report) if path)]
+    document = {"summary": {**summary(made, idle), "run": run, "report": report}}
+    print_result(document, "\n".join(lines), as_json=as_json)
     wrong = sum(not s.is_right for s in idle)
     return _exit_code(tally.judged, bad=len(tally.bad_lines) + wrong)
 
@@ -265,13 +296,12 @@ def _write_page(made: Report, idle: Sequence[Still], page: Path | None) -> Path 
 def _sweep(
     workers: Workers, domain: str | None, seed: int, *, every_type: bool, as_json: bool
 ) -> int:
-    from statediff.cli.output import emit, results
     from statediff.meta.sweep import swept
     from statediff.reports.agreement import seeded_line, sweep_summary
     from statediff.reports.agreement_text import sweep_text
 
     done = []
-    with _counted() as count:
+    with _counter() as count:
         for each in swept(workers, domain, seed, every_type=every_type):
             done.append(each)
             count("runs and tasks")
@@ -280,11 +310,7 @@ def _sweep(
             for seeded in each.seeded if as_json else ():
                 emit(seeded_line(seeded))
     sums = sweep_summary(workers.cases.suite, done, seed)
-    if as_json:
-        emit({"sweep": sums})
-    else:
-        for line in sweep_text(sums):
-            results().print(line, soft_wrap=True)
+    print_result({"sweep": sums}, "\n".join(sweep_text(sums)), as_json=as_json)
     missed = sums["total"]["match"] or sums["total"]["witnessed"] < sums["total"]["seeded"]
     if sums["bad_lines"]:
         return FAULT
@@ -292,7 +318,6 @@ def _sweep(
 
 
 def _tell_bad(line: BadLine, *, as_json: bool) -> None:
-    from statediff.cli.output import emit, progress
     from statediff.reports.agreement import bad_line
 
     if as_json:

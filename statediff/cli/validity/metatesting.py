@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.judging import SchemaFileOption
-from statediff.cli.output import JsonFlag
-from statediff.cli.recordedoptions import After, Answer, Before, Jobs, Keep
+from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
+from statediff.cli.output import emit, marked, progress, results
+from statediff.errors import UsageError
+from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.meta.metatest import Case
     from statediff.meta.tally import Line, Tally
     from statediff.statistics.binomial import Share
-    from statediff.workspace.metapieces import Piece, Wanted
+    from statediff.workspace.metapieces import Piece, Run, Wanted
 
 METATEST: Final = "statediff/metatest/1"
 SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
 
 
-def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
-    contracts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[CONTRACT...]",
-            help="Contract files, folders, or packs' names [default: all that come with it].",
-        ),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class Seeding:
+    """What faults are seeded into, and how many."""
+
     seed: Annotated[
         int | None,
         typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, told]."),
-    ] = None,
+    ] = None
     sample: Annotated[
         int,
         typer.Option(
@@ -44,11 +42,11 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
             min=0,
             help="Only so many faults, twins and stage cases of each reference [default: all].",
         ),
-    ] = 0,
+    ] = 0
     live: Annotated[
         bool,
         typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
-    ] = False,
+    ] = False
     corpus: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +54,7 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
             metavar="FOLDER",
             help="Judge a stored corpus of seeded cases again, instead of running anything.",
         ),
-    ] = None,
+    ] = None
     captures: Annotated[
         Path | None,
         typer.Option(
@@ -64,17 +62,26 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
             metavar="FOLDER",
             help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
         ),
+    ] = None
+
+
+def metatest(
+    contracts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CONTRACT...]",
+            help="Contract files, folders, or packs' names [default: all that come with it].",
+        ),
     ] = None,
-    before: Before = None,
-    after: After = None,
-    answer: Answer = None,
+    *,
+    seeding: Seeding,
+    recorded: RecordedRun,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
     ] = None,
     schema: SchemaFileOption = None,
-    keep: Keep = None,
-    jobs: Jobs = 1,
+    pieces: Pieces,
     as_json: JsonFlag = False,
 ) -> int:
     """Seed faults and harmless twins into right runs; 1 if the evaluator gets one of them wrong.
@@ -85,54 +92,68 @@ def metatest(  # noqa: PLR0913, PLR0917 — one argument an option
     """
     import secrets
 
-    from statediff.cli.output import emit, progress
-    from statediff.errors import UsageError
-    from statediff.meta.checkpoint import require_folder
-    from statediff.meta.corpus import corpus_files
     from statediff.meta.tally import tally
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.metapieces import Run, Wanted, every_contract
+    from statediff.workspace.metapieces import Run, Wanted
 
-    drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    is_one = contracts is not None and len(contracts) == 1
-    is_told = any((before, after, answer, trace, schema))
-    is_whole = (captures is not None) != bool(before and after and is_one) and is_one
-    if (is_told or captures is not None) and (not is_whole or live or corpus is not None):
-        raise UsageError(
-            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
-            "--answer, --trace and --schema; no --live and no --corpus"
-        )
-    if corpus is not None and (contracts or live):
-        raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
-    if corpus is not None:
-        paths = tuple(corpus_files(corpus))
-    else:
-        paths = contract_paths(contracts) if contracts else every_contract()
-    is_recorded = is_told or captures is not None
-    if keep is not None:
-        if is_recorded:
-            raise UsageError("--keep is for contracts and a corpus: a recorded run is one piece")
-        require_folder(keep)
+    seed = secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
+    states = tuple(recorded.before or ()), tuple(recorded.after or ())
+    run = Run(*states, recorded.answer, seeding.captures, trace, schema)
+    paths = _paths(contracts, seeding, run, pieces)
 
     def tell(text: str) -> None:
         # One contract is soon done: its JSON comes with no other word.
         if not (as_json and len(paths) == 1):
             progress().print(text, soft_wrap=True)
 
-    tell(f"seed {drawn}, {len(paths)} {'files of the corpus' if corpus else 'contracts'}")
-    run = Run(tuple(before or ()), tuple(after or ()), answer, captures, trace, schema)
-    wanted = Wanted(drawn, sample, live, corpus is not None, run if is_recorded else None, keep)
-    found = tally(_tried(paths, wanted, jobs, tell))
+    tell(f"seed {seed}, {len(paths)} {'files of the corpus' if seeding.corpus else 'contracts'}")
+    wanted = Wanted(
+        seed,
+        seeding.sample,
+        seeding.live,
+        seeding.corpus is not None,
+        run if any(run) else None,
+        pieces.keep,
+    )
+    found = tally(_try(paths, wanted, pieces.jobs, tell))
     if as_json:
-        emit(_document(found, drawn))
+        emit(_document(found, seed))
     else:
-        _print(found, drawn)
+        _print(found, seed)
     return 0 if found.is_good else 1
 
 
-def _tried(
+def _paths(
+    contracts: list[str] | None, seeding: Seeding, run: Run, pieces: Pieces
+) -> tuple[Path, ...]:
+    """The contracts, or the files of the corpus; `UsageError` where options contradict another."""
+    from statediff.meta.checkpoint import require_folder
+    from statediff.meta.corpus import corpus_files
+    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.metapieces import every_contract
+
+    is_one = contracts is not None and len(contracts) == 1
+    is_whole = (run.folder is not None) != bool(run.before and run.after and is_one) and is_one
+    if any(run) and (not is_whole or seeding.live or seeding.corpus is not None):
+        raise UsageError(
+            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
+            "--answer, --trace and --schema; no --live and no --corpus"
+        )
+    if seeding.corpus is not None and (contracts or seeding.live):
+        raise UsageError("--corpus judges what is stored: no CONTRACT and no --live")
+    if seeding.corpus is not None:
+        paths = tuple(corpus_files(seeding.corpus))
+    else:
+        paths = contract_paths(contracts) if contracts else every_contract()
+    if pieces.keep is not None:
+        if any(run):
+            raise UsageError("--keep is for contracts and a corpus: a recorded run is one piece")
+        require_folder(pieces.keep)
+    return paths
+
+
+def _try(
     paths: Sequence[Path], wanted: Wanted, jobs: int, tell: Callable[[str], None]
-) -> Iterator[Case]:  # fmt: skip
+) -> Iterator[Case]:
     """The cases of each contract, in order."""
     from functools import partial
 
@@ -186,18 +207,12 @@ def _line(line: Line) -> dict[str, Any]:
 
 
 def _print(found: Tally, seed: int) -> None:
-    from rich.text import Text
 
-    from statediff.cli.output import results
-    from statediff.reports.record import said
-
-    console = results()
-    mark = Text("✔ " if found.is_good else "✘ ", style="green" if found.is_good else "bold red")
-    mark.append(
+    head = (
         f"seed {seed}: {found.caught} of {found.faults} faults caught{_ends(found.interval)}, "
-        f"{found.named} named", style="default",
-    )  # fmt: skip
-    console.print(mark, soft_wrap=True)
+        f"{found.named} named"
+    )
+    results().print(marked(head, is_good=found.is_good), soft_wrap=True)
     held = found.twins - found.twins_diverged
     lines = [
         f"  {held} of {found.twins} harmless twins match{_ends(found.twins_interval)}",
@@ -205,11 +220,11 @@ def _print(found: Tally, seed: int) -> None:
         f"  {found.stage_named} of {found.stage_cases} stage cases name their stage",
     ]
     for title, listed in (("class", found.by_class), ("domain", found.by_domain)):
-        for line in listed:
-            by = ", ".join(f"{name} {count}" for name, count in line.stages)
+        for row in listed:
+            by = ", ".join(f"{name} {count}" for name, count in row.stages)
             lines.append(
-                f"  {title} {said(line.name, 60)}: {line.caught} of {line.faults}"
-                f"{_ends(line.interval)}; by {by}"
+                f"  {title} {said(row.name, 60)}: {row.caught} of {row.faults}"
+                f"{_ends(row.interval)}; by {by}"
             )
     for case in found.wrong[:SHOWN]:
         got = case.verdict.value if case.verdict else said(case.error, 200)
@@ -219,8 +234,8 @@ def _print(found: Tally, seed: int) -> None:
             f"{case.expected.value}, got {got} at {said(case.clause, 80)}"
             f"{'' if case.is_named else ', not named'}"
         )
-    for text in lines:
-        console.print(Text(text), soft_wrap=True)
+    for line in lines:
+        results().print(line, soft_wrap=True)
 
 
 def _ends(share: Share | None) -> str:

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.faults import USAGE
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import emit, print_result, progress, results, shown
+from statediff.errors import StorageError, UsageError
+from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.reads.questions import Question
     from statediff.reads.scores import Case
-    from statediff.reads.verdict import Card
+    from statediff.reads.verdict import Card, TrackSummary
     from statediff.reads.world import Pack
 
 CHECKED = "statediff/reads-check/1"
@@ -23,6 +27,7 @@ SUMMARY = "statediff/reads-summary/1"
 QUESTION = "statediff/reads-question/1"
 ARTIFACT = "statediff/reads-artifact/1"
 _CONFIG, _EVENTS, _ARTIFACTS = "config.yaml", "events.jsonl", "artifacts.jsonl"
+_PROBLEM = ("line", "column", "severity", "code", "message", "hint")
 
 FolderArgument = Annotated[
     str,
@@ -35,47 +40,36 @@ FolderArgument = Annotated[
 
 def check(pack: FolderArgument, as_json: JsonFlag = False) -> int:
     """Find what is wrong with a configuration before any agent runs; ends with 2 if anything is."""
-    from rich.text import Text
-
-    from statediff.cli.faults import USAGE
-    from statediff.cli.output import emit, results
     from statediff.reads.checks import problems
     from statediff.reads.generate import generate
     from statediff.reads.probe import probe
-    from statediff.reports.record import said
 
     found = _pack(pack)
     listed = problems(found.config, found.corpus)
     probed = probe(generate(found.corpus, found.config.content).questions)
     shortcuts = [each for each in probed if each.beats_chance]
     errors = sum(problem.severity == "error" for problem in listed)
-    if as_json:
-        emit({
-            "form": CHECKED, "reads": found.config.content.reads, "ok": not errors,
-            "problems": [
-                {"line": p.line, "column": p.column, "severity": p.severity, "code": p.code,
-                 "message": p.message, "hint": p.hint}
-                for p in listed
-            ],
-            "shortcuts": [
-                {"track": s.track.value, "questions": s.questions, "right": s.right}
-                for s in shortcuts
-            ],
-        })  # fmt: skip
-        return USAGE if errors else 0
-    console = results()
-    for problem in listed:
-        line = f"{problem.line}:{problem.column}: {problem.severity} {problem.code}: "
-        console.print(Text(line + said(str(problem.message), 2000)), soft_wrap=True)
-    for each in shortcuts:
-        console.print(Text(
-            f"warning shortcut: words alone answer {each.right} of {each.questions} "
-            f"{each.track.value} questions"
-        ))  # fmt: skip
+    document = {
+        "form": CHECKED,
+        "reads": found.config.content.reads,
+        "ok": not errors,
+        "problems": [{name: getattr(each, name) for name in _PROBLEM} for each in listed],
+        "shortcuts": [
+            {"track": s.track.value, "questions": s.questions, "right": s.right} for s in shortcuts
+        ],
+    }
+    lines = [
+        f"{p.line}:{p.column}: {p.severity} {p.code}: {said(str(p.message), 2000)}" for p in listed
+    ]
+    lines += [
+        f"warning shortcut: words alone answer {s.right} of {s.questions} {s.track.value} questions"
+        for s in shortcuts
+    ]
     events, artifacts = len(found.corpus.events), len(found.corpus.artifacts)
     verdict = f"{errors} errors" if errors else "ok"
     name = said(found.config.content.reads)
-    console.print(Text(f"{name}: {verdict}; {events} events, {artifacts} artifacts"))
+    lines.append(f"{name}: {verdict}; {events} events, {artifacts} artifacts")
+    print_result(document, "\n".join(lines), as_json=as_json)
     return USAGE if errors else 0
 
 
@@ -86,17 +80,21 @@ def world(
     """Write a pack's configuration, event log and artifacts into a folder, to begin from."""
     import json
 
-    from statediff.cli.output import results, shown
-    from statediff.errors import StorageError
     from statediff.reads.gate import whole
     from statediff.reads.instants import shown as at
 
     found = _pack(pack)
     events = (
-        {"id": e.id, "type": e.type, "at": at(e.at), "actors": list(e.actors),
-         "facts": dict(e.facts), "artifacts": list(e.artifacts)}
+        {
+            "id": e.id,
+            "type": e.type,
+            "at": at(e.at),
+            "actors": list(e.actors),
+            "facts": dict(e.facts),
+            "artifacts": list(e.artifacts),
+        }
         for e in found.corpus.events
-    )  # fmt: skip
+    )
     artifacts = (
         {**whole(a), "recorded_at": at(a.recorded_at)} for a in found.corpus.artifacts.values()
     )
@@ -119,7 +117,6 @@ def questions(
     ] = False,
 ) -> int:
     """Print the questions as JSON lines: what, of whom, as of when, and the answer's shape."""
-    from statediff.cli.output import emit, progress
     from statediff.reads.generate import generate
     from statediff.reads.instants import shown
     from statediff.reads.questions import ANSWER_SCHEMAS
@@ -129,10 +126,14 @@ def questions(
     for question in made.questions:
         asked = question.asked
         line: dict[str, Any] = {
-            "form": QUESTION, "id": asked.id, "track": asked.track.value, "actor": asked.actor,
-            "as_of": shown(asked.as_of), "text": asked.text,
+            "form": QUESTION,
+            "id": asked.id,
+            "track": asked.track.value,
+            "actor": asked.actor,
+            "as_of": shown(asked.as_of),
+            "text": asked.text,
             "answer": ANSWER_SCHEMAS[asked.track],
-        }  # fmt: skip
+        }
         if with_truth:
             truth = {
                 name: sorted(value) if isinstance(value, frozenset) else value
@@ -150,8 +151,6 @@ def window(
     question: Annotated[str, typer.Argument(help="The question's id, e.g. q003.")],
 ) -> int:
     """Print what context mode puts before an agent: all that the question's actor may read."""
-    from statediff.cli.output import emit
-    from statediff.errors import UsageError
     from statediff.reads.gate import whole
     from statediff.reads.gate import window as offered
     from statediff.reads.generate import generate
@@ -180,17 +179,12 @@ def judge(
     as_json: JsonFlag = False,
 ) -> int:
     """Judge recorded runs: whether each answer is right, and was validly reachable."""
-    from rich.text import Text
-
-    from statediff.cli.output import emit, results
-    from statediff.errors import UsageError
     from statediff.model.verdict import Verdict
     from statediff.reads.generate import generate
     from statediff.reads.runs import load_runs
     from statediff.reads.scores import Scorer
     from statediff.reads.verdict import Mode, summary
-    from statediff.reads.verdict import judge as judged
-    from statediff.reports.record import said
+    from statediff.reads.verdict import judge as judge_runs
 
     if mode not in {each.value for each in Mode}:
         raise UsageError(f"--mode: expected tool, context or zero-shot, found {mode!r}")
@@ -200,38 +194,24 @@ def judge(
     cases = tuple(load_runs(runs, made, found.config.zone))
     if Mode(mode) is Mode.CONTEXT:
         cases = tuple(_by_citations(found, made, case) for case in cases)
-    cards = judged(scorer, cases, Mode(mode))
+    cards = judge_runs(scorer, cases, Mode(mode))
     floors: dict[Any, float | None] = {}
     if floor is not None:
         below = tuple(load_runs(floor, made, found.config.zone))
-        lowest = summary(judged(scorer, below, Mode.ZERO_SHOT))
+        lowest = summary(judge_runs(scorer, below, Mode.ZERO_SHOT))
         floors = {each.track: each.answer for each in lowest}
-    console = results()
     for card in cards:
-        if as_json:
-            emit(_card(card))
-            continue
-        name = card.question.asked.id
-        invalid = "  state-invalid-correct" if card.is_state_invalid_correct else ""
-        console.print(Text(f"{card.verdict.value:13} {name}{invalid}"), soft_wrap=True)
-        told = dict.fromkeys((r.truth.value, r.code, r.because) for r in card.rulings if r.code)
-        for truth, code, because in told:
-            console.print(Text(f"    {truth} {code}: {said(because, 500)}"), soft_wrap=True)
+        print_result(_card(card), _card_text(card), as_json=as_json)
+    tracks = [_track(each, floors.get(each.track)) for each in summary(cards)]
+    lines = (
+        f"{track['track']}: "
+        + ", ".join(f"{name} {value}" for name, value in track.items() if name != "track")
+        for track in tracks
+    )
+    document = _exact({"form": SUMMARY, "runs": len(cards), "tracks": tracks})
+    if as_json or tracks:
+        print_result(document, "\n".join(lines), as_json=as_json)
     verdicts = Counter(card.verdict for card in cards)
-    tracks = [
-        {"track": s.track.value, "runs": s.runs, "answer": s.answer, "trajectory": s.trajectory,
-         "combined": s.combined, "adjusted": s.adjusted, "valid": s.valid, "lucky": s.lucky,
-         "state_invalid_correct": s.state_invalid_correct,
-         **{verdict.value: count for verdict, count in s.verdicts.items()},
-         **_gap(s.answer, floors.get(s.track))}
-        for s in summary(cards)
-    ]  # fmt: skip
-    if as_json:
-        emit(_exact({"form": SUMMARY, "runs": len(cards), "tracks": tracks}))
-    else:
-        for track in tracks:
-            shown = ", ".join(f"{name} {value}" for name, value in track.items() if name != "track")
-            console.print(Text(f"{track['track']}: {shown}"), soft_wrap=True)
     if verdicts[Verdict.DIVERGE]:
         return 1
     return 3 if verdicts[Verdict.INCONCLUSIVE] or not cards else 0
@@ -250,6 +230,31 @@ def _by_citations(pack: Pack, questions: Sequence[Question], case: Case) -> Case
     return replace(case, trace=citing(frozenset(artifact.id for artifact in held), cited))
 
 
+def _card_text(card: Card) -> str:
+
+    invalid = "  state-invalid-correct" if card.is_state_invalid_correct else ""
+    rulings = dict.fromkeys((r.truth.value, r.code, r.because) for r in card.rulings if r.code)
+    lines = [f"{card.verdict.value:13} {card.question.asked.id}{invalid}"]
+    lines += [f"    {truth} {code}: {said(because, 500)}" for truth, code, because in rulings]
+    return "\n".join(lines)
+
+
+def _track(scores: TrackSummary, floor: float | None) -> dict[str, Any]:
+    return {
+        "track": scores.track.value,
+        "runs": scores.runs,
+        "answer": scores.answer,
+        "trajectory": scores.trajectory,
+        "combined": scores.combined,
+        "adjusted": scores.adjusted,
+        "valid": scores.valid,
+        "lucky": scores.lucky,
+        "state_invalid_correct": scores.state_invalid_correct,
+        **{verdict.value: count for verdict, count in scores.verdicts.items()},
+        **_gap(scores.answer, floor),
+    }
+
+
 def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
     """How much better than without any evidence; nothing where there is no floor."""
     if answer is None or floor is None:
@@ -258,18 +263,29 @@ def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
 
 
 def _card(card: Card) -> Any:
-    return _exact({
-        "form": JUDGED, "question": card.question.asked.id,
-        "track": card.question.asked.track.value, "mode": card.mode.value,
-        "verdict": card.verdict.value, "state_invalid_correct": card.is_state_invalid_correct,
-        "correct": card.is_correct, "answer": card.answer, "trajectory": card.trajectory,
-        "combined": card.combined, "adjusted": card.adjusted, "violation_rate": card.rate,
-        "tier": card.tier, "way": card.way,
-        "findings": [
-            {"rule": r.rule, "truth": r.truth.value, "code": r.code.value, "because": r.because}
-            for r in card.rulings if r.code
-        ],
-    })  # fmt: skip
+    return _exact(
+        {
+            "form": JUDGED,
+            "question": card.question.asked.id,
+            "track": card.question.asked.track.value,
+            "mode": card.mode.value,
+            "verdict": card.verdict.value,
+            "state_invalid_correct": card.is_state_invalid_correct,
+            "correct": card.is_correct,
+            "answer": card.answer,
+            "trajectory": card.trajectory,
+            "combined": card.combined,
+            "adjusted": card.adjusted,
+            "violation_rate": card.rate,
+            "tier": card.tier,
+            "way": card.way,
+            "findings": [
+                {"rule": r.rule, "truth": r.truth.value, "code": r.code.value, "because": r.because}
+                for r in card.rulings
+                if r.code
+            ],
+        }
+    )
 
 
 def _exact(value: Any) -> Any:
@@ -296,6 +312,9 @@ def _pack(name: str) -> Pack:
 
 
 COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("check", check), ("world", world), ("questions", questions), ("window", window),
+    ("check", check),
+    ("world", world),
+    ("questions", questions),
+    ("window", window),
     ("judge", judge),
-)  # fmt: skip
+)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli.agentoptions import KeyEnv, MaxCost, PriceIn, PriceOut
-from statediff.cli.evidence.adjudicating import TargetArgument
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import BundleOrRunArgument, JsonFlag, ModelCosts
+from statediff.cli.output import print_result
+from statediff.errors import UsageError
+from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,22 +28,26 @@ RUBRIC = "statediff/rubric-report/1"
 _UNDONE = "trials scored until then keep their opinions, this one has none"
 
 
-def rubric(  # noqa: PLR0913, PLR0917 - each argument is an option
-    target: TargetArgument,
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions:
+    """Which model is asked, how often, and by which seeds."""
+
     base_url: Annotated[
         str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible endpoint.")
-    ],
-    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Which model is asked.")],
+    ]
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="Which model is asked.")]
     times: Annotated[
         int, typer.Option("-k", "--times", min=1, max=100, help="How often each trial is scored.")
-    ] = 1,
+    ] = 1
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=2**31, help="Of the first scoring; then the next.")
-    ] = 0,
-    key_env: KeyEnv = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    max_cost: MaxCost = None,
+    ] = 0
+
+
+def rubric(
+    target: BundleOrRunArgument,
+    scoring: ScoringOptions,
+    costs: ModelCosts,
     trust: Annotated[
         Path | None,
         typer.Option("--trust", metavar="FILE", help="Whose adjudications count for precision."),
@@ -54,19 +59,23 @@ def rubric(  # noqa: PLR0913, PLR0917 - each argument is an option
     Each opinion is kept as `rubric.json` beside the bundle; a trial that was asked the same
     already is not asked again. Ends with 0 whatever the model says.
     """
-    from statediff.cli.output import emit
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import kept, settled
     from statediff.workspace.agents import budget_of, endpoint_of
     from statediff.workspace.sampling import drawn
 
-    budget = budget_of(price_in, price_out, max_cost, _UNDONE)
-    asking = _Asking(endpoint_of(base_url, model, key_env), times, seed, budget)
+    budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
+    asking = _Asking(
+        endpoint_of(scoring.base_url, scoring.model, costs.key_env),
+        scoring.times,
+        scoring.seed,
+        budget,
+    )
     keys = None if trust is None else load_trust(trust)
     found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
     lines: list[dict[str, Any]] = []
     for trial in sorted(drawn([target], None, 0), key=lambda each: each.folder.name):
-        line, asked, opinion = _asked(trial, asking)
+        line, asked, opinion = _ask(trial, asking)
         lines.append(line)
         if asked is not None and opinion is not None:
             judge = (line["contract"], line["version"], str(asked.floor))
@@ -75,14 +84,10 @@ def rubric(  # noqa: PLR0913, PLR0917 - each argument is an option
             if label is not None:
                 labels.append((opinion.passes, label))
     precision = [_precision(judge, labels) for judge, labels in sorted(found.items())]
-    if as_json:
-        used = asking.spent().as_json()
-        emit(
-            {"schema": RUBRIC, "model": model, "trials": lines, "precision": precision,
-             "usage": used}
-        )  # fmt: skip
-    else:
-        _told(lines, precision, asking.spent())
+    used = asking.spent()
+    document = {"schema": RUBRIC, "model": scoring.model, "trials": lines, "precision": precision}
+    text = "\n".join(_lines(lines, precision, used)).replace(" None", " undefined")
+    print_result({**document, "usage": used.as_json()}, text, as_json=as_json)
 
 
 @dataclass
@@ -111,7 +116,7 @@ class _Asking:
         return replace(used, cost=self.budget.prices.cost(used))
 
 
-def _asked(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+def _ask(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
     from statediff.reports.rubric import opinion_line, run_shown
@@ -120,10 +125,13 @@ def _asked(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None
     bundle = trial.read()
     facts = bundle.manifest
     line: dict[str, Any] = {
-        "trial": str(facts["trial"]), "contract": str(facts["contract"]),
-        "version": str(facts["contract_version"]), "verdict": str(facts["verdict"]),
-        "opinion": None, "not_asked": None,
-    }  # fmt: skip
+        "trial": str(facts["trial"]),
+        "contract": str(facts["contract"]),
+        "version": str(facts["contract_version"]),
+        "verdict": str(facts["verdict"]),
+        "opinion": None,
+        "not_asked": None,
+    }
     asked = _rubric_of(bundle.files["contract.yaml"])
     if asked is None:
         return {**line, "not_asked": "its contract has no rubric"}, None, None
@@ -147,7 +155,6 @@ def _rubric_of(contract: bytes) -> Rubric | None:
 def _opinion(trial: Drawn, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.cli import output
-    from statediff.errors import UsageError
     from statediff.evidence.canonical import write
     from statediff.suite.rubric import (
         FILE,
@@ -167,8 +174,11 @@ def _opinion(trial: Drawn, asked: Rubric, shown: str, asking: _Asking) -> Opinio
     if there is not None:
         seeds = [each.seed for each in there.scorings]
         is_same = (there.bundle, there.model, there.prompt_digest, there.criteria) == (
-            trial.digest, asking.endpoint.model, digest, asked.criteria,
-        ) and seeds == list(range(asking.seed, asking.seed + asking.times))  # fmt: skip
+            trial.digest,
+            asking.endpoint.model,
+            digest,
+            asked.criteria,
+        ) and seeds == list(range(asking.seed, asking.seed + asking.times))
         if is_same:
             return there
         raise UsageError(
@@ -196,45 +206,48 @@ def _precision(
     known = trust(labels, Fraction(floor))
     share = known.precision
     return {
-        "contract": contract, "version": version, "floor": float(known.floor),
-        "right": share.hits, "passed": share.total,
+        "contract": contract,
+        "version": version,
+        "floor": float(known.floor),
+        "right": share.hits,
+        "passed": share.total,
         "precision": round(share.hits / share.total, 4) if share.total else None,
-        "low": float(share.low), "high": float(share.high), "used": known.is_used,
-    }  # fmt: skip
+        "low": float(share.low),
+        "high": float(share.high),
+        "used": known.is_used,
+    }
 
 
-def _told(lines: list[dict[str, Any]], precision: list[dict[str, Any]], used: Usage) -> None:
-    from statediff.cli.output import results
-    from statediff.reports.record import said
+def _lines(
+    lines: list[dict[str, Any]], precision: list[dict[str, Any]], used: Usage
+) -> Iterator[str]:
 
-    told = []
     for line in lines:
         opinion = line["opinion"]
         if opinion is None:
-            told.append(f"{said(line['trial'])}  not asked: {said(line['not_asked'])}")
+            yield f"{said(line['trial'])}  not asked: {said(line['not_asked'])}"
             continue
         times = len(opinion["seeds"])
-        told.append(
+        yield (
             f"{said(line['trial'])}  rubric: mean {opinion['mean']}, sd {opinion['sd']}, "
             f"spread {opinion['spread']} of {times} scoring{'s' * (times != 1)}"
         )
         for name, entry in opinion["criteria"].items():
             because = f": {said(entry['because'][0], 200)}" if entry["because"] else ""
-            told.append(f"  {said(name)} met {entry['met']} of {times}{because}")
-        told += [f"  no score: {said(fault, 200)}" for fault in opinion["faults"]]
+            yield f"  {said(name)} met {entry['met']} of {times}{because}"
+        yield from (f"  no score: {said(fault, 200)}" for fault in opinion["faults"])
     for found in precision:
-        told.append(
+        yield (
             f"{said(found['contract'])} {said(found['version'])}: what the model passes, reviewers "
             f"find right {found['right']} of {found['passed']} times, 95 % interval "
             f"{found['low']} to {found['high']}, floor {found['floor']}: "
             + ("used" if found["used"] else "shown, not used")
         )
     if used.requests:
-        told.append(_paid(used))
-    results().print("\n".join(told).replace(" None", " undefined"), soft_wrap=True)
+        yield _costs(used)
 
 
-def _paid(used: Usage) -> str:
+def _costs(used: Usage) -> str:
     """What was asked, and what it cost."""
     counts = "tokens not counted by the server"
     if used.tokens_in is not None and used.tokens_out is not None:

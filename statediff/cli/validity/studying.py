@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statediff.cli.judging import SchemaFileOption
-from statediff.cli.output import JsonFlag
-from statediff.cli.recordedoptions import After, Answer, Before, Jobs, Keep
+from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
+from statediff.cli.output import print_result, progress, shown
+from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.meta.study.measures import Study
@@ -31,7 +31,76 @@ class Wanted:
     """Where what was judged is kept."""
 
 
-def study(  # noqa: PLR0913 - one parameter an option
+@dataclass(frozen=True, kw_only=True)
+class CaseOptions:
+    """Which cases are made of each contract."""
+
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Of the cases and of the bootstrap.")
+    ] = 0
+    each: Annotated[
+        int,
+        typer.Option(
+            "--each",
+            metavar="N",
+            min=0,
+            help="So many cases of each class in each right run; 0 for all.",
+        ),
+    ] = 1
+    live: Annotated[
+        bool, typer.Option("--live", help="Run the faulty agents of every cases.yaml as well.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherCases:
+    """Cases that others recorded, or reviewers labelled."""
+
+    suites: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cases",
+            metavar="SUITE=DIR",
+            help="Recorded runs of a public benchmark, as `import` reads them.",
+        ),
+    ] = None
+    runs: Annotated[
+        int,
+        typer.Option(
+            "--runs", metavar="N", min=0, help="Of --cases: so many of each domain; 0 for all."
+        ),
+    ] = 40
+    harms: Annotated[
+        int,
+        typer.Option(
+            "--harms", metavar="N", min=0, help="Of --cases: harms seeded into each right run."
+        ),
+    ] = 1
+    reviewed: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reviewed", metavar="RUN", help="A run's folder, whose trials reviewers labelled."
+        ),
+    ] = None
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", metavar="FILE", help="Of --reviewed: whose labels count."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyFiles:
+    """Where the measures are written."""
+
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="The measures, for a spreadsheet.")
+    ] = None
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="A page with plots.")
+    ] = None
+
+
+def study(
     contracts: Annotated[
         list[str] | None,
         typer.Argument(
@@ -41,108 +110,57 @@ def study(  # noqa: PLR0913 - one parameter an option
         ),
     ] = None,
     *,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Of the cases and of the bootstrap.")
-    ] = 0,
-    each: Annotated[
-        int,
-        typer.Option(
-            "--each", metavar="N", min=0,
-            help="So many cases of each class in each right run; 0 for all.",
-        ),
-    ] = 1,
-    live: Annotated[
-        bool, typer.Option("--live", help="Run the faulty agents of every cases.yaml as well.")
-    ] = False,
-    before: Before = None,
-    after: After = None,
-    answer: Answer = None,
+    making: CaseOptions,
+    recorded: RecordedRun,
     schema: SchemaFileOption = None,
-    suites: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cases", metavar="SUITE=DIR",
-            help="Recorded runs of a public benchmark, as `import` reads them.",
-        ),
-    ] = None,
-    runs: Annotated[
-        int,
-        typer.Option(
-            "--runs", metavar="N", min=0, help="Of --cases: so many of each domain; 0 for all."
-        ),
-    ] = 40,
-    harms: Annotated[
-        int,
-        typer.Option(
-            "--harms", metavar="N", min=0, help="Of --cases: harms seeded into each right run."
-        ),
-    ] = 1,
-    reviewed: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--reviewed", metavar="RUN", help="A run's folder, whose trials reviewers labelled."
-        ),
-    ] = None,
-    trust: Annotated[
-        Path | None,
-        typer.Option("--trust", metavar="FILE", help="Of --reviewed: whose labels count."),
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="The measures, for a spreadsheet.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="A page with plots.")
-    ] = None,
-    keep: Keep = None,
-    jobs: Jobs = 1,
+    others: OtherCases,
+    files: StudyFiles,
+    pieces: Pieces,
     as_json: JsonFlag = False,
-) -> int:  # fmt: skip
+) -> int:
     """Compare evaluators on labelled runs: text, calls, assertions, raw states, and the judge.
 
     Right runs are made live, or read, and altered by the fault engine; every evaluator, and the
     judge with one part gone, judges each. Ends with 0 if the judge agrees with every label, 1 if
     it contradicts one, 3 if it only left some open.
     """
-    from statediff.errors import UsageError
     from statediff.meta.checkpoint import require_folder
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.importing import OFFICIAL
     from statediff.meta.study.measures import RESAMPLES
     from statediff.meta.study.measures import study as measured
 
-    if bool(before) != bool(after) or (answer is not None and not before):
+    if not recorded.is_whole:
         raise UsageError("a recorded run is --before and --after, maybe --answer and --schema")
-    if bool(reviewed) != (trust is not None):
+    if bool(others.reviewed) != (others.trust is not None):
         raise UsageError("--reviewed and --trust go together: whose labels count must be said")
+    if pieces.keep is not None:
+        if recorded.before:
+            raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
+        require_folder(pieces.keep)
     cases: list[Scored] = []
     tell = _teller(quiet=as_json)
-    if keep is not None:
-        if before:
-            raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
-        require_folder(keep)
-    wanted = Wanted(seed, each, live, keep)
-    if before and after:
-        cases += _recorded(contracts, wanted, before, after, answer, schema)
-    elif contracts or not (suites or reviewed):
-        cases += _judged(contracts, wanted, jobs, tell)
-    for suite in suites or ():
-        for case in _imported(suite, wanted, jobs, runs, harms):
+    wanted = Wanted(making.seed, making.each, making.live, pieces.keep)
+    if recorded.before:
+        cases += _recorded(contracts, wanted, recorded, schema)
+    elif contracts or not (others.suites or others.reviewed):
+        cases += _judged(contracts, wanted, pieces.jobs, tell)
+    for suite in others.suites or ():
+        for case in _imported(suite, wanted, pieces.jobs, others.runs, others.harms):
             cases.append(case)
             tell(len(cases))
-    if trust is not None:
-        cases += _reviewed(reviewed or [], trust)
+    if others.trust is not None:
+        cases += _reviewed(others.reviewed or [], others.trust)
     if not cases:
         raise UsageError("nothing to study: no run there has a label that counts")
     about = {e.name: e.about for e in (OFFICIAL, *EVALUATORS, *ABLATIONS)}
-    found = measured(cases, about, seed, RESAMPLES)
-    _put(found, csv, html, as_json=as_json)
+    found = measured(cases, about, making.seed, RESAMPLES)
+    _put(found, files, as_json=as_json)
     return _code(found)
 
 
 def _teller(*, quiet: bool) -> Callable[[int], None]:
     """Tells how many cases are judged, each time there are a score more; nothing if quiet."""
-    from statediff.cli.output import progress
-
     told = 0
 
     def tell(number: int) -> None:
@@ -154,24 +172,18 @@ def _teller(*, quiet: bool) -> Callable[[int], None]:
     return tell
 
 
-def _put(found: Study, csv: Path | None, html: Path | None, *, as_json: bool) -> None:
-    from statediff.cli.output import emit, results, shown
+def _put(found: Study, files: StudyFiles, *, as_json: bool) -> None:
     from statediff.reports.study import document, table, told
     from statediff.workspace.folders import write_file
 
-    if csv is not None:
-        write_file(csv, table(found).encode())
-    if html is not None:
+    if files.csv is not None:
+        write_file(files.csv, table(found).encode())
+    if files.html is not None:
         from statediff.reports.html import study_html
 
-        write_file(html, study_html(found).encode())
-    if as_json:
-        emit(document(found))
-        return
-    results().print(told(found), soft_wrap=True)
-    for path in (csv, html):
-        if path is not None:
-            results().print(f"written: {shown(path)}", soft_wrap=True)
+        write_file(files.html, study_html(found).encode())
+    written = [f"written: {shown(path)}" for path in (files.csv, files.html) if path is not None]
+    print_result(document(found), "\n".join([told(found), *written]), as_json=as_json)
 
 
 # ---------------------------------------------------------------- cases
@@ -179,7 +191,7 @@ def _put(found: Study, csv: Path | None, html: Path | None, *, as_json: bool) ->
 
 def _judged(
     names: list[str] | None, wanted: Wanted, jobs: int, tell: Callable[[int], None]
-) -> list[Scored]:  # fmt: skip
+) -> list[Scored]:
     """The judged cases of each contract, in order."""
     from functools import partial
 
@@ -200,44 +212,32 @@ def _judged(
 
 
 def _recorded(
-    names: list[str] | None, wanted: Wanted, before: list[str], after: list[str],
-    answer: Path | None, schema: Path | None,
-) -> tuple[Scored, ...]:  # fmt: skip
+    names: list[str] | None, wanted: Wanted, recorded: RecordedRun, schema: Path | None
+) -> tuple[Scored, ...]:
     """The cases seeded into one right run that was recorded."""
-    from statediff.errors import UsageError
-    from statediff.evaluate import TrialFacts, load_contract
+    from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
-    from statediff.meta.reference import Reference
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.scoring import scored
     from statediff.meta.study.seeding import seeded_cases
     from statediff.model.trace import Trace
     from statediff.workspace.contracts import contract_path
-    from statediff.workspace.inputs import answer_from, capture_pair, refinements
+    from statediff.workspace.references import recorded_run
 
     if names is None or len(names) != 1:
         raise UsageError("--before and --after are of a run of one contract: name that contract")
     path = contract_path(names[0])
     file = load_contract(path)
-    first, last = capture_pair(before, after, refinements(schema, file.content.sandbox), ())
-    facts = TrialFacts("offline", agent="unknown", isolation="unknown")
-    run = Reference(
-        "recorded",
-        file,
-        before=first,
-        after=last,
-        trace=Trace(),
-        answer=answer_from(answer),
-        timeline=None,
-        facts=facts,
+    before, after = recorded.before or [], recorded.after or []
+    run = recorded_run(file, before, after, recorded.answer, schema=schema)
+    made = seeded_cases(
+        [replace(run, trace=Trace())], wanted.seed, read_cases(path.parent).argued, wanted.each
     )
-    made = seeded_cases([run], wanted.seed, read_cases(path.parent).argued, wanted.each)
     return tuple(scored(case, (*EVALUATORS, *ABLATIONS)) for case in made)
 
 
 def _imported(named: str, wanted: Wanted, jobs: int, runs: int, harms: int) -> Iterator[Scored]:
     """The cases of a folder of recorded runs, judged."""
-    from statediff.errors import UsageError
     from statediff.importers.workers import Cases, Workers
     from statediff.meta.study.importing import imported_cases
 
@@ -302,7 +302,13 @@ def _code(found: Study) -> int:
     from statediff.meta.study.evaluators import OURS
 
     judges = [m for domain in found.domains for m in domain.evaluators if m.evaluator == OURS]
-    if any(m.failed or m.false_acceptance.hits or m.false_rejection.hits or m.rejected_right.hits
-           or m.unseen_passed.hits for m in judges):  # fmt: skip
+    if any(
+        m.failed
+        or m.false_acceptance.hits
+        or m.false_rejection.hits
+        or m.rejected_right.hits
+        or m.unseen_passed.hits
+        for m in judges
+    ):
         return 1
     return 0 if all(m.agreement.hits == m.agreement.of for m in judges) else 3

@@ -1,15 +1,22 @@
-"""`doctor`: what this machine offers, and what to do about what is missing."""
+"""`doctor` and `bench`: what this machine offers, and what statediff costs on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from statediff.cli.output import JsonFlag
+import typer
+
+from statediff.cli.faults import FAULT
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import emit, progress, results
+from statediff.errors import SandboxError, UsageError
+from statediff.reports.said import said
 
 DOCTOR: Final = "statediff/doctor/1"
+BENCH: Final = "statediff/bench/1"
 FREE_BYTES: Final = 200 * 1024 * 1024
 SQLITE: Final = (3, 37, 0)
 EXTRAS: Final = (
@@ -39,18 +46,19 @@ class Check:
 
 def doctor(as_json: JsonFlag = False) -> int:
     """Check this machine and say what to do about what is missing; 4 if it is not optional."""
-    from statediff.cli.faults import FAULT
-    from statediff.cli.output import emit
-
     checks = [check for make in _CHECKS for check in make()]
     missing = [check for check in checks if not check.ok and not check.is_optional]
     if as_json:
         listed: list[dict[str, Any]] = [
             {
-                "name": c.name, "ok": c.ok, "found": c.found, "todo": c.todo or None,
+                "name": c.name,
+                "ok": c.ok,
+                "found": c.found,
+                "todo": c.todo or None,
                 "optional": c.is_optional,
-            } for c in checks
-        ]  # fmt: skip
+            }
+            for c in checks
+        ]
         emit({"schema": DOCTOR, "ok": not missing, "checks": listed})
     else:
         _print(checks)
@@ -60,8 +68,6 @@ def doctor(as_json: JsonFlag = False) -> int:
 def _print(checks: list[Check]) -> None:
     from rich.text import Text
 
-    from statediff.cli.output import results
-    from statediff.reports.record import said
     from statediff.reports.tables import grid
 
     table = grid(3)
@@ -168,7 +174,6 @@ def _loopback() -> Iterator[Check]:
 
 
 def _packs() -> Iterator[Check]:
-    from statediff.errors import UsageError
     from statediff.packs import contract_folders, sandbox_names, sandbox_pack
 
     try:
@@ -185,7 +190,6 @@ def _packs() -> Iterator[Check]:
 
 def _docker() -> Iterator[Check]:
     from statediff.cli.systems.sandboxes import docker_parts
-    from statediff.errors import SandboxError, UsageError
     from statediff.packs import packs_folder
 
     try:
@@ -210,6 +214,57 @@ def _docker() -> Iterator[Check]:
     yield Check("docker images", found, todo, is_optional=True)
 
 
-_CHECKS: Final[tuple[Callable[[], Iterator[Check]], ...]] = (
-    _python, _packages, _sqlite, _disk, _loopback, _packs, _docker,
-)  # fmt: skip
+_CHECKS: Final = (_python, _packages, _sqlite, _disk, _loopback, _packs, _docker)
+
+
+def bench(
+    only: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WHAT]...",
+            help="capture, delta, diff, reset, verify, or a measure's name; else all.",
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", help="Rows of a state.")] = 1_000_000,
+    slow_rows: Annotated[
+        int, typer.Option("--slow-rows", help="Rows for peers that are slow.")
+    ] = 100_000,
+    large_rows: Annotated[
+        int, typer.Option("--large-rows", help="Rows of the table for peak memory.")
+    ] = 10_000_000,
+    changes: Annotated[int, typer.Option("--changes", help="Changes between the states.")] = 10,
+    repeats: Annotated[int, typer.Option("--repeats", help="Interleaved runs of each.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A folder for bench.md and the plots, made if need be."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Measure capture, delta, diff, reset and verify here; 4 if a target is missed.
+
+    Peers are measured where they are installed (`pip install 'statediff[bench]'`). What needs
+    Docker says so where there is none.
+    """
+    import tempfile
+
+    from statediff.meta.bench import Plan, machine, run
+    from statediff.reports.benchmarks import markdown, plots
+    from statediff.workspace.folders import require_writable, write_file
+
+    if out is not None:
+        require_writable(out)
+    here = machine()
+    with tempfile.TemporaryDirectory(prefix="statediff-bench-") as folder:
+        plan = Plan(rows, slow_rows, large_rows, changes, repeats, Path(folder))
+        said = progress()
+        found = tuple(run(plan, only or (), lambda name: said.print(f"measuring {name} …")))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(out / "bench.md", markdown(here, found).encode())
+        for name, chart in plots(found).items():
+            write_file(out / f"{name}.svg", chart.standalone().encode())
+    if as_json:
+        emit({"schema": BENCH, "machine": here, "rows": [row.document() for row in found]})
+    else:
+        results().print(markdown(here, found), soft_wrap=True, end="")
+    return FAULT if any(row.ok is False for row in found) else 0

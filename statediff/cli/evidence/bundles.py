@@ -1,16 +1,74 @@
-"""`export`: judged trials in the forms of other tools: JUnit, SARIF, Markdown, OpenTelemetry."""
+"""`show`, `replay` and `export`: what bundles say, for people, for proof and for other tools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import BundleOrRunArgument, CopyKeys, JsonFlag
+from statediff.cli.output import emit, print_result, results, shown
+from statediff.errors import BundleError, InputError, UsageError
+from statediff.workspace.bundles import load_bundle
+from statediff.workspace.runfolders import is_run, run_facts, scheduled, trials
 
-EXPORT = "statediff/export/1"
+ShownArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="BUNDLE", help="A bundle's folder, a trial's that holds one, or a sealed copy."
+    ),
+]
+REPLAY: Final = "statediff/replay/1"
+EXPORT: Final = "statediff/export/1"
+
+
+def show(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> int:
+    """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
+    found, folder = load_bundle(bundle, keys.trust, keys.vault)
+    if as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit(plain_judgement(found, shown(folder)))
+    else:
+        from statediff.reports.text import trial_report
+
+        results().print(trial_report(found, shown(folder)))
+    return 0
+
+
+def replay(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> int:
+    """Decide a bundle again from nothing but itself; the exit code is the verdict's."""
+    from statediff.evaluate import exit_code
+    from statediff.evaluate import replay as decide_again
+
+    found, folder = load_bundle(bundle, keys.trust, keys.vault)
+    try:
+        judgement = decide_again(found)
+    except UsageError as error:  # what is wrong with a bundle's parts is wrong with the bundle
+        raise BundleError(f"{shown(folder)}: cannot be replayed: {error}") from error
+    verdict = judgement.verdict
+    if as_json:
+        emit(
+            {
+                "schema": REPLAY,
+                "bundle": shown(folder),
+                "reproduced": True,
+                "verdict": verdict.value,
+                "contract": found.manifest["contract"],
+                "version": found.manifest["contract_version"],
+                "kernel": found.manifest["kernel"],
+                "digest": found.digest,
+            }
+        )
+    else:
+        from statediff.reports.text import verdict_text
+
+        line = verdict_text(verdict.value)
+        line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
+        results().print(line, soft_wrap=True)
+    return exit_code([verdict])
 
 
 def _choices() -> str:
@@ -20,7 +78,7 @@ def _choices() -> str:
     return f"<{'|'.join(names())}>"
 
 
-def _known(form: str) -> str:
+def _form(form: str) -> str:
     from statediff.reports.formats.registry import names
 
     if form not in names():
@@ -30,13 +88,10 @@ def _known(form: str) -> str:
 
 
 def export(
-    target: Annotated[
-        Path,
-        typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's."),
-    ],
+    target: BundleOrRunArgument,
     form: Annotated[
         str,
-        typer.Option("--as", metavar=_choices(), parser=_known, help="The form of the export."),
+        typer.Option("--as", metavar=_choices(), parser=_form, help="The form of the export."),
     ],
     out: Annotated[
         Path | None,
@@ -49,37 +104,28 @@ def export(
     MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
     with 0 whatever they are: the exit code of `run` is the verdict's.
     """
-    from statediff.cli.output import emit, results, shown
-    from statediff.errors import UsageError
     from statediff.reports.formats.format import Takes
     from statediff.reports.formats.registry import format_of
     from statediff.workspace.folders import write_file
 
     if as_json and out is None:
         raise UsageError("--json tells of the file that was written; name it with --out")
-    found = format_of(form)
-    given = {Takes.TRIALS: _trials, Takes.TURNS: _turns, Takes.SPANS: _spans}
-    objects, count, not_run = given[found.takes](target)
-    text = found.write(objects, not_run)
+    chosen = format_of(form)
+    read = {Takes.TRIALS: _trials, Takes.TURNS: _turns, Takes.SPANS: _spans}[chosen.takes]
+    objects, count, not_run = read(target)
+    text = chosen.write(objects, not_run)
     if out is None:
         results().print(text, end="", soft_wrap=True)
         return
     write_file(out, text.encode("utf-8"))
-    if as_json:
-        emit({
-            "schema": EXPORT, "export": shown(out), "as": form, "trials": count,
-            "not_run": not_run,
-        })  # fmt: skip
-    else:
-        results().print(shown(out), soft_wrap=True)
+    place = shown(out)
+    written = {"schema": EXPORT, "export": place, "as": form, "trials": count, "not_run": not_run}
+    print_result(written, place, as_json=as_json)
 
 
 def _trials(target: Path) -> tuple[Sequence[Any], int, int]:
     """Every trial of the run or bundle; how many there are, and how many were never run."""
-    from statediff.errors import BundleError, InputError
     from statediff.reports.formats.exports import exported, without_verdict
-    from statediff.workspace.bundles import load_bundle
-    from statediff.workspace.runfolders import is_run, run_facts, scheduled, trials
 
     if not is_run(target):
         bundle, folder = load_bundle(target)
@@ -102,8 +148,6 @@ def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
     from statediff.reports.formats.turns import turn_lines
     from statediff.reports.rubric import opinion_line
     from statediff.suite.rubric import FILE, kept_opinion
-    from statediff.workspace.bundles import load_bundle
-    from statediff.workspace.runfolders import is_run, run_facts, scheduled, trials
 
     if is_run(target):
         every = list(trials(target))
@@ -124,8 +168,6 @@ def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
 def _spans(target: Path) -> tuple[Sequence[Any], int, int]:
     """Every trial as a document of OTLP; how many there are, and how many were never run."""
     from statediff.reports.formats.otlp import fault_span, trial_spans
-    from statediff.workspace.bundles import load_bundle
-    from statediff.workspace.runfolders import is_run, run_facts, scheduled, trials
 
     if not is_run(target):
         bundle, folder = load_bundle(target)

@@ -1,38 +1,38 @@
-"""`runs`, `stats` and `compare`: what many trials say together, from the folders of runs."""
+"""`runs`, `stats`, `compare` and `store`: what the folders of many trials hold and say."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.output import JsonFlag
+from statediff.cli.faults import FAULT
+from statediff.cli.options import JsonFlag, RunArgument, StoreOption
+from statediff.cli.output import emit, print_result, results, shown
+from statediff.errors import BundleError, ContractError, UsageError
 from statediff.workspace.stores import Named, indexed, named, opened_store, signed_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from statediff.reports.differences import Differences
-    from statediff.suite.comparison import Case
+    from statediff.reports.opinions import Flags
+    from statediff.reports.suites import Opened
+    from statediff.suite.artifacts import Moved
+    from statediff.suite.comparison import Case, Comparison
     from statediff.suite.comparison_rows import Part
     from statediff.suite.opinions import Opinions
     from statediff.suite.store import Store
 
+CHECK: Final = "statediff/store-check/1"
+COLLECTION: Final = "statediff/store-gc/1"
+COPY: Final = "statediff/copy/1"
 _WIDEST: Final = 500
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Where runs are indexed: sqlite:///FILE or postgresql://… "
-        "[default: .statediff/store.sqlite].",
-    ),
-]
-
-
-TrustOption = Annotated[
+LabelTrustOption = Annotated[
     Path | None,
     typer.Option(
         "--trust", metavar="FILE", help="Show what reviewers signed, by the keys that FILE trusts."
@@ -51,8 +51,6 @@ def runs(
     as_json: JsonFlag = False,
 ) -> None:
     """List runs: how many trials were scheduled, and how they ended."""
-    from statediff.cli.output import emit
-    from statediff.errors import UsageError
     from statediff.suite.file_stamps import looking
     from statediff.workspace.runfolders import is_run
 
@@ -79,7 +77,7 @@ def stats(
         ),
     ] = None,
     store: StoreOption = None,
-    trust: TrustOption = None,
+    trust: LabelTrustOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count the trials of runs by contract and domain, with pass@k, pass^k and reruns' spread.
@@ -89,7 +87,6 @@ def stats(
     from statediff.suite.file_stamps import looking
 
     with looking(folders) as ahead, opened_store(store) as index:
-        from statediff.cli.output import emit
         from statediff.reports.suites import stats_document, stats_tables
         from statediff.suite.overview import groups, passes
         from statediff.suite.summary import figures
@@ -110,29 +107,39 @@ def stats(
         _print(*opinions_tables(reviewed))
 
 
-def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
-    a: Annotated[Path, typer.Argument(metavar="A", help="The folder of the run to compare with.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The folder of the run in question.")],
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """What is compared, and how closely."""
+
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of the bootstrap; the same seed, same interval.")
-    ] = 0,
+    ] = 0
     agent_a: Annotated[
         str | None, typer.Option("--agent-a", metavar="NAME", help="Of several agents in A, this.")
-    ] = None,
+    ] = None
     agent_b: Annotated[
         str | None, typer.Option("--agent-b", metavar="NAME", help="Of several agents in B, this.")
-    ] = None,
+    ] = None
     details: Annotated[
         int,
         typer.Option(
-            "--details", metavar="N", min=0, max=10_000,
+            "--details",
+            metavar="N",
+            min=0,
+            max=10_000,
             help="So many cases are opened for their deltas, turns and calls.",
         ),
-    ] = 5,
+    ] = 5
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The folder of the run to compare with.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The folder of the run in question.")],
+    options: ComparisonOptions,
     store: StoreOption = None,
-    trust: TrustOption = None,
+    trust: LabelTrustOption = None,
     as_json: JsonFlag = False,
-) -> int:  # fmt: skip
+) -> int:
     """Compare two runs, or two agents of a run, case by case.
 
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
@@ -141,45 +148,56 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter an option
     from statediff.suite.file_stamps import looking
 
     with looking((a, b)) as ahead, opened_store(store) as index:
-        from statediff.cli.output import emit
-        from statediff.reports.suites import comparison_document, comparison_tables
         from statediff.suite.comparison import Change, compare
         from statediff.suite.comparison_rows import apart, whole
 
         runs = named(index, a, ahead), named(index, b, ahead)
         one, other = (
             _part(index, run.id, agent, folder)
-            for run, agent, folder in zip(runs, (agent_a, agent_b), (a, b), strict=True)
+            for run, agent, folder in zip(
+                runs, (options.agent_a, options.agent_b), (a, b), strict=True
+            )
         )
         reviewed = signed_of(index, runs, trust)
         if as_json or reviewed is not None:
-            found = compare(whole(index, one), whole(index, other), seed)
+            found = compare(whole(index, one), whole(index, other), options.seed)
         else:
-            sides = apart(index, one, other, details)
-            found = compare(sides.a, sides.b, seed, sides.alike)
-    flags = [{} if reviewed is None else reviewed.flagged(run.id) for run in runs]
-    inside = {case.key: _inside(case, *runs) for case in found.telling(details)}
+            sides = apart(index, one, other, options.details)
+            found = compare(sides.a, sides.b, options.seed, sides.alike)
+    inside = {case.key: _inside(case, *runs) for case in found.telling(options.details)}
+    flags = None if reviewed is None else [reviewed.flagged(run.id) for run in runs]
+    _show_comparison(found, inside, flags, as_json=as_json)
+    if found.of(Change.REGRESSED):
+        return 1
+    return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
+
+
+def _show_comparison(
+    found: Comparison,
+    inside: Opened,
+    flags: Sequence[Flags] | None,
+    *,
+    as_json: bool,
+) -> None:
+    from statediff.reports.suites import comparison_document, comparison_tables
+
     if as_json:
         document = comparison_document(found, inside)
-        if reviewed is not None:
+        if flags is not None:
             from statediff.reports.opinions import flagged_document
 
             document["unreliable"] = flagged_document(found, *flags)
         emit(document)
     else:
         _print(*comparison_tables(found, inside))
-        if reviewed is not None:
+        if flags is not None:
             from statediff.reports.opinions import flagged_lines
 
             _print(*flagged_lines(found, *flags))
-    if found.of(Change.REGRESSED):
-        return 1
-    return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
 
 
 def _inside(case: Case, *runs: Named) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
-    from statediff.errors import BundleError, ContractError
     from statediff.model.values import printable
 
     bundles = []
@@ -202,7 +220,6 @@ def _inside(case: Case, *runs: Named) -> Differences | str:
 
 def _part(index: Store, run: str, agent: str | None, folder: Path) -> Part:
     """The trials of the one agent that is compared; `UsageError` if there are others."""
-    from statediff.errors import UsageError
     from statediff.model.values import printable
     from statediff.suite.comparison_rows import Part, agents
 
@@ -220,8 +237,6 @@ def _part(index: Store, run: str, agent: str | None, folder: Path) -> Part:
 
 def _print(*told: Table | str) -> None:
     """The tables and lines, as wide as they are: figures that are cut short are other figures."""
-    from statediff.cli.output import results
-
     door = results()
     door.width = _WIDEST
     for each in told:
@@ -233,3 +248,114 @@ def _reviewed(found: Opinions) -> dict[str, Any]:
 
     document: dict[str, Any] = opinions_document(found)
     return document
+
+
+# ---------------------------------------------------------------- store
+
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="A chunk store: the folder `chunks` of a run.")
+]
+
+
+def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
+    """Read every chunk and compare it with its name; 4 if one is damaged."""
+    from statediff.capture.collect import check as look
+
+    found = look(folder)
+    lines = [*found.damaged, f"{found.chunks:,} chunks, {found.bytes:,} bytes"]
+    lines[-1] += f"; {len(found.damaged)} damaged" if found.damaged else "; all are sound"
+    if found.left_over:
+        lines.append(
+            f"{found.left_over} files of interrupted writers; `statediff store gc` removes them"
+        )
+    document = {
+        "schema": CHECK,
+        "ok": not found.damaged,
+        "chunks": found.chunks,
+        "bytes": found.bytes,
+        "damaged": list(found.damaged),
+        "left_over": found.left_over,
+    }
+    print_result(document, "\n".join(lines), as_json=as_json)
+    return FAULT if found.damaged else 0
+
+
+def gc(
+    folder: FolderArgument,
+    unused_hours: Annotated[
+        float,
+        typer.Option("--unused-hours", min=0, help="Keep what a run put in so many last hours."),
+    ] = 24.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove the chunks that no run has put lately; what a running one relies on stays."""
+    import time
+
+    from statediff.capture.collect import collect
+
+    found = collect(folder, time.time_ns() - int(unused_hours * 3600e9))
+    text = f"{found.removed:,} files removed, {found.removed_bytes:,} bytes; {found.kept:,} kept"
+    text += "; the store is in use" if found.is_in_use else ""
+    document = {
+        "schema": COLLECTION,
+        "removed": found.removed,
+        "removed_bytes": found.removed_bytes,
+        "kept": found.kept,
+        "in_use": found.is_in_use,
+    }
+    print_result(document, text, as_json=as_json)
+
+
+UrlArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL", help="s3://bucket/runs, file:///srv/runs, or what else fsspec reaches."
+    ),
+]
+
+
+def push(
+    run: RunArgument,
+    url: UrlArgument,
+    store: StoreOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy a run's folder below a URL: what is not there yet, and whole."""
+    from statediff.suite.artifacts import Place
+
+    place = Place(url)
+    with opened_store(store) as index:
+        known, folder = indexed(index, run), run.resolve()
+        found = place.push(folder)
+        index.put_copy(known.id, place.url)
+    _print_copy("url", f"{place.url}/{folder.name}", found, as_json=as_json)
+
+
+def fetch(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Of the run's copy.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where the run's folder goes, a new one."),
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring the copy of a run back; `replay` and `store check` say whether it is what it says."""
+    from statediff.suite.artifacts import Place, checked
+
+    place, _, name = checked(url).rpartition("/")
+    found = Place(place).fetch(name, folder)
+    _print_copy("folder", shown(folder), found, as_json=as_json)
+
+
+def _print_copy(what: str, where: str, found: Moved, *, as_json: bool) -> None:
+
+    text = f"{found.trials:,} trials, {found.files:,} files, {found.bytes:,} bytes; {where}"
+    print_result({"schema": COPY, what: where, **asdict(found)}, text, as_json=as_json)
+
+
+COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("check", check),
+    ("gc", gc),
+    ("push", push),
+    ("fetch", fetch),
+)

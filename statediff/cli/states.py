@@ -1,14 +1,16 @@
-"""`capture` and `diff`: what a state is, and what changed, without a contract."""
+"""`capture`, `diff` and `judge`: states that are at hand, read, compared and judged, offline."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli.judging import After, Before, SchemaFileOption
-from statediff.cli.output import JsonFlag
+from statediff.cli.options import ContractArgument, JsonFlag, SchemaFileOption, StatePair
+from statediff.cli.output import emit, progress, results, shown
+from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.model.readings import Capture
@@ -31,7 +33,6 @@ def capture(
     as_json: JsonFlag = False,
 ) -> int:
     """Read states: print what was found, or write it as plain JSON tables."""
-    from statediff.cli.output import emit, progress, results
     from statediff.workspace.inputs import one_capture, refinements
 
     captured = one_capture(sources, refinements(schema))
@@ -81,7 +82,6 @@ def _write_tables(captured: Capture, out: Path) -> None:
     Absent fields are left out. `UsageError` where a type was not read completely, for the file
     would say that nothing else is there, or where two sources deliver one type.
     """
-    from statediff.errors import UsageError
     from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
     from statediff.model.values import ABSENT
     from statediff.reports.plain import dumps, plain
@@ -112,25 +112,20 @@ def _write_tables(captured: Capture, out: Path) -> None:
     write_file(out, ("{" + ",\n".join(lines) + "}\n").encode())
 
 
-def diff(
-    before: Before,
-    after: After,
-    schema: SchemaFileOption = None,
-    as_json: JsonFlag = False,
-) -> int:
+def diff(states: StatePair, schema: SchemaFileOption = None, as_json: JsonFlag = False) -> int:
     """Show what changed between two states, without a contract; the exit code is 0."""
-    from statediff.cli.output import emit, results
     from statediff.diff import diff as compare
     from statediff.resolve import resolve
     from statediff.workspace.inputs import capture_pair, refinements
 
-    one, two = capture_pair(before, after, refinements(schema))
+    one, two = capture_pair(states.before, states.after, refinements(schema))
     resolution = resolve(one, two)
     matching = resolution.matchings[0]
     found = compare(
-        matching.before, matching.after,
+        matching.before,
+        matching.after,
         evidence={name: (b, a) for name, b, a in resolution.readings_of},
-    )  # fmt: skip
+    )
     if as_json:
         from statediff.reports.plain import plain_diff
 
@@ -140,3 +135,88 @@ def diff(
 
         results().print(diff_report(found))
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentRecord:
+    """What is known of the run between the two states."""
+
+    answer: Annotated[
+        Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry.",
+        ),
+    ] = None
+    complete_trace: Annotated[
+        bool,
+        typer.Option(
+            "--complete-trace", help="The trace holds every call, and the agent did not write it."
+        ),
+    ] = False
+
+
+def judge(
+    contract: ContractArgument,
+    states: StatePair,
+    during: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--during",
+            metavar="[NAME=]STATE",
+            help="Every state a source was in between, in order: one option a state. "
+            "Name the state after itself if there was none.",
+        ),
+    ] = None,
+    schema: SchemaFileOption = None,
+    *,
+    record: AgentRecord,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Judge two states under a contract, offline, and keep the bundle."""
+    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.evaluate import TrialFacts, evaluate, exit_code
+    from statediff.workspace import folders
+    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+    from statediff.workspace.pages import keep_trial_report
+
+    file = contract_file(contract)
+    folders.require_writable(out or folders.BUNDLES)
+    refined = refinements(schema, file.content.sandbox)
+    captures = capture_pair(states.before, states.after, refined, during or ())
+    evaluated = evaluate(
+        file,
+        *captures,
+        trace=trace_from(record.trace, record.complete_trace),
+        answer=answer_from(record.answer),
+        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+    )
+    folder = out or folders.bundle_folder(evaluated.bundle)
+    folders.keep_bundle(evaluated.bundle, folder)
+    page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
+    if as_json:
+        from statediff.reports.plain import plain_judgement
+
+        emit(plain_judgement(evaluated.bundle, shown(folder)))
+    else:
+        from statediff.reports.text import trial_report
+
+        console = results()
+        console.print(trial_report(evaluated.bundle))
+        console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+        if page is not None:
+            console.print(f"report: {shown(page)}", soft_wrap=True)
+    return exit_code([evaluated.judgement.verdict])

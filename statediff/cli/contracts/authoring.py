@@ -1,0 +1,263 @@
+"""`lint`, `fmt`, `explain` and `schema`: what an author needs before any agent is tried."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statediff.cli.faults import USAGE
+from statediff.cli.options import ContractArgument, ContractArguments, JsonFlag, SchemaFileOption
+from statediff.cli.output import emit, emit_pretty, marked, print_result, progress, results, shown
+from statediff.errors import UsageError
+from statediff.reports.said import said
+
+if TYPE_CHECKING:
+    from statediff.errors import Problem
+    from statediff.workspace.linting import Checked
+
+LINT = "statediff/lint/1"
+FMT = "statediff/fmt/1"
+EXPLAINED = "statediff/explanation/1"
+
+
+def lint(
+    contracts: ContractArguments,
+    schema: SchemaFileOption = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before", metavar="[NAME=]STATE", help="A state to check against; once a source."
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+    as_sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
+    ] = False,
+) -> int:
+    """Check contracts: what makes them invalid, what lets through too much, what to write instead.
+
+    Names and types are checked over a state: --before, or else the base state of the contract's
+    sandbox. With --schema alone, nothing is looked up in a state. Ends with 2 if anything is an
+    error; docs/lint.md explains every code.
+    """
+    from statediff.reports.formats.sarif import sarif
+    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.linting import States, check
+
+    if as_json and as_sarif:
+        raise UsageError("give either --json or --sarif: standard output holds one document")
+    states = States(schema, before or [])
+    checked = [check(path, states) for path in contract_paths(contracts)]
+    if as_sarif:
+        emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
+    elif as_json:
+        emit(_document(checked))
+    else:
+        _print(checked)
+    return 0 if all(entry.is_ok for entry in checked) else USAGE
+
+
+def _relative(problem: Problem) -> Problem:
+    from dataclasses import replace
+
+    return replace(problem, file=shown(Path(problem.file)))
+
+
+_FAR = {
+    "shape": "shape only; give --before or --schema to check names and expressions",
+    "schema": "names, types and expressions; give --before to judge the null run as well",
+    "state": "names, types, expressions and the null run",
+}
+_STYLES = {"error": "red", "warning": "yellow", "advice": "cyan"}
+
+
+def _print(checked: list[Checked]) -> None:
+    from rich.text import Text
+
+    console = results()
+    for entry in checked:
+        for problem in entry.problems:
+            place = f"{shown(Path(problem.file))}:{problem.line}:{problem.column}"
+            line = Text(f"{said(place)}: ")
+            line.append(problem.severity, style=_STYLES[problem.severity])
+            line.append(f" {problem.code}: {said(problem.message, 4000)}")
+            console.print(line, soft_wrap=True)
+            if problem.hint:
+                console.print(Text(f"    instead: {said(problem.hint, 4000)}"), soft_wrap=True)
+        if entry.is_ok:
+            text = f"{said(shown(entry.file))}  {_FAR[entry.against]}"
+            console.print(marked(text, is_good=True), soft_wrap=True)
+    counts = _counts(checked)
+    if any(counts.values()):
+        bad = sum(bool(entry.problems) for entry in checked)
+        parts = [_number(n, name) for name, n in counts.items() if n]
+        progress().print(f"{', '.join(parts)} in {bad} of {_number(len(checked), 'contract')}")
+
+
+def _number(count: int, noun: str) -> str:
+    plural = count != 1 and noun != "advice"
+    return f"{count} {noun}{'s' if plural else ''}"
+
+
+def _counts(checked: list[Checked]) -> dict[str, int]:
+    found = [problem.severity for entry in checked for problem in entry.problems]
+    return {severity: found.count(severity) for severity in _STYLES}
+
+
+def _document(checked: list[Checked]) -> dict[str, Any]:
+    from statediff.reports.plain import plain_problem
+
+    counts = _counts(checked)
+    return {
+        "schema": LINT,
+        "contracts": [
+            {
+                "file": shown(entry.file),
+                "contract": entry.contract or None,
+                "checked": entry.against,
+                "ok": entry.is_ok,
+                "problems": [{**plain_problem(p), "severity": p.severity} for p in entry.problems],
+            }
+            for entry in checked
+        ],
+        "errors": counts["error"],
+        "warnings": counts["warning"],
+        "advice": counts["advice"],
+    }
+
+
+def fmt(
+    contracts: ContractArguments,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; end with 2 if a file would change.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Write contracts in their canonical form: order of keys, block style, quotes; comments stay.
+
+    The parsed contract never changes. A file that does not parse is refused, a released version
+    is left as it is.
+    """
+    from statediff.contract.authoring.formatting import formatted
+    from statediff.evaluate import load_contract
+    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.releases import is_released
+
+    done: list[dict[str, Any]] = []
+    for path in contract_paths(contracts):
+        file = load_contract(path)
+        new = formatted(file.data, str(path))
+        state = "same" if new == file.data else "changed"
+        if state == "changed" and is_released(path, file):
+            state = "released"
+        if state == "changed" and not check:
+            write_file(path, new)
+        done.append({"file": shown(path), "result": state})
+    changed = sum(entry["result"] == "changed" for entry in done)
+    words = {
+        "changed": "would change" if check else "formatted",
+        "same": "is formatted",
+        "released": "is released and stays as it is",
+    }
+    text = "\n".join(f"{entry['file']}  {words[entry['result']]}" for entry in done)
+    document = {"schema": FMT, "check": check, "files": done, "changed": changed}
+    print_result(document, text, as_json=as_json)
+    return USAGE if check and changed else 0
+
+
+class Format(StrEnum):
+    """What an explanation can be written as."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+def explain(
+    contract: ContractArgument,
+    schema: SchemaFileOption = None,
+    before: Annotated[
+        list[str] | None,
+        typer.Option("--before", metavar="[NAME=]STATE", help="A state it speaks of."),
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="The form to write.", metavar="text|markdown|html")
+    ] = Format.TEXT,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it there.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Explain a contract in English, clause by clause, with its boundary drawn.
+
+    The types come from --before or --schema, or else from the contract's sandbox.
+    """
+    from statediff.contract.authoring.explain import explain as words_of
+    from statediff.evaluate import compile_contract, schema_of
+    from statediff.reports.explained import RENDERERS
+    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.folders import write_file
+    from statediff.workspace.linting import States
+
+    file = contract_file(contract)
+    over, base = States(schema, before or []).of(file)
+    if base is not None:
+        over = schema_of(base)
+    if over is None:
+        raise UsageError(
+            f"{file.source.file}: what its names mean is not known; give --before or --schema"
+        )
+    words = words_of(file.source, compile_contract(file, over).contract)
+    text = RENDERERS[form.value](words)
+    if out is not None:
+        write_file(out, text.encode())
+    if as_json:
+        emit(
+            {
+                "schema": EXPLAINED,
+                "contract": words.name,
+                "version": words.version,
+                "format": form.value,
+                "text": text,
+                "clauses": [
+                    {"id": line.id, "sentence": line.sentence, "because": line.because or None}
+                    for section in words.sections
+                    for line in section.lines
+                ],
+            }
+        )
+    elif out is None:
+        sys.stdout.write(text)
+    return 0
+
+
+class Document(StrEnum):
+    """The documents with a published schema."""
+
+    CONTRACT = "contract"
+    STATE = "state"
+    JUDGEMENT = "judgement"
+
+
+def schema(
+    document: Annotated[Document, typer.Argument(metavar="contract|state|judgement")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One line instead of an indented document.")
+    ] = False,
+) -> int:
+    """Print the JSON Schema of a contract, a state schema file, or a judgement."""
+    from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+    from statediff.reports.formats.published import judgement_schema
+
+    schemas = {
+        Document.CONTRACT: contract_schema,
+        Document.STATE: state_schema_schema,
+        Document.JUDGEMENT: judgement_schema,
+    }
+    (emit if as_json else emit_pretty)(schemas[document]())
+    return 0

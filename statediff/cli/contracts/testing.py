@@ -1,0 +1,307 @@
+"""`mutate` and `agree`: contracts tried on right runs, and on faults seeded into them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.options import ContractArguments, JsonFlag, RecordedRun
+from statediff.cli.output import emit, marked, print_result, progress, results
+from statediff.errors import StorageError, UsageError
+from statediff.reports.said import said
+from statediff.workspace.references import live_references, recorded_run
+
+if TYPE_CHECKING:
+    from statediff.evaluate import ContractFile
+    from statediff.meta.agree import Agreement, Opinion
+    from statediff.meta.mutate import Outcome, Report, Survivor
+    from statediff.meta.reference import Reference
+    from statediff.systems.base.embedded import EmbeddedSandbox
+
+MUTATION: Final = "statediff/mutation/1"
+AGREE: Final = "statediff/agree/1"
+
+
+def mutate(
+    contracts: ContractArguments,
+    references: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reference",
+            metavar="AGENT",
+            help="An agent of the contract's folder that does it right "
+            "[default: those that its cases.yaml expects to MATCH].",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks what is altered.")] = 0,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Propose the closing clauses in the file, as comments."),
+    ] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Seed faults and harmless twins into right runs; 1 if one passes that should not.
+
+    Each reference agent is run in the contract's sandbox; faults are then seeded into what was
+    captured. A fault that still gets MATCH is a hole in the contract. Survivors that cases.yaml
+    argues for (`survivors: [{survivor, because}]`) are reported and do not count against it.
+    """
+    from statediff.evaluate import load_contract
+    from statediff.meta.cases import read_cases
+    from statediff.meta.mutate import mutate as measure
+    from statediff.workspace.contracts import contract_paths
+
+    reports: list[Report] = []
+    paths = contract_paths(contracts)
+    with ExitStack() as stack:
+        running: dict[str, EmbeddedSandbox] = {}
+        for number, path in enumerate(paths, start=1):
+            file = load_contract(path)
+            cases = read_cases(path.parent)
+            if not as_json:
+                progress().print(f"{number} of {len(paths)}: {file.content.contract}")
+            agents = tuple(references or cases.references)
+            trials = tuple(live_references(file, path, agents, running, stack))
+            report = measure(trials, seed, cases.argued)
+            reports.append(report)
+            if as_json:
+                emit(_document(report))
+            else:
+                _print(report)
+            if write:
+                _propose(path, report)
+    if as_json:
+        emit({"summary": _summary(reports)})
+    return 0 if all(_is_good(report) for report in reports) else 1
+
+
+def _is_good(report: Report) -> bool:
+    return not report.open_survivors and not report.diverged
+
+
+def _document(report: Report) -> dict[str, Any]:
+    return {
+        "schema": MUTATION,
+        "contract": f"{report.contract}@{report.version}",
+        "references": list(report.references),
+        "seed": report.seed,
+        "faults": report.faults,
+        "caught": report.caught,
+        "survivors": [_survivor(entry) for entry in report.survivors],
+        "twins": report.twins,
+        "twins_diverged": [_twin(entry) for entry in report.diverged],
+        "left_out": report.left_out,
+        "transient": {
+            "judged": list(report.transient),
+            "not_judged": None if report.transient else "no `during: run` clause",
+        },
+        "by_operator": _by_operator(report),
+    }
+
+
+def _survivor(entry: Survivor) -> dict[str, Any]:
+    return {
+        "fault": entry.id,
+        "fields": list(entry.fields),
+        "sentence": entry.sentence,
+        "reference": entry.reference,
+        "closing": entry.closing or None,
+        "argued": entry.argued or None,
+    }
+
+
+def _twin(entry: Outcome) -> dict[str, Any]:
+    return {
+        "twin": entry.fault.id,
+        "sentence": entry.fault.sentence,
+        "reference": entry.reference,
+        "verdict": entry.verdict.value if entry.verdict else None,
+        "clause": entry.clause,
+        "error": entry.error or None,
+    }
+
+
+def _by_operator(report: Report) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for outcome in report.outcomes:
+        line = found.setdefault(outcome.fault.operator, {"seeded": 0, "as_it_should": 0})
+        line["seeded"] += 1
+        line["as_it_should"] += outcome.is_as_it_should
+    return dict(sorted(found.items()))
+
+
+def _summary(reports: Sequence[Report]) -> dict[str, Any]:
+    return {
+        "contracts": len(reports),
+        "faults": sum(r.faults for r in reports),
+        "caught": sum(r.caught for r in reports),
+        "survivors": sum(len(r.survivors) for r in reports),
+        "argued": sum(len(r.survivors) - len(r.open_survivors) for r in reports),
+        "twins": sum(r.twins for r in reports),
+        "twins_diverged": sum(len(r.diverged) for r in reports),
+    }
+
+
+def _print(report: Report) -> None:
+    from rich.text import Text
+
+    console = results()
+    console.print(
+        marked(
+            f"{report.contract} {report.version}  {report.caught} of {report.faults} faults "
+            f"caught, {report.twins - len(report.diverged)} of {report.twins} twins match",
+            is_good=_is_good(report),
+        ),
+        soft_wrap=True,
+    )
+    if not report.transient:
+        console.print(Text("  transient writes not judged: no `during: run` clause", style="dim"))
+    lines = []
+    for entry in report.survivors:
+        reason = f"argued: {entry.argued}" if entry.argued else "survives"
+        lines.append(f"  {said(entry.id, 200)}  {said(entry.sentence, 300)}; {said(reason, 500)}")
+        closing = "" if entry.argued else entry.closing
+        lines += [f"      {said(line, 300)}" for line in closing.splitlines()]
+    for twin in report.diverged:
+        verdict = twin.verdict.value if twin.verdict else said(twin.error, 300)
+        lines.append(
+            f"  twin {said(twin.fault.id, 200)}  {said(twin.fault.sentence, 300)}; "
+            f"{verdict} at {said(twin.clause, 100)}"
+        )
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _propose(path: Path, report: Report) -> None:
+    """The closing clauses stand at the end of the contract, as comments for its owner to place."""
+    from statediff.atomic import write_atomically
+
+    found = [entry for entry in report.open_survivors if entry.closing]
+    if not found:
+        return
+    lines = ["", "# Proposed by `statediff mutate`: each closes a hole; place it or argue for it."]
+    for entry in found:
+        lines.append(f"# {entry.id}: {_one_line(entry.sentence)}")
+        lines += [f"#   {_one_line(line)}" for line in entry.closing.splitlines()]
+    try:
+        text = path.read_text(encoding="utf-8").rstrip("\n")
+        content = "\n".join((text, *lines, "")).encode()
+        write_atomically(path.resolve(), content, mode=stat.S_IMODE(path.stat().st_mode))
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _one_line(text: str) -> str:
+    """Values come from a state: no line break of theirs may end the comment."""
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + said(" ".join(text.split()), 400)
+
+
+# ---------------------------------------------------------------- two contracts for one task
+
+
+def agree(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="Contract file, its folder, or a pack's name.")
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another contract for the same task.")],
+    agents: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent",
+            metavar="AGENT",
+            help="An agent of A's folder to run [default: every one in its cases.yaml].",
+        ),
+    ] = None,
+    *,
+    recorded: RecordedRun,
+    sample: Annotated[
+        int,
+        typer.Option(
+            "--sample", metavar="N", min=0, help="Seeded faults of each run that gets MATCH."
+        ),
+    ] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks the faults.")] = 0,
+    as_json: JsonFlag = False,
+) -> int:
+    """Say on which runs two contracts for one task differ, and by which clauses; 1 if on any.
+
+    Both judge the runs of the task's agents, right and wrong, or a recorded run, and seeded faults.
+    """
+    from statediff.evaluate import load_contract
+    from statediff.meta.agree import agreement, with_faults
+    from statediff.workspace.contracts import contract_path
+
+    path = contract_path(a)
+    one, two = load_contract(path), load_contract(contract_path(b))
+    before, after = recorded.before, recorded.after
+    if not recorded.is_whole or (before and agents):
+        raise UsageError("a recorded run is --before and --after, maybe --answer, and no --agent")
+    with ExitStack() as stack:
+        if before and after:
+            runs = [recorded_run(one, before, after, recorded.answer)]
+        else:
+            runs = list(_live(one, path, agents, stack))
+        found = agreement(one, two, with_faults(runs, seed, sample))
+    print_result(_agreement_document(found), _agreement_text(found), as_json=as_json)
+    return 1 if found.differing else 0
+
+
+def _live(
+    file: ContractFile, path: Path, agents: list[str] | None, stack: ExitStack
+) -> Iterator[Reference]:
+    from statediff.meta.cases import read_cases
+
+    names = tuple(agents or read_cases(path.parent).agents)
+    return live_references(file, path, names, {}, stack)
+
+
+def _agreement_document(found: Agreement) -> dict[str, Any]:
+    return {
+        "schema": AGREE,
+        "a": found.a,
+        "b": found.b,
+        "cases": len(found.cases),
+        "agree": len(found.cases) - len(found.differing),
+        "differ": [
+            {
+                "case": case.case,
+                "sentence": case.sentence,
+                "a": _opinion(case.a),
+                "b": _opinion(case.b),
+            }
+            for case in found.differing
+        ],
+        "clauses_of_a": dict(found.deciding(of_a=True)),
+        "clauses_of_b": dict(found.deciding(of_a=False)),
+    }
+
+
+def _opinion(opinion: Opinion) -> dict[str, Any]:
+    return {
+        "verdict": None if opinion.verdict is None else opinion.verdict.value,
+        "clauses": list(opinion.clauses),
+        "error": opinion.error or None,
+    }
+
+
+def _agreement_text(found: Agreement) -> str:
+
+    agreed = len(found.cases) - len(found.differing)
+    mark = "✘" if found.differing else "✔"
+    lines = [f"{mark} {found.a} and {found.b} agree on {agreed} of {len(found.cases)} runs"]
+    for case in found.differing:
+        lines.append(f"  {said(case.case, 200)}: {said(case.sentence, 300)}")
+        for name, opinion in (("A", case.a), ("B", case.b)):
+            by = ", ".join(said(clause, 80) for clause in opinion.clauses)
+            lines.append(f"    {name} {opinion.said}{f' by {by}' if by else ''}")
+    for name, of_a in (("A", True), ("B", False)):
+        deciding = ", ".join(f"{said(c, 80)} ({n})" for c, n in found.deciding(of_a))
+        if deciding:
+            lines.append(f"  clauses of {name} that decide: {deciding}")
+    return "\n".join(lines)

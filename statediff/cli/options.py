@@ -1,0 +1,279 @@
+"""Options and arguments that several commands have, alone and in groups.
+
+A group is a frozen dataclass whose fields are options. A command takes it as one parameter, and
+`with_options` shows the parser its fields, where the parameter stands and in their order. A field
+may be a group itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import StrEnum
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias, get_type_hints
+
+import typer
+
+MAX_JOBS: Final = 64
+
+
+def with_options(command: Callable[..., object]) -> Callable[..., object]:
+    """The command as the parser is to see it: in place of each group, the options in it."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hints[name] for name in signature(command).parameters}
+    flat = [
+        option
+        for parameter in signature(command).parameters.values()
+        for option in _options(parameter.name, hints[parameter.name], parameter.default)
+    ]
+
+    @functools.wraps(command)
+    def called(**given: object) -> object:
+        return command(**{name: _value(name, hint, given) for name, hint in groups.items()})
+
+    called.__signature__ = Signature(flat)  # type: ignore[attr-defined]  # `inspect` reads it
+    called.__annotations__ = {option.name: option.annotation for option in flat}
+    return called
+
+
+def _options(name: str, hint: Any, default: Any) -> Iterator[Parameter]:
+    if not is_dataclass(hint):
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        return
+    hints = get_type_hints(hint, include_extras=True)
+    for field in fields(hint):
+        own = Parameter.empty if field.default is MISSING else field.default
+        yield from _options(field.name, hints[field.name], own)
+
+
+def _value(name: str, hint: Any, given: Mapping[str, object]) -> object:
+    if not isinstance(hint, type) or not is_dataclass(hint):
+        return given[name]
+    hints = get_type_hints(hint, include_extras=True)
+    return hint(**{each.name: _value(each.name, hints[each.name], given) for each in fields(hint)})
+
+
+# ---------------------------------------------------------------- one option or argument
+
+
+class Tier(StrEnum):
+    """Who a copy is for."""
+
+    PUBLIC = "public"
+    REVIEWER = "reviewer"
+    AUDITOR = "auditor"
+
+
+JsonFlag: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+]
+ContractArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
+]
+ContractArguments: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
+]
+BundleArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's with one.")
+]
+BundleOrRunArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's.")
+]
+RunArgument: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+SandboxArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")
+]
+VariantOption: TypeAlias = Annotated[
+    str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
+]
+SchemaFileOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="State schema file.")
+]
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Where runs are indexed: sqlite:///FILE or postgresql://… "
+        "[default: .statediff/store.sqlite].",
+    ),
+]
+KeyOption: TypeAlias = Annotated[
+    Path, typer.Option("--key", metavar="KEY", help="The secret key, from `statediff keygen`.")
+]
+ReviewerKeyOption: TypeAlias = Annotated[
+    Path, typer.Option("--key", metavar="KEY", help="The reviewer's secret key, from `keygen`.")
+]
+TrustOption: TypeAlias = Annotated[
+    Path, typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count.")
+]
+CopyTrustOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--trust", metavar="FILE", help="For a sealed copy: whose keys count."),
+]
+BrowserOption: TypeAlias = Annotated[
+    bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+]
+VaultOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--vault", metavar="DIR", help="Where the keys of a kept bundle (.kept) lie."),
+]
+MaxCostOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--max-cost", metavar="COST", help="Of all trials together; needs both prices."),
+]
+
+
+# ---------------------------------------------------------------- groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatePair:
+    """The two states that are compared."""
+
+    before: Annotated[
+        list[str],
+        typer.Option(
+            "--before",
+            metavar="[NAME=]STATE",
+            help="State before: plain JSON tables or a SQLite file; once a source.",
+        ),
+    ]
+    after: Annotated[
+        list[str],
+        typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """A run that was recorded, in place of agents."""
+
+    before: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--before",
+            metavar="[NAME=]STATE",
+            help="Instead of agents, a recorded run: its state before, once a source.",
+        ),
+    ] = None
+    after: Annotated[
+        list[str] | None, typer.Option("--after", metavar="[NAME=]STATE", help="Its state after.")
+    ] = None
+    answer: Annotated[
+        Path | None, typer.Option("--answer", metavar="FILE", help="Its answer, JSON.")
+    ] = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Both states are given, or nothing is."""
+        return bool(self.before) == bool(self.after) and (self.answer is None or bool(self.before))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """How work of many pieces is done."""
+
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep",
+            metavar="FOLDER",
+            help="Keep what each piece of the work gave, and go on from there the next time.",
+        ),
+    ] = None
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCosts:
+    """The key to a model, and what it may cost."""
+
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--key-env", metavar="NAME", help="The variable with the key [default: OPENAI_API_KEY]."
+        ),
+    ] = None
+    price_in: Annotated[
+        str | None,
+        typer.Option("--price-in", metavar="PRICE", help="Of one million tokens that are sent."),
+    ] = None
+    price_out: Annotated[
+        str | None,
+        typer.Option("--price-out", metavar="PRICE", help="Of one million tokens that come back."),
+    ] = None
+    max_cost: MaxCostOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduling:
+    """How many trials are made at once, where, and how often each is tried."""
+
+    workers: Annotated[
+        int,
+        typer.Option(
+            "-j",
+            "--jobs",
+            min=1,
+            max=256,
+            help="Trials at once, each in a sandbox of its own; results are told in order.",
+        ),
+    ] = 1
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="A Dask scheduler, e.g. tcp://host:8786, whose workers make the trials; "
+            "or `local`.",
+        ),
+    ] = None
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries", min=0, max=100, help="Further attempts where the environment failed."
+        ),
+    ] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlaces:
+    """Where a run is indexed and copied."""
+
+    store: StoreOption = None
+    artifacts: Annotated[
+        str | None,
+        typer.Option(
+            "--artifacts",
+            metavar="URL",
+            help="Copy the run there as it goes on: s3://bucket/runs, file:///srv/runs; by fsspec.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Where a page is served on this machine, and whether the browser opens it."""
+
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", help="On 127.0.0.1 [default: any that is free].", show_default=False
+        ),
+    ] = 0
+    start: BrowserOption = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyKeys:
+    """What it takes to read a sealed copy."""
+
+    trust: CopyTrustOption = None
+    vault: VaultOption = None
