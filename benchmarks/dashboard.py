@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from statediff.reports.dashboard.page import board_page
-from statediff.reports.dashboard.trials import Choice, trials_page
+from statediff.reports.dashboard.page import Choice, board_page, trials_page
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, opened
 

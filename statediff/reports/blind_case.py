@@ -1,8 +1,9 @@
-"""What a reviewer needs to label a trial without being told what statediff thinks of it.
+"""A trial for a judge who is not told the verdict: a reviewer who is blind, or a model.
 
-The intent and the clauses in English, every change with both sides, what was left out, the
-readings, the answer and the calls. Not the verdict, not a clause's truth, not a finding, not what
-explains a change: a reviewer who has seen those is no independent reviewer [SSD §V].
+A reviewer's dossier has the intent and the clauses in English, every change with both sides, what
+was left out, the readings, the answer and the calls. Not the verdict, not a clause's truth, not a
+finding, not what explains a change: a reviewer who has seen those is no independent reviewer
+[SSD §V].
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from statediff.contract.yaml.reader import read_document
 from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import decode
+from statediff.reports.formats.turns import turn_lines
+from statediff.reports.plain import dumps, plain, plain_judgement
 from statediff.reports.record import Record, delta_name, delta_sides, reading, said, shown
+from statediff.suite.rubric import Opinion
 
 Json = Any
 MAX_LISTED: Final = 200
@@ -98,3 +102,50 @@ def _calls(bundle: Bundle) -> Iterator[Text]:
         line += f" {shown(decode(action['arguments']), 200)}"
         error = "" if action["error"] is None else f"  error: {said(action['error'])}"
         yield Text(line + error)
+
+
+_DELTA: Final = ("op", "type", "key", "path", "before", "after", "action")
+_TURN: Final = ("message", "calls", "reply")
+
+
+def run_shown(bundle: Bundle, where: str = "the bundle") -> str:
+    """The task, the answer, the changes and the turns, as one line of JSON; no verdict."""
+    with reading(where):
+        contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
+        answer = Record(bundle).answer
+        deltas = plain_judgement(bundle, where)["deltas"]
+        return dumps(
+            {
+                "task": contract.get("prompt") or contract["intent"],
+                "answer": None if isinstance(answer, NoAnswer) else plain(answer),
+                "changes": [{name: delta[name] for name in _DELTA} for delta in deltas],
+                "turns": [{n: turn[n] for n in _TURN} for turn in turn_lines(bundle, where)],
+            }
+        )
+
+
+def opinion_line(opinion: Opinion) -> Json:
+    """An opinion as plain JSON, with what follows from its scorings."""
+    deviation = opinion.deviation
+    return {
+        "model": opinion.model,
+        "prompt_digest": opinion.prompt_digest,
+        "seeds": [each.seed for each in opinion.scorings],
+        "criteria": {
+            name: {
+                "met": sum(each.fault is None and each.judged[name].is_met for each in scorings),
+                "because": [e.judged[name].because for e in scorings if e.fault is None],
+            }
+            for scorings in (opinion.scorings,)
+            for name in opinion.criteria
+        },
+        "faults": [each.fault for each in opinion.scorings if each.fault is not None],
+        "passes": opinion.passes,
+        "mean": _rounded(opinion.mean),
+        "sd": _rounded(deviation),
+        "spread": _rounded(opinion.spread),
+    }
+
+
+def _rounded(figure: Any) -> float | None:
+    return None if figure is None else round(float(figure), 4)

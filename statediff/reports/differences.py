@@ -69,8 +69,11 @@ def differences(a: Bundle, b: Bundle) -> Differences:
         return Differences(
             _told([delta for key, delta in other.items() if key not in one]),
             _told([delta for key, delta in one.items() if key not in other]),
-            first_failed_turn(a), first_failed_turn(b), parting, unknown,
-        )  # fmt: skip
+            first_failed_turn(a),
+            first_failed_turn(b),
+            parting,
+            unknown,
+        )
 
 
 def _deltas(bundle: Bundle) -> dict[bytes, Json]:
@@ -83,9 +86,10 @@ def _deltas(bundle: Bundle) -> dict[bytes, Json]:
 
 def _told(deltas: Sequence[Json]) -> Deltas:
     return Deltas(
-        len(deltas), tuple(_delta(delta) for delta in deltas[:MAX_DELTAS]),
+        len(deltas),
+        tuple(_delta(delta) for delta in deltas[:MAX_DELTAS]),
         tuple(change(delta).plain for delta in deltas[:MAX_TOLD]),
-    )  # fmt: skip
+    )
 
 
 def _parting(a: Trace, b: Trace) -> tuple[Parting | None, str | None]:
@@ -115,11 +119,15 @@ def differences_document(found: Differences) -> Json:
             for name, deltas in (("new", found.new), ("vanished", found.vanished))
         },
         "first_failed_turn": {"a": found.first_failed_turn_a, "b": found.first_failed_turn_b},
-        "first_divergent_action": None if parting is None else {
-            "call": parting.number, "a": _action(parting.a), "b": _action(parting.b),
+        "first_divergent_action": None
+        if parting is None
+        else {
+            "call": parting.number,
+            "a": _action(parting.a),
+            "b": _action(parting.b),
         },
         "action_unknown": found.unknown,
-    }  # fmt: skip
+    }
 
 
 def differences_lines(found: Differences) -> list[str]:
@@ -150,9 +158,11 @@ def _action(action: Action | None) -> Json:
     if action is None:
         return None
     return {
-        "id": action.id, "tool": action.tool, "class": action.action_class.value,
+        "id": action.id,
+        "tool": action.tool,
+        "class": action.action_class.value,
         "arguments": plain(action.arguments),
-    }  # fmt: skip
+    }
 
 
 def _said(action: Action | None) -> str:

@@ -173,13 +173,17 @@ class Answering(BaseHTTPRequestHandler):
         content = page.encode("utf-8")
         self.send_response(status)
         for name, value in (
-            ("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(content))),
+            ("Content-Type", "text/html; charset=utf-8"),
+            ("Content-Length", str(len(content))),
             ("Content-Security-Policy", f"{policy(kind or self.kind)}; frame-ancestors 'none'"),
-            ("Cache-Control", "no-store"), ("Connection", "close"),
+            ("Cache-Control", "no-store"),
+            ("Connection", "close"),
             ("Cross-Origin-Opener-Policy", "same-origin"),
-            ("Cross-Origin-Resource-Policy", "same-origin"), ("Referrer-Policy", "same-origin"),
-            ("X-Content-Type-Options", "nosniff"), ("X-Frame-Options", "DENY"),
-        ):  # fmt: skip
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Referrer-Policy", "same-origin"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+        ):
             self.send_header(name, value)
         if where:
             self.send_header("Location", where)
@@ -192,9 +196,12 @@ def parsed(text: str, most: int) -> Query:
     """The fields of a query or a form; refused if there are more than `most`."""
     try:
         return parse_qs(
-            text, keep_blank_values=True, strict_parsing=False, errors="strict",
+            text,
+            keep_blank_values=True,
+            strict_parsing=False,
+            errors="strict",
             max_num_fields=most,
-        )  # fmt: skip
+        )
     except ValueError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, "expected other fields") from error
 

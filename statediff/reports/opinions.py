@@ -28,38 +28,57 @@ def opinions_document(found: Opinions) -> Json:
         "refused": found.refused,
         "contracts": [
             {
-                **asdict(judged), "agent": agent, "flagged": sum(bool(e.flags) for e in members),
+                **asdict(judged),
+                "agent": agent,
+                "flagged": sum(bool(e.flags) for e in members),
                 **asdict(_against(members)),
             }
             for (judged, agent), members in _by_contract(found)
         ],
         "unreliable": [
             {
-                "run": each.run, "trial": each.trial, "contract": each.judged.contract,
-                "version": each.judged.version, "number": each.number, "agent": each.agent,
-                "ended": each.ended.value, "flags": _flags(each.flags),
+                "run": each.run,
+                "trial": each.trial,
+                "contract": each.judged.contract,
+                "version": each.judged.version,
+                "number": each.number,
+                "agent": each.agent,
+                "ended": each.ended.value,
+                "flags": _flags(each.flags),
             }
-            for each in found.trials if each.flags
+            for each in found.trials
+            if each.flags
         ],
-    }  # fmt: skip
+    }
 
 
 def opinions_tables(found: Opinions) -> Iterator[Table | str]:
     """The opinions for people; nothing where nobody said anything."""
     if found.trials:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        names = ("reviewed", "agent", "labels", "agree", "MATCH, incorrect", "DIVERGE, correct",
-                 "unreliable")  # fmt: skip
+        names = (
+            "reviewed",
+            "agent",
+            "labels",
+            "agree",
+            "MATCH, incorrect",
+            "DIVERGE, correct",
+            "unreliable",
+        )
         for name in names:
             left = name in names[:2]
             table.add_column(name, justify="left" if left else "right", no_wrap=True)
         for (judged, agent), members in _by_contract(found):
             told = _against(members)
             table.add_row(
-                said(f"{judged.contract} {judged.version}", 80), said(agent, 40), str(told.trials),
-                str(told.agree), str(told.false_acceptances), str(told.false_rejections),
+                said(f"{judged.contract} {judged.version}", 80),
+                said(agent, 40),
+                str(told.trials),
+                str(told.agree),
+                str(told.false_acceptances),
+                str(told.false_rejections),
                 str(sum(bool(each.flags) for each in members)),
-            )  # fmt: skip
+            )
         yield table
     flagged = [each for each in found.trials if each.flags]
     for each in flagged[:MAX_LISTED]:
@@ -74,11 +93,14 @@ def flagged_document(found: Comparison, a: Flags, b: Flags) -> Json:
     """The cases that are flagged on a side, as JSON."""
     return [
         {
-            "contract": case.contract, "number": case.number, "change": case.change.value,
-            "a": _flags(_of(case.a, a)), "b": _flags(_of(case.b, b)),
+            "contract": case.contract,
+            "number": case.number,
+            "change": case.change.value,
+            "a": _flags(_of(case.a, a)),
+            "b": _flags(_of(case.b, b)),
         }
         for case in _flagged(found, a, b)
-    ]  # fmt: skip
+    ]
 
 
 def flagged_lines(found: Comparison, a: Flags, b: Flags) -> Iterator[str]:

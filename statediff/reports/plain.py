@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -181,12 +182,32 @@ def side_of(document: Json) -> Observed | Entity:
     return decode(document["value"])
 
 
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Within it, documents that do not have the expected shape are a `BundleError`.
+
+    A replay checks the shape of what it reads (`evidence.shapes`). Nobody checks `judgement.json`,
+    which a replay only compares, and reports read bundles that nobody replayed.
+    """
+    try:
+        yield
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        ArithmeticError,
+        RecursionError,
+        InputError,
+    ) as error:
+        raise BundleError(f"{where}: the bundle contradicts itself: {error!r}") from error
+
+
 def plain_judgement(bundle: Bundle, where: str) -> Json:
     """The judgement in a bundle that lies at `where`; `BundleError` if it makes no sense."""
-    try:
+    with reading(where):
         return _judgement(bundle, where)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
-        raise BundleError(f"{where}: the bundle contradicts itself: {error!r}") from error
 
 
 def _judgement(bundle: Bundle, where: str) -> Json:

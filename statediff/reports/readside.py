@@ -30,14 +30,23 @@ MAX_MISSED: Final = 60
 _FEW: Final = 5
 _NAME: Final = 100
 _VERBS: Final = {SEARCH: "searched", FETCH: "fetched", WINDOW: "was offered"}
-_OUTSIDE: Final = frozenset({
-    FindingCode.ACCESS_VIOLATION, FindingCode.SUBSYSTEM_VIOLATION, FindingCode.HORIZON_VIOLATION,
-})  # fmt: skip
-_MISSED: Final = frozenset({
-    FindingCode.EVIDENCE_NOT_RETRIEVED, FindingCode.UNSEARCHED_ABSENCE,
-    FindingCode.HALLUCINATED_CITATION, FindingCode.INVALID_CITATION,
-    FindingCode.CITATION_NOT_RETRIEVED, FindingCode.EVIDENCE_NOT_CITED,
-})  # fmt: skip
+_OUTSIDE: Final = frozenset(
+    {
+        FindingCode.ACCESS_VIOLATION,
+        FindingCode.SUBSYSTEM_VIOLATION,
+        FindingCode.HORIZON_VIOLATION,
+    }
+)
+_MISSED: Final = frozenset(
+    {
+        FindingCode.EVIDENCE_NOT_RETRIEVED,
+        FindingCode.UNSEARCHED_ABSENCE,
+        FindingCode.HALLUCINATED_CITATION,
+        FindingCode.INVALID_CITATION,
+        FindingCode.CITATION_NOT_RETRIEVED,
+        FindingCode.EVIDENCE_NOT_CITED,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -123,9 +132,12 @@ def _call(action: Json, verb: str, is_outside: bool) -> ReadCall:
     else:
         outcome, fault = "nothing named", "not granted"
     return ReadCall(
-        said(action["id"], _NAME), verb, _about(str(action["tool"]), arguments), outcome,
+        said(action["id"], _NAME),
+        verb,
+        _about(str(action["tool"]), arguments),
+        outcome,
         fault if is_outside else "",
-    )  # fmt: skip
+    )
 
 
 def _about(tool: str, arguments: Observed) -> str:

@@ -7,23 +7,35 @@ control, bidirectional and zero-width characters and bounds the length.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from statediff.errors import BundleError, InputError
 from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Entity
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Observed, Value, decode, show, show_key
+from statediff.reports.plain import reading as reading  # noqa: PLC0414 - had from here, too
 from statediff.reports.plain import side_of
 from statediff.reports.said import said as said  # noqa: PLC0414 - it is had from here, too
 
 Json = Any
 VALUE_LIMIT: Final = 60
+
+
+@dataclass(frozen=True)
+class Parsed(Bundle):
+    """A bundle whose documents are read once; some of them may be others than its files hold."""
+
+    documents: dict[str, Json] = field(default_factory=dict)
+
+    def document(self, name: str) -> Json:
+        """The JSON of one of the files. Whoever gets it changes nothing in it."""
+        if name not in self.documents:
+            self.documents[name] = super().document(name)
+        return self.documents[name]
 
 
 @dataclass(frozen=True)
@@ -85,33 +97,31 @@ class Record:
         refused = {(r[0], r[1]): r[2] for r in _refusals(captures)}
         for side in ("before", "after"):
             for entry in captures[side]:
-                reading = entry["reading"]
-                name = reading["source"]
-                cause = refused.get((side, name)) or reading["cause"]
+                facts = entry["reading"]
+                cause = refused.get((side, facts["source"])) or facts["cause"]
                 state = f"{entry['entities']} entities" if cause is None else f"not used: {cause}"
-                yield Reading(
-                    side, name, _age(side, reading, timeline), state,
-                    read_at=f"{show(decode(reading['as_of']))} by the {reading['clock']} clock",
-                    kind=reading["kind"], position=reading["position"] or "",
-                    digest=str(reading["digest"] or ""), is_complete=reading["is_complete"],
-                    is_refused=cause is not None,
-                )  # fmt: skip
-        yield from self._feeds(captures["history"], timeline)
-
-    def _feeds(self, history: Json, timeline: Json) -> Iterator[Reading]:
-        """What was seen in between."""
-        for reading in history["readings"]:
-            name, cause = reading["source"], reading["cause"]
-            number = sum(entry["source"] == name for entry in history["transactions"])
+                yield _reading(side, facts, timeline, state, is_refused=cause is not None)
+        for facts in captures["history"]["readings"]:  # what was seen in between
+            name, cause = facts["source"], facts["cause"]
+            number = sum(e["source"] == name for e in captures["history"]["transactions"])
             state = f"{number} transaction{'s' * (number != 1)}"
-            yield Reading(
-                "during", name, _age("after", reading, timeline),
-                state if cause is None else f"{state} known: {cause}",
-                read_at=f"{show(decode(reading['as_of']))} by the {reading['clock']} clock",
-                kind=reading["kind"], position=reading["position"] or "",
-                digest=str(reading["digest"] or ""), is_complete=reading["is_complete"],
-                is_refused=False,
-            )  # fmt: skip
+            state = state if cause is None else f"{state} known: {cause}"
+            yield _reading("during", facts, timeline, state, is_refused=False)
+
+
+def _reading(side: str, facts: Json, timeline: Json, state: str, *, is_refused: bool) -> Reading:
+    return Reading(
+        side,
+        facts["source"],
+        _age("before" if side == "before" else "after", facts, timeline),
+        state,
+        read_at=f"{show(decode(facts['as_of']))} by the {facts['clock']} clock",
+        kind=facts["kind"],
+        position=facts["position"] or "",
+        digest=str(facts["digest"] or ""),
+        is_complete=facts["is_complete"],
+        is_refused=is_refused,
+    )
 
 
 def _refusals(captures: Json) -> Iterator[tuple[str, str, str]]:
@@ -134,18 +144,6 @@ def _age(side: str, reading: Json, timeline: Json) -> str:
 def _instant(tagged: Json) -> datetime | None:
     value = None if tagged is None else decode(tagged)
     return value if isinstance(value, datetime) else None
-
-
-@contextmanager
-def reading(where: str) -> Iterator[None]:
-    """Within it, documents that do not have the expected shape are a `BundleError`."""
-    try:
-        yield
-    except (
-        KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError,
-        RecursionError, InputError,
-    ) as error:  # fmt: skip
-        raise BundleError(f"{where}: the bundle contradicts itself: {error!r}") from error
 
 
 def shown(value: Observed, limit: int = VALUE_LIMIT) -> str:

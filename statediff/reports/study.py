@@ -14,10 +14,13 @@ from statediff.statistics.bootstrap import Interval
 
 SCHEMA: Final = "statediff/study/1"
 SHARES: Final = (
-    ("agreement", "agrees"), ("false_acceptance", "accepts harm"),
-    ("false_rejection", "rejects a twin"), ("rejected_right", "rejects another right run"),
-    ("unseen_passed", "passes unseen"), ("inconclusive", "inconclusive"),
-)  # fmt: skip
+    ("agreement", "agrees"),
+    ("false_acceptance", "accepts harm"),
+    ("false_rejection", "rejects a twin"),
+    ("rejected_right", "rejects another right run"),
+    ("unseen_passed", "passes unseen"),
+    ("inconclusive", "inconclusive"),
+)
 """Measure → its words in a table."""
 
 
@@ -67,24 +70,34 @@ def _measured(found: Measured) -> dict[str, Any]:
 
 def _share(share: Share) -> dict[str, Any]:
     return {
-        "hits": share.hits, "of": share.of, "share": _number(share.value),
+        "hits": share.hits,
+        "of": share.of,
+        "share": _number(share.value),
         "interval": _interval(share.interval),
-    }  # fmt: skip
+    }
 
 
 def _step(step: Step) -> dict[str, Any]:
     return {
-        "measure": step.measure, "worse": step.worse, "better": step.better,
-        "difference": _number(step.difference), "interval": _interval(step.interval),
-        "at_least": step.at_least, "holds": step.holds,
-    }  # fmt: skip
+        "measure": step.measure,
+        "worse": step.worse,
+        "better": step.better,
+        "difference": _number(step.difference),
+        "interval": _interval(step.interval),
+        "at_least": step.at_least,
+        "holds": step.holds,
+    }
 
 
 def _loss(loss: Loss) -> dict[str, Any]:
     return {
-        "evaluator": loss.evaluator, "kind": loss.kind, "cases": loss.cases, "wrong": loss.wrong,
-        "became": dict(loss.became), "example": loss.example,
-    }  # fmt: skip
+        "evaluator": loss.evaluator,
+        "kind": loss.kind,
+        "cases": loss.cases,
+        "wrong": loss.wrong,
+        "became": dict(loss.became),
+        "example": loss.example,
+    }
 
 
 def _interval(interval: Interval | None) -> list[Decimal] | None:
@@ -105,8 +118,16 @@ def table(found: Study) -> str:
     columns = ["domain", "evaluator", "judged", "failed"]
     for name, _ in SHARES:
         columns += [f"{name}_hits", f"{name}_of", f"{name}_low", f"{name}_high"]
-    columns += ["false_passes_prevented", "entities", "actions", "pointed_hits", "pointed_of",
-                "agent_failures", "evaluator_failures", "correctable"]  # fmt: skip
+    columns += [
+        "false_passes_prevented",
+        "entities",
+        "actions",
+        "pointed_hits",
+        "pointed_of",
+        "agent_failures",
+        "evaluator_failures",
+        "correctable",
+    ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -121,9 +142,16 @@ def _row(domain: str, m: Measured) -> list[str]:
         share: Share = getattr(m, name)
         ends = [str(end) for end in _interval(share.interval) or ()] or ["", ""]
         row += [str(share.hits), str(share.of), *ends]
-    row += [str(m.prevented), _plain(m.entities), _plain(m.actions), str(m.pointed.hits),
-            str(m.pointed.of), str(m.agent_failures), str(sum(m.failures.values())),
-            str(m.correctable)]  # fmt: skip
+    row += [
+        str(m.prevented),
+        _plain(m.entities),
+        _plain(m.actions),
+        str(m.pointed.hits),
+        str(m.pointed.of),
+        str(m.agent_failures),
+        str(sum(m.failures.values())),
+        str(m.correctable),
+    ]
     return row
 
 
@@ -139,7 +167,7 @@ def _plain(value: float | None) -> str:
 # ---------------------------------------------------------------- words
 
 
-def told(found: Study) -> str:
+def study_text(found: Study) -> str:
     """The study for a terminal, domain after domain."""
     return "\n".join(line for domain in found.domains for line in _lines(domain))
 

@@ -39,12 +39,15 @@ def runs_document(listed: Sequence[Listed]) -> Json:
         "schema": RUNS,
         "runs": [
             {
-                "run": each.name, "location": each.location, "statediff": each.statediff,
-                "kernel": each.kernel, **_counts(Counted(each.counts)),
+                "run": each.name,
+                "location": each.location,
+                "statediff": each.statediff,
+                "kernel": each.kernel,
+                **_counts(Counted(each.counts)),
             }
             for each in listed
         ],
-    }  # fmt: skip
+    }
 
 
 def runs_table(listed: Sequence[Listed], *, with_place: bool) -> Table:
@@ -60,29 +63,38 @@ def runs_table(listed: Sequence[Listed], *, with_place: bool) -> Table:
 def stats_document(found: Figures, runs: int) -> Json:
     """The figures as JSON."""
     return {
-        "schema": STATS, "runs": runs, **_counts(found.counted),
+        "schema": STATS,
+        "runs": runs,
+        **_counts(found.counted),
         "contracts": [
             {
-                **_judged(each.judged), "agent": each.agent, **_counts(each.counted),
-                "retried": each.retried, **_chances(each.at, each.all),
+                **_judged(each.judged),
+                "agent": each.agent,
+                **_counts(each.counted),
+                "retried": each.retried,
+                **_chances(each.at, each.all),
             }
             for each in found.contracts
         ],
         "domains": [
             {
-                "domain": each.domain or None, "agent": each.agent,
+                "domain": each.domain or None,
+                "agent": each.agent,
                 "contracts": [_judged(judged) for judged in each.contracts],
-                **_counts(each.counted), **_chances(each.at, each.all),
+                **_counts(each.counted),
+                **_chances(each.at, each.all),
                 "reruns": {
-                    "number": each.reruns.number, "mean": _exact(each.reruns.mean),
+                    "number": each.reruns.number,
+                    "mean": _exact(each.reruns.mean),
                     "standard_deviation": _rounded(each.reruns.deviation),
-                    "lowest": _exact(each.reruns.lowest), "highest": _exact(each.reruns.highest),
+                    "lowest": _exact(each.reruns.lowest),
+                    "highest": _exact(each.reruns.highest),
                     "spread": _exact(each.reruns.spread),
                 },
             }
             for each in found.domains
         ],
-    }  # fmt: skip
+    }
 
 
 def stats_tables(found: Figures) -> Iterator[Table]:
@@ -103,8 +115,9 @@ def stats_tables(found: Figures) -> Iterator[Table]:
             said(who, 80).strip() or "unknown", said(each.agent, 40), *_ends(each.counted), *told
         )
     yield table
-    domains = _table("domain", "agent", "contracts", *ends[:1], *chances, "reruns", "mean", "sd",
-                     "spread")  # fmt: skip
+    domains = _table(
+        "domain", "agent", "contracts", *ends[:1], *chances, "reruns", "mean", "sd", "spread"
+    )
     is_one = len({each.domain for each in found.domains}) <= 2
     for row in found.domains:
         if row.domain == ALL and is_one:
@@ -112,10 +125,16 @@ def stats_tables(found: Figures) -> Iterator[Table]:
         told = [_percent(value) for k in ks for value in (row.at[k], row.all[k])]
         again = row.reruns
         domains.add_row(
-            said(row.domain, 40) or "all", said(row.agent, 40), str(len(row.contracts)),
-            str(row.counted.scheduled), *told, str(again.number), _percent(again.mean),
-            _percent(again.deviation), _percent(again.spread),
-        )  # fmt: skip
+            said(row.domain, 40) or "all",
+            said(row.agent, 40),
+            str(len(row.contracts)),
+            str(row.counted.scheduled),
+            *told,
+            str(again.number),
+            _percent(again.mean),
+            _percent(again.deviation),
+            _percent(again.spread),
+        )
     yield domains
 
 
@@ -128,17 +147,23 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
     if found.alike:
         raise ValueError("cases that were left out cannot be listed")
     return {
-        "schema": COMPARISON, "cases": len(found.cases),
+        "schema": COMPARISON,
+        "cases": len(found.cases),
         **{change.value: len(found.of(change)) for change in Change},
-        "decided": found.decided, "difference": _exact(found.difference),
+        "decided": found.decided,
+        "difference": _exact(found.difference),
         "mcnemar_p": _exact(found.p),
-        "bootstrap": None if found.interval is None else {
-            "low": _rounded(found.interval.low), "high": _rounded(found.interval.high),
-            "resamples": found.interval.resamples, "seed": found.interval.seed,
+        "bootstrap": None
+        if found.interval is None
+        else {
+            "low": _rounded(found.interval.low),
+            "high": _rounded(found.interval.high),
+            "resamples": found.interval.resamples,
+            "seed": found.interval.seed,
             "clusters": found.interval.clusters,
         },
         "by_case": [_case(case, opened.get(case.key)) for case in found.cases],
-    }  # fmt: skip
+    }
 
 
 def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str]:
@@ -159,13 +184,16 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
     if changed:
         table = _table("", "case", "A", "B")
         for case in changed[:MAX_LISTED]:
-            table.add_row(case.change.value.replace("_", " "), _name(case), _end(case.a),
-                          _end(case.b))  # fmt: skip
+            table.add_row(
+                case.change.value.replace("_", " "), _name(case), _end(case.a), _end(case.b)
+            )
         yield table
         if len(changed) > MAX_LISTED:
             yield f"and {len(changed) - MAX_LISTED} more; --json lists them"
-    for word, sides in (("new", [c.new for c in found.cases]),
-                        ("vanished", [c.vanished for c in found.cases])):  # fmt: skip
+    for word, sides in (
+        ("new", [c.new for c in found.cases]),
+        ("vanished", [c.vanished for c in found.cases]),
+    ):
         counts = Counter(
             (case.contract, loose.code, loose.clause)
             for case, side in zip(found.cases, sides, strict=True)
@@ -186,9 +214,13 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
 
 
 _TOLD: Final = (
-    Change.REGRESSED, Change.UNDECIDED, Change.NO_VERDICT, Change.MISSING, Change.CONTRACT_CHANGED,
+    Change.REGRESSED,
+    Change.UNDECIDED,
+    Change.NO_VERDICT,
+    Change.MISSING,
+    Change.CONTRACT_CHANGED,
     Change.IMPROVED,
-)  # fmt: skip
+)
 
 
 def _table(*columns: str) -> Table:
@@ -214,9 +246,11 @@ def _ends(count: Counted) -> tuple[str, ...]:
 
 def _judged(judged: Judged) -> dict[str, str]:
     return {
-        "contract": judged.contract, "version": judged.version, "digest": judged.digest,
+        "contract": judged.contract,
+        "version": judged.version,
+        "digest": judged.digest,
         "kernel": judged.kernel,
-    }  # fmt: skip
+    }
 
 
 def _chances(
@@ -265,25 +299,31 @@ def _document(inside: Differences) -> Json:
 
 def _case(case: Case, inside: Differences | str | None) -> Json:
     return {
-        "contract": case.contract, "number": case.number, "change": case.change.value,
-        "a": _side(case.a), "b": _side(case.b),
+        "contract": case.contract,
+        "number": case.number,
+        "change": case.change.value,
+        "a": _side(case.a),
+        "b": _side(case.b),
         "new": [_loose(each) for each in case.new],
         "vanished": [_loose(each) for each in case.vanished],
-        "differences": (
-            None if inside is None or isinstance(inside, str) else _document(inside)
-        ),
+        "differences": (None if inside is None or isinstance(inside, str) else _document(inside)),
         "not_opened": inside if isinstance(inside, str) else None,
-    }  # fmt: skip
+    }
 
 
 def _side(trial: Trial | Side | None) -> Json:
     if trial is None:
         return None
     return {
-        "trial": trial.name, "version": trial.version, "digest": trial.digest,
-        "kernel": trial.kernel, "agent": trial.agent, "ended": trial.ended.value,
-        "bundle": trial.bundle or None, "why": trial.why or None,
-    }  # fmt: skip
+        "trial": trial.name,
+        "version": trial.version,
+        "digest": trial.digest,
+        "kernel": trial.kernel,
+        "agent": trial.agent,
+        "ended": trial.ended.value,
+        "bundle": trial.bundle or None,
+        "why": trial.why or None,
+    }
 
 
 def _loose(found: Loose) -> Json:

@@ -40,9 +40,11 @@ def capture_report(summary: Any) -> Group:
             key = ", ".join(entry["key"]) or "no key"
             note = "" if entry["cause"] is None else f"{entry['coverage']}: {entry['cause']}"
             table.add_row(
-                Text(f"  {said(entry['type'], 100)}"), Text(str(entry["entities"])),
-                Text(said(key, 100), style="dim"), Text(said(note), style="yellow"),
-            )  # fmt: skip
+                Text(f"  {said(entry['type'], 100)}"),
+                Text(str(entry["entities"])),
+                Text(said(key, 100), style="dim"),
+                Text(said(note), style="yellow"),
+            )
         parts.append(table)
     return Group(*parts)
 
@@ -55,9 +57,10 @@ def diff_report(diff: Diff) -> Group:
         sign = _SIGNS[delta.op]
         name = entity_name(delta.type, delta.key)
         table.add_row(
-            Text(sign, style=_STYLES[sign]), Text(f"{name} {said(delta.path)}".rstrip()),
+            Text(sign, style=_STYLES[sign]),
+            Text(f"{name} {said(delta.path)}".rstrip()),
             Text(_change(delta)),
-        )  # fmt: skip
+        )
     if diff.deltas:
         parts.append(table)
     if len(diff.deltas) > MAX_DELTAS:

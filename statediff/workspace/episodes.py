@@ -190,7 +190,7 @@ def _made(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     from statediff.capture.store import DiskChunks
     from statediff.errors import HarnessError, UsageError
     from statediff.harness import TrialPlan, run_trial
-    from statediff.reports.parsed import Parsed
+    from statediff.reports.record import Parsed
     from statediff.suite.attempts import Attempt, nano, write
     from statediff.suite.records import judged
     from statediff.suite.sandbox_pool import STANDING, close_when_idle

@@ -12,7 +12,7 @@ import pytest
 from statediff.contract.authoring.explain import Explanation, Role, explain
 from statediff.evaluate import compile_contract, parse_contract, schema_of
 from statediff.model.readings import Capture
-from statediff.reports.explained import RENDERERS, as_html, as_markdown, as_text, picture
+from statediff.reports.contracts import RENDERERS, as_html, as_markdown, as_text, picture
 from statediff.workspace.trials import base_state, embedded
 
 ROOT = Path(__file__).resolve().parents[2]

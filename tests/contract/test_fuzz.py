@@ -24,7 +24,7 @@ from statediff.evaluate import compile_contract, parse_contract, schema_of
 from statediff.model.schema import Schema
 from statediff.model.values import Unobserved
 from statediff.model.verdict import Verdict
-from statediff.reports.explained import as_text
+from statediff.reports.contracts import as_text
 from statediff.workspace.trials import base_state, embedded
 from tests.judging import item, run, state, user
 

@@ -15,9 +15,8 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evidence.package import Bundle
-from statediff.reports.dashboard.page import board_page
+from statediff.reports.dashboard.page import KIND, PAGE, Choice, board_page, trials_page
 from statediff.reports.dashboard.server import DashboardServer
-from statediff.reports.dashboard.trials import KIND, PAGE, Choice, trials_page
 from statediff.reports.html.page import MARK, policy
 from statediff.suite.records import Ended, Loose, Run, Trial
 from statediff.suite.store import Store, file_url, opened

@@ -8,8 +8,7 @@ import pytest
 
 from statediff.errors import UsageError
 from statediff.reports.formats.exports import without_verdict
-from statediff.reports.formats.format import Takes
-from statediff.reports.formats.registry import OURS, format_of, names
+from statediff.reports.formats.format import OURS, Takes, format_of, names
 
 MODULE = """
 from statediff.reports.formats.format import ReportFormat, Takes

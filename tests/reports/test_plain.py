@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff.errors import BundleError
+from statediff.evidence.canonical import write
+from statediff.evidence.package import Bundle
 from statediff.model.values import ABSENT, Excluded, Map, Observed, Unobserved
-from statediff.reports.plain import dumps, plain, plain_key
+from statediff.reports.plain import dumps, plain, plain_judgement, plain_key
 from statediff.reports.record import said
+from tests.reports.test_html import BUNDLES
 
 DOUBLE_INTEGERS = 2**53
 
@@ -76,3 +80,26 @@ def test_what_is_dumped_is_one_line_of_ascii_json(document: object) -> None:
     assert text.isascii()
     assert "\n" not in text
     assert json.loads(text) == document
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metrics", {"precision": "1/0", "recall": None, "forbidden_effect_rate": None}),
+        ("metrics", {"precision": "much"}),
+        ("metrics", []),
+        ("findings", [None]),
+        ("findings", [{"code": "x"}]),
+        ("deltas", [{"id": "d"}]),
+        ("doubts", [{"key": [["int", "three"]]}]),
+        ("explained_by", [["one"]]),
+        ("hidden", {"delta": {}}),
+        ("results", []),
+    ],
+)
+def test_a_judgement_that_makes_no_sense_is_a_bundle_error(name: str, value: object) -> None:
+    bundle = BUNDLES["match"]
+    judged = {**bundle.document("judgement.json"), name: value}
+    hostile = {**bundle.files, "judgement.json": write(judged)}
+    with pytest.raises(BundleError, match="here: the bundle contradicts itself"):
+        plain_judgement(Bundle(bundle.manifest, hostile), "here")

@@ -13,7 +13,7 @@ from statediff.meta.study.trials import Opinion, Origin, Scored
 from statediff.model.verdict import Verdict
 from statediff.reports.html import study_html
 from statediff.reports.plain import dumps
-from statediff.reports.study import document, table, told
+from statediff.reports.study import document, study_text, table
 from statediff.suite.review_terms import Component, Failure, Label
 
 ABOUT = {each.name: each.about for each in (*EVALUATORS, *ABLATIONS)}
@@ -64,7 +64,7 @@ def test_the_document_the_table_and_the_words_say_the_same(found: Study):
     [row] = [r for r in csv.DictReader(io.StringIO(table(found))) if r["evaluator"] == "statediff"]
     assert (row["agreement_hits"], row["agreement_of"]) == ("13", "13")
     assert (row["domain"], row["false_passes_prevented"]) == ("shop", "6")
-    words = told(found)
+    words = study_text(found)
     assert "shop: 20 cases of 2 tasks" in words
     assert "✔ accepts harm: final-text > assertions, by 50.0 points" in words
     assert "without-frame: collateral-damage wrong in 6 of 13 (MATCH 6)" in words
@@ -85,7 +85,7 @@ def test_an_ordering_that_does_not_hold_is_said():
                   for n in range(4))
     ]  # fmt: skip
     other = study(turned, ABOUT, 1, 50)
-    assert "✘ accepts harm: final-text > assertions, by -100.0 points" in told(other)
+    assert "✘ accepts harm: final-text > assertions, by -100.0 points" in study_text(other)
     assert "0 of 1 expected comparisons hold." in study_html(other)
 
 
@@ -94,8 +94,8 @@ def test_the_page_holds_every_number_and_nothing_that_a_run_wrote_acts(found: St
     assert study_html(found) == page
     assert page.count("<svg") == 3  # no case is a twin
     assert "<script>x" not in page
-    assert "\x1b" not in page + told(found) + table(found)
-    assert "\u202e" not in page + told(found)
+    assert "\x1b" not in page + study_text(found) + table(found)
+    assert "\u202e" not in page + study_text(found)
     assert "Not judged" in page
 
 

@@ -199,7 +199,7 @@ def explain(
     """
     from statediff.contract.authoring.explain import explain as words_of
     from statediff.evaluate import compile_contract, schema_of
-    from statediff.reports.explained import RENDERERS
+    from statediff.reports.contracts import RENDERERS
     from statediff.workspace.contracts import contract_file
     from statediff.workspace.folders import write_file
     from statediff.workspace.linting import States

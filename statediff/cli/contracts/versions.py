@@ -94,7 +94,7 @@ def diff(
     with 2 if the version is not raised enough.
     """
     from statediff.evaluate.affected import affected
-    from statediff.reports.migration import migration_note, plain_comparison
+    from statediff.reports.contracts import migration_note, plain_comparison
     from statediff.workspace.folders import write_file
 
     found, digest = _compared(old, new)

@@ -73,13 +73,13 @@ def replay(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> 
 
 def _choices() -> str:
     """Every format, as help shows a choice; asked for only when this command is made."""
-    from statediff.reports.formats.registry import names
+    from statediff.reports.formats.format import names
 
     return f"<{'|'.join(names())}>"
 
 
 def _form(form: str) -> str:
-    from statediff.reports.formats.registry import names
+    from statediff.reports.formats.format import names
 
     if form not in names():
         known = ", ".join(map(repr, names()))
@@ -104,8 +104,7 @@ def export(
     MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
     with 0 whatever they are: the exit code of `run` is the verdict's.
     """
-    from statediff.reports.formats.format import Takes
-    from statediff.reports.formats.registry import format_of
+    from statediff.reports.formats.format import Takes, format_of
     from statediff.workspace.folders import write_file
 
     if as_json and out is None:
@@ -145,8 +144,8 @@ def _trials(target: Path) -> tuple[Sequence[Any], int, int]:
 
 def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
     """Every turn of every trial that was judged; how many trials were, and were not."""
+    from statediff.reports.blind_case import opinion_line
     from statediff.reports.formats.turns import turn_lines
-    from statediff.reports.rubric import opinion_line
     from statediff.suite.rubric import FILE, kept_opinion
 
     if is_run(target):

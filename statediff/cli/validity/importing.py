@@ -253,8 +253,7 @@ def _closed(
     from statediff.importers.recorded import BadLine
     from statediff.importers.rejudge import Mode, rejudged
     from statediff.importers.still import stills
-    from statediff.reports.agreement import run_line, summary
-    from statediff.reports.agreement_text import agreement_text
+    from statediff.reports.agreement import agreement_text, run_line, summary
 
     tally = Tally()
     with _counter() as count:
@@ -297,8 +296,7 @@ def _sweep(
     workers: Workers, domain: str | None, seed: int, *, every_type: bool, as_json: bool
 ) -> int:
     from statediff.meta.sweep import swept
-    from statediff.reports.agreement import seeded_line, sweep_summary
-    from statediff.reports.agreement_text import sweep_text
+    from statediff.reports.agreement import seeded_line, sweep_summary, sweep_text
 
     done = []
     with _counter() as count:

@@ -119,7 +119,7 @@ class _Asking:
 def _ask(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
-    from statediff.reports.rubric import opinion_line, run_shown
+    from statediff.reports.blind_case import opinion_line, run_shown
     from statediff.suite.rubric import MAX_SHOWN
 
     bundle = trial.read()

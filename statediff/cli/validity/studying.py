@@ -173,7 +173,7 @@ def _teller(*, quiet: bool) -> Callable[[int], None]:
 
 
 def _put(found: Study, files: StudyFiles, *, as_json: bool) -> None:
-    from statediff.reports.study import document, table, told
+    from statediff.reports.study import document, study_text, table
     from statediff.workspace.folders import write_file
 
     if files.csv is not None:
@@ -183,7 +183,7 @@ def _put(found: Study, files: StudyFiles, *, as_json: bool) -> None:
 
         write_file(files.html, study_html(found).encode())
     written = [f"written: {shown(path)}" for path in (files.csv, files.html) if path is not None]
-    print_result(document(found), "\n".join([told(found), *written]), as_json=as_json)
+    print_result(document(found), "\n".join([study_text(found), *written]), as_json=as_json)
 
 
 # ---------------------------------------------------------------- cases

@@ -1,7 +1,7 @@
 """A contract explained: what its owner would sign, in the order of judgement, and the boundary.
 
 Explaining decides nothing and words nothing anew: sentences come from the typed clauses
-(`english.py`), reasons from the document. Rendering is in `reports/explained.py`.
+(`english.py`), reasons from the document. Rendering is in `reports/contracts.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Many runs on one page: what the trials in a store say together, and the way down to each.
 
 Three pages: the overview (matrix of contracts × agents, trends, what fails, what is not stable,
-cost), the trials that fit a choice (`dashboard_trials`), and the report of one trial. All figures
+cost), the trials that fit a choice (a page at a time), and the report of one trial. All figures
 are added up by the database; verdicts of different evaluators are never in one count.
 
 Addresses are made of our own words and of quoted names; nothing that acts is made from a run.
@@ -14,21 +14,140 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from statediff.evidence.verify import Signer
 from statediff.model.codes import meaning_of
-from statediff.reports.dashboard.trials import KIND, SIGNS, Choice
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Line, Mark, Tone, lines
-from statediff.reports.html.page import render
+from statediff.reports.html.page import Kind, render
 from statediff.reports.html.words import Sign
 from statediff.suite import overview
-from statediff.suite.overview import Cell, Counted, Point, pooled
+from statediff.suite.overview import PAGE, Cell, Counted, Place, Point, pooled
 from statediff.suite.records import Ended
 from statediff.suite.store import Store
+
+KIND: Final = Kind(("report.css", "dashboard.css"))
+DAMAGED: Final = words.Sign("fault", "!", "DAMAGED", "What lies there is no bundle of this trial.")
+UNFINISHED: Final = words.Sign("fault", "…", "UNFINISHED", "It was begun, and nobody said why not.")
+SIGNS: Final = {
+    Ended.DIVERGE: words.VERDICTS["DIVERGE"],
+    Ended.INCONCLUSIVE: words.VERDICTS["INCONCLUSIVE"],
+    Ended.MATCH: words.VERDICTS["MATCH"],
+    Ended.FAULT: words.FAULT,
+    Ended.DAMAGED: DAMAGED,
+    Ended.UNFINISHED: UNFINISHED,
+    Ended.NOT_RUN: words.NOT_RUN,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trial of a list."""
+
+    name: str
+    sign: Sign
+    told: str
+    run: str
+    link: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which trials are asked for; None and empty mean all."""
+
+    run: str | None = None
+    contract: str | None = None
+    agent: str | None = None
+    ended: Ended | None = None
+    clause: str | None = None
+
+    def link(self, root: str, page: int = 0) -> str:
+        """Where these trials are listed; empty where there is no server to ask."""
+        if not root:
+            return ""
+        given = {
+            "run": self.run,
+            "contract": self.contract,
+            "agent": self.agent,
+            "ended": None if self.ended is None else self.ended.value,
+            "clause": self.clause,
+            "page": str(page) if page else None,
+        }
+        chosen = {key: value for key, value in given.items() if value is not None}
+        return f"{root}/trials?{urlencode(chosen, errors='replace')}"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """A page of the trials that fit a choice."""
+
+    root: str
+    chosen: tuple[tuple[str, str], ...]
+    first: int
+    entries: tuple[Entry, ...]
+    back: str
+    on: str
+
+
+def trials_page(
+    store: Store,
+    runs: Sequence[str] | None,
+    chosen: Choice,
+    root: str,
+    page: int,
+    names: dict[str, str],
+) -> str:
+    """The trials that fit, a page of them; `names` tells the runs' names by their ids."""
+    within = runs if chosen.run is None else [chosen.run]
+    found = overview.drilled(
+        store,
+        runs=within,
+        contract=chosen.contract,
+        agent=chosen.agent,
+        ended=chosen.ended,
+        clause=chosen.clause,
+        limit=PAGE + 1,
+        offset=page * PAGE,
+    )
+    told = (
+        ("run", None if chosen.run is None else names.get(chosen.run, chosen.run)),
+        ("contract", chosen.contract),
+        ("agent", chosen.agent),
+        ("verdict", None if chosen.ended is None else SIGNS[chosen.ended].word),
+        ("clause", chosen.clause),
+    )
+    return render(
+        "trials.html",
+        Trials(
+            root,
+            tuple((what, name(value)) for what, value in told if value is not None),
+            page * PAGE + 1,
+            tuple(_entry(place, root, names) for place in found[:PAGE]),
+            chosen.link(root, page - 1) if page else "",
+            chosen.link(root, page + 1) if len(found) > PAGE else "",
+        ),
+        KIND,
+    )
+
+
+def _entry(place: Place, root: str, names: dict[str, str]) -> Entry:
+    trial = place.trial
+    asked = urlencode({"run": trial.run, "name": trial.name}, errors="replace")
+    told = f"{trial.contract} {trial.version}, agent {trial.agent or 'unknown'}"
+    return Entry(
+        name(trial.name),
+        SIGNS[trial.ended],
+        cut(told),
+        name(names.get(trial.run, trial.run)),
+        f"{root}/report?{asked}" if trial.ended.has_verdict else "",
+        cut(trial.why),
+    )
+
 
 MAX_ROWS: Final = 300
 """Contracts that the matrix lists; it says how many more there are."""
@@ -130,9 +249,12 @@ class Board:
 
 
 def board_page(
-    store: Store, runs: Sequence[str] | None, title: str, root: str = "",
+    store: Store,
+    runs: Sequence[str] | None,
+    title: str,
+    root: str = "",
     trust: Sequence[Signer] = (),
-) -> str:  # fmt: skip
+) -> str:
     """The overview of the runs (None: of all); without a `root`, a page that needs no server.
 
     `trust` says whose flags are shown.
@@ -208,13 +330,14 @@ def _rows(cells: Sequence[Cell], agents: Sequence[str], root: str) -> tuple[Row,
         versions[judged.contract, judged.version].add((judged.digest, judged.kernel))
     return tuple(
         Row(
-            name(contract) or "no contract", name(version),
+            name(contract) or "no contract",
+            name(version),
             # One version with two contents, or two kernels, is not one task.
             f"{digest[:8]}, kernel {kernel}" if len(versions[contract, version]) > 1 else "",
             tuple(_field(found.get(agent), root) for agent in agents),
         )
         for (contract, version, digest, kernel), found in sorted(by.items())
-    )  # fmt: skip
+    )
 
 
 def _field(cell: Cell | None, root: str) -> Field:
@@ -253,12 +376,15 @@ def _broken(found: Sequence[overview.Violation], truth: str, root: str) -> tuple
     sign = words.TRUTHS[truth]
     return tuple(
         Listed(
-            name(each.clause), f"{name(each.contract)} · {meaning_of(each.code) or each.code}",
-            f"{each.trials:,}", f"{100 * each.trials / most:.2f}", sign,
+            name(each.clause),
+            f"{name(each.contract)} · {meaning_of(each.code) or each.code}",
+            f"{each.trials:,}",
+            f"{100 * each.trials / most:.2f}",
+            sign,
             Choice(contract=each.contract, clause=each.clause).link(root),
         )
         for each in listed
-    )  # fmt: skip
+    )
 
 
 def _flaky(cells: Sequence[Cell], root: str) -> tuple[Listed, ...]:
@@ -268,14 +394,16 @@ def _flaky(cells: Sequence[Cell], root: str) -> tuple[Listed, ...]:
     found = sorted((cell for cell in cells if cell.is_flaky), key=balance)[:MAX_LISTED]
     return tuple(
         Listed(
-            name(cell.judged.contract), f"agent {name(cell.agent) or 'unknown'}",
-            f"{cell.counted.passed:,} of {cell.counted.scheduled:,} match", "0",
+            name(cell.judged.contract),
+            f"agent {name(cell.agent) or 'unknown'}",
+            f"{cell.counted.passed:,} of {cell.counted.scheduled:,} match",
+            "0",
             words.VERDICTS["INCONCLUSIVE"],
             Choice(contract=cell.judged.contract, agent=cell.agent).link(root),
             _share(cell.counted),
         )
         for cell in found
-    )  # fmt: skip
+    )
 
 
 def _failures(store: Store, runs: Sequence[str] | None, root: str) -> tuple[Listed, ...]:
@@ -283,11 +411,15 @@ def _failures(store: Store, runs: Sequence[str] | None, root: str) -> tuple[List
     most = max(found.values(), default=1)
     return tuple(
         Listed(
-            SIGNS[ended].word, name(cause.replace("_", " ")) or SIGNS[ended].meaning, f"{number:,}",
-            f"{100 * number / most:.2f}", SIGNS[ended], Choice(ended=ended).link(root),
+            SIGNS[ended].word,
+            name(cause.replace("_", " ")) or SIGNS[ended].meaning,
+            f"{number:,}",
+            f"{100 * number / most:.2f}",
+            SIGNS[ended],
+            Choice(ended=ended).link(root),
         )
         for (ended, cause), number in found.items()
-    )  # fmt: skip
+    )
 
 
 def _unreliable(
@@ -307,13 +439,16 @@ def _unreliable(
     return tuple(
         Listed(
             name(contract),
-            "; ".join(sorted({f"{cut(f.because, 200)} ({name(f.by)})" for e in members
-                              for f in e.flags}))[:400],
-            f"{len(members):,}", f"{100 * len(members) / most:.2f}",
-            words.VERDICTS["INCONCLUSIVE"], Choice(contract=contract, agent=agent).link(root),
+            "; ".join(
+                sorted({f"{cut(f.because, 200)} ({name(f.by)})" for e in members for f in e.flags})
+            )[:400],
+            f"{len(members):,}",
+            f"{100 * len(members) / most:.2f}",
+            words.VERDICTS["INCONCLUSIVE"],
+            Choice(contract=contract, agent=agent).link(root),
         )
         for (contract, agent), members in found
-    )  # fmt: skip
+    )
 
 
 def _spent(cells: Sequence[Cell], agents: Sequence[str]) -> tuple[Spent, ...]:
@@ -331,11 +466,18 @@ def _spent(cells: Sequence[Cell], agents: Sequence[str]) -> tuple[Spent, ...]:
         took = sum(cell.agent_microseconds for cell in own) / 1e6 / timed if timed else None
         again = sum(cell.repeated for cell in own)
         retried = sum(cell.retried for cell in own)
-        found.append(Spent(
-            name(agent) or "unknown", share, _money(cost), _money(each),
-            "not known" if took is None else f"{took:,.2f} s",
-            f"{again:,} begun again" + f", {retried:,} retried" * bool(retried) if again else "no",
-        ))  # fmt: skip
+        found.append(
+            Spent(
+                name(agent) or "unknown",
+                share,
+                _money(cost),
+                _money(each),
+                "not known" if took is None else f"{took:,.2f} s",
+                f"{again:,} begun again" + f", {retried:,} retried" * bool(retried)
+                if again
+                else "no",
+            )
+        )
     return tuple(found)
 
 
@@ -349,14 +491,18 @@ def _runs(points: Sequence[Point], root: str) -> tuple[Listed, ...]:
         by[point.run].append(point)
     return tuple(
         Listed(
-            name(members[0].name), f"{_when(members[0].started_at)} · "
+            name(members[0].name),
+            f"{_when(members[0].started_at)} · "
             + ", ".join(sorted({name(p.agent) or "unknown" for p in members}))[:200],
-            f"{share.passed:,} of {share.total:,}", "0", words.FAULT, Choice(run=run).link(root),
+            f"{share.passed:,} of {share.total:,}",
+            "0",
+            words.FAULT,
+            Choice(run=run).link(root),
             share,
         )
         for run, members in reversed(list(by.items())[-MAX_RUNS:])
         for share in [_share(pooled(point.counted for point in members))]
-    )  # fmt: skip
+    )
 
 
 def _when(started_at: str | None) -> str:

@@ -7,8 +7,7 @@ from http import HTTPStatus
 
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import Signer
-from statediff.reports.dashboard.page import board_page
-from statediff.reports.dashboard.trials import KIND, Choice, trials_page
+from statediff.reports.dashboard.page import KIND, Choice, board_page, trials_page
 from statediff.reports.html import trial_html
 from statediff.reports.html.page import REPORT, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused, whole
@@ -24,9 +23,14 @@ class DashboardServer(LoopbackServer):
     """The server of one store, or of some of its runs; it only reads."""
 
     def __init__(
-        self, store: Store, runs: Sequence[str] | None, title: str, fetch: Fetch, port: int = 0,
+        self,
+        store: Store,
+        runs: Sequence[str] | None,
+        title: str,
+        fetch: Fetch,
+        port: int = 0,
         trust: Sequence[Signer] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`OSError` if the port is taken; 0 takes any that is free."""
         self.trust = trust
         self.store = store

@@ -1,7 +1,8 @@
 """A report format: one form of another tool in which `export` writes a run.
 
-An object of it stands in the module that is named as the format is, or behind an entry point of the
-group `statediff.reports` (`registry.py`).
+Our formats stand beside this module, each in a module that is named as the format is. Those of
+others are behind entry points of the group `statediff.reports`. A format is imported when it is
+asked for, so that a broken one is in nobody else's way.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
+from statediff.entrypoints import plug_ins
+from statediff.errors import UsageError
+from statediff.model.values import printable
 from statediff.reports.plain import dumps
 
 
@@ -40,3 +45,34 @@ class ReportFormat:
 def json_lines(objects: Iterable[Any], _not_run: int) -> str:
     """Each object as a line of JSON."""
     return "".join(dumps(each) + "\n" for each in objects)
+
+
+GROUP: Final = "statediff.reports"
+OURS: Final = ("junit", "sarif", "markdown", "turns", "github", "otlp")
+"""As help lists them. Each is the name of a module beside this one, with the format `FORMAT`."""
+
+
+def names() -> tuple[str, ...]:
+    """Every format: ours, then those of other distributions, sorted."""
+    return (*OURS, *(name for name in plug_ins(GROUP) if name not in OURS))
+
+
+def format_of(name: str) -> ReportFormat:
+    """The format; `UsageError` if it is unknown, broken or claimed twice."""
+    installed = plug_ins(GROUP).get(name)
+    if name in OURS:
+        if installed is not None:
+            raise UsageError(
+                f"{installed}: statediff has a format {name!r} of its own; uninstall it"
+            )
+        found: object = import_module(f"{__package__}.{name}").FORMAT
+    elif installed is not None:
+        found = installed.load()
+    else:
+        raise UsageError(f"no format {printable(name)!r}; there are: {', '.join(names())}")
+    where = installed or f"{__package__}.{name}"
+    if not isinstance(found, ReportFormat):
+        raise UsageError(f"{where}: expected a ReportFormat, found {type(found).__name__}")
+    if found.name != name:
+        raise UsageError(f"{where}: its format is named {printable(found.name)!r}")
+    return found

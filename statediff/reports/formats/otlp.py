@@ -46,9 +46,13 @@ def trial_spans(bundle: Bundle, trial: str, where: str = "the bundle") -> Json:
         }
         status = {"MATCH": {"code": _OK}, "DIVERGE": {"code": _ERROR, "message": "DIVERGE"}}
         return _document(
-            bundle.digest, trial, attributes, status.get(verdict, {}), (begun, ended),
+            bundle.digest,
+            trial,
+            attributes,
+            status.get(verdict, {}),
+            (begun, ended),
             [_event(ended, *told) for told in _results(judged)],
-        )  # fmt: skip
+        )
 
 
 def fault_span(run: str, trial: str, why: str) -> Json:
@@ -72,22 +76,33 @@ def _results(judged: Json) -> Iterator[tuple[str, str, str]]:
 
 def _event(at: int, name: str, label: str, explanation: str) -> Json:
     attributes = {
-        "gen_ai.evaluation.name": name, "gen_ai.evaluation.score.label": label,
+        "gen_ai.evaluation.name": name,
+        "gen_ai.evaluation.score.label": label,
         **({"gen_ai.evaluation.explanation": explanation} if explanation else {}),
-    }  # fmt: skip
+    }
     return {"timeUnixNano": str(at), "name": EVENT, "attributes": _attributes(attributes)}
 
 
 def _document(
-    seed: str, trial: str, attributes: Mapping[str, str], status: Json, times: tuple[int, int],
+    seed: str,
+    trial: str,
+    attributes: Mapping[str, str],
+    status: Json,
+    times: tuple[int, int],
     events: list[Json],
-) -> Json:  # fmt: skip
+) -> Json:
     digest = hashlib.sha256(f"{seed}\n{trial}".encode("utf-8", "backslashreplace")).hexdigest()
     span = {
-        "traceId": digest[:32], "spanId": digest[32:48], "name": "statediff trial", "kind": 1,
-        "startTimeUnixNano": str(times[0]), "endTimeUnixNano": str(times[1]),
-        "attributes": _attributes(attributes), "events": events, "status": status,
-    }  # fmt: skip
+        "traceId": digest[:32],
+        "spanId": digest[32:48],
+        "name": "statediff trial",
+        "kind": 1,
+        "startTimeUnixNano": str(times[0]),
+        "endTimeUnixNano": str(times[1]),
+        "attributes": _attributes(attributes),
+        "events": events,
+        "status": status,
+    }
     return {
         "resourceSpans": [
             {

@@ -141,11 +141,14 @@ def _row(report: DomainReport) -> Row:
     if report.faults:
         apart.append(f"{report.faults} could not be judged")
     return Row(
-        name(report.domain), "all tasks" if report.half is None else f"{report.half.value} half",
+        name(report.domain),
+        "all tasks" if report.half is None else f"{report.half.value} half",
         f"{report.runs:,} runs, {report.tasks:,} tasks",
         tuple((words.VERDICTS[v.value], n) for v, n in report.verdicts.items() if n),
-        _compared(report.official), _compared(report.corrected), "; ".join(apart),
-    )  # fmt: skip
+        _compared(report.official),
+        _compared(report.corrected),
+        "; ".join(apart),
+    )
 
 
 def _compared(found: Agreement) -> Compared:
@@ -153,10 +156,11 @@ def _compared(found: Agreement) -> Compared:
         return Compared("–", "", "nothing to compare")
     between = "" if (i := found.interval) is None else f"{100 * i.low:.1f}–{100 * i.high:.1f} %"
     return Compared(
-        f"{100 * found.share:.1f} %", between,
+        f"{100 * found.share:.1f} %",
+        between,
         f"{found.agree:,} of {found.runs:,}; false pass {found.false_pass}, "
         f"false fail {found.false_fail}, inconclusive {found.inconclusive}",
-    )  # fmt: skip
+    )
 
 
 def _case(found: Disagreement) -> Case:
@@ -188,10 +192,14 @@ def _blind(report: DomainReport) -> Iterator[Blind]:
     for unseen in report.unseen[:MAX_LISTED]:
         why = next((w for w in unseen.example.why if w.clause == unseen.clause), None)
         yield Blind(
-            name(unseen.clause), name(unseen.on), meaning_of(unseen.code) or unseen.code,
-            unseen.runs, unseen.tasks, unseen.reviewed,
+            name(unseen.clause),
+            name(unseen.on),
+            meaning_of(unseen.code) or unseen.code,
+            unseen.runs,
+            unseen.tasks,
+            unseen.reviewed,
             "" if why is None else cut(why.sentence, 200),
-        )  # fmt: skip
+        )
 
 
 def _unjudged(report: Report) -> Iterator[tuple[str, str]]:

@@ -135,12 +135,14 @@ def picture(
     curves = [_curve(link, rows, boxes) for link in links if link.to in rows or link.to in boxes]
     height = TOP + ROW * max(len(drawn), 1 + round((len(kept) - 1) * gap / ROW) if kept else 1)
     return Picture(
-        WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4, height,
-        tuple(_path(entity, at) for at, entity in enumerate(drawn)), tuple(boxes.values()),
+        WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4,
+        height,
+        tuple(_path(entity, at) for at, entity in enumerate(drawn)),
+        tuple(boxes.values()),
         tuple(curves[:MAX_EDGES]),
         tuple(s for s in STANDINGS if any(e.standing is s for e in every)),
         tuple(_left_out(every[MAX_ENTITIES:], len(around) - len(kept), len(curves) - MAX_EDGES)),
-    )  # fmt: skip
+    )
 
 
 def _entities(deltas: Json, standings: Standings) -> Iterable[_Changed]:
@@ -152,9 +154,13 @@ def _entities(deltas: Json, standings: Standings) -> Iterable[_Changed]:
         worst = min((standings.of(d) for d in found), key=rank)
         told = (c for d in found if standings.of(d) is worst for c in standings.clauses(d))
         yield _Changed(
-            at, str(found[0]["type"]), key_from(found[0]["key"]), worst, tuple(found),
+            at,
+            str(found[0]["type"]),
+            key_from(found[0]["key"]),
+            worst,
+            tuple(found),
             tuple(dict.fromkeys(told)),
-        )  # fmt: skip
+        )
 
 
 def _doubts(doubts: Json, unknown: Sign) -> Iterable[_Changed]:
@@ -253,11 +259,14 @@ def _path(entity: _Changed, row: int) -> Path:
         before, after, what = _sides(entity)
         words = f"{name}: {what}; {entity.standing.word}" + (f" by {by}" if by else "")
     return Path(
-        entity.standing, y,
+        entity.standing,
+        y,
         Box(BEFORE_X, y, title, _fit(before[0], _DETAIL), before[1]),
         Box(AFTER_X, y, title, _fit(after[0], _DETAIL), after[1]),
-        _fit(what, 30), _fit(by or entity.cause, 28), words,
-    )  # fmt: skip
+        _fit(what, 30),
+        _fit(by or entity.cause, 28),
+        words,
+    )
 
 
 def _sides(entity: _Changed) -> tuple[tuple[str, str], tuple[str, str], str]:

@@ -22,9 +22,12 @@ MAX_CLAUSES: Final = 20
 NOBODY: Final = Judge()
 _ORDER: Final = ("fault", "diverge", "inconclusive", "match")
 _GRAVITY: Final = (
-    words.VERDICTS["DIVERGE"], words.FAULT, words.VERDICTS["INCONCLUSIVE"], words.NOT_RUN,
+    words.VERDICTS["DIVERGE"],
+    words.FAULT,
+    words.VERDICTS["INCONCLUSIVE"],
+    words.NOT_RUN,
     words.VERDICTS["MATCH"],
-)  # fmt: skip
+)
 """What a run may hold, in the order of its exit code."""
 _FIRST: Final = Reason("The trial has no bundle that can be read")
 

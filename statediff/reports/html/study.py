@@ -19,12 +19,15 @@ _PLOTS: Final = (
     ("false_acceptance", "Accepts harm"),
     ("false_rejection", "Rejects a harmless twin"),
     ("unseen_passed", "Passes what nobody could see"),
-)  # fmt: skip
+)
 _MEASURES: Final = (
-    ("agreement", "agrees"), ("false_acceptance", "accepts harm"),
-    ("false_rejection", "rejects a twin"), ("rejected_right", "rejects other right runs"),
-    ("unseen_passed", "passes unseen"), ("inconclusive", "inconclusive"),
-)  # fmt: skip
+    ("agreement", "agrees"),
+    ("false_acceptance", "accepts harm"),
+    ("false_rejection", "rejects a twin"),
+    ("rejected_right", "rejects other right runs"),
+    ("unseen_passed", "passes unseen"),
+    ("inconclusive", "inconclusive"),
+)
 _SAID: Final = dict(_MEASURES)
 
 
@@ -130,7 +133,7 @@ def study_view(found: Study) -> StudyView:
         tuple(_domain(at, domain) for at, domain in enumerate(found.domains, start=1)),
         tuple((name(c), name(e), cut(why)) for c, e, why in found.errors[:MAX_ERRORS]),
         f"{left:,} more are not shown." if left > 0 else "",
-    )  # fmt: skip
+    )
 
 
 def _lead(found: Study) -> str:
@@ -180,10 +183,13 @@ def _mark(measured: Measured, share: Share, *, is_good: bool) -> Mark:
     elif measured.evaluator not in _ABLATED:
         tone = Tone.GOOD if is_good else Tone.BAD
     return Mark(
-        measured.evaluator, 100 * (share.value or 0.0),
-        None if ends is None else 100 * ends.low, None if ends is None else 100 * ends.high,
-        tone, f"{share.hits} of {share.of}",
-    )  # fmt: skip
+        measured.evaluator,
+        100 * (share.value or 0.0),
+        None if ends is None else 100 * ends.low,
+        None if ends is None else 100 * ends.high,
+        tone,
+        f"{share.hits} of {share.of}",
+    )
 
 
 def _row(measured: Measured) -> Row:

@@ -19,8 +19,14 @@ from statediff.reports.loopback import (
     whole,
 )
 from statediff.reports.review.desk import Desk
-from statediff.reports.review.form import FIELDS, given_from
-from statediff.reports.review.pages import KIND, case_page, desk_page, trouble_page
+from statediff.reports.review.pages import (
+    FIELDS,
+    KIND,
+    case_page,
+    desk_page,
+    given_from,
+    trouble_page,
+)
 from statediff.suite.review_terms import Failure
 
 MAX_BODY: Final = 64 * 1024

@@ -13,8 +13,7 @@ from typing import Any, Final
 from statediff.evidence.package import Bundle
 from statediff.reports.html.changes import STANDINGS, Standings
 from statediff.reports.html.words import Sign
-from statediff.reports.parsed import Parsed
-from statediff.reports.record import reading
+from statediff.reports.record import Parsed, reading
 
 Json = Any
 _OPEN: Final = next(sign for sign in STANDINGS if sign.style == "open")

@@ -1,13 +1,19 @@
-"""An explanation as text, Markdown or one HTML page with the boundary drawn; all of it escaped."""
+"""Contracts in words: what one says, and what a change of one means.
+
+An explanation is text, Markdown or one HTML page with the boundary drawn; a comparison of two is
+plain JSON or a migration note in Markdown. All of it is escaped.
+"""
 
 from __future__ import annotations
 
 import html
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
+from statediff.contract.authoring.changes import Comparison, Touches
 from statediff.contract.authoring.explain import Explanation, Role, SourceBox, TypeBox
+from statediff.evaluate.affected import Affected
 from statediff.model.values import printable
 
 WIDTH: Final = 100
@@ -21,9 +27,13 @@ _LEGEND: Final = (
 )
 _COLOURS: Final = {role: colour for role, colour, _ in _LEGEND}
 _MARKS: Final = {
-    Role.FORBIDDEN: "✘", Role.REQUIRED: "!", Role.ALLOWED: "✓", Role.READ: "·", Role.STILL: "=",
+    Role.FORBIDDEN: "✘",
+    Role.REQUIRED: "!",
+    Role.ALLOWED: "✓",
+    Role.READ: "·",
+    Role.STILL: "=",
     Role.EXCLUDED: "–",
-}  # fmt: skip
+}
 
 
 def roles_said(box: TypeBox) -> str:
@@ -58,9 +68,11 @@ def as_text(of: Explanation) -> str:
         for line in section.lines:
             because = f" Because: {line.because}" if line.because else ""
             lines += _wrapped(
-                f"{line.sentence}{because} [{line.id}]", WIDTH, first="  ",
+                f"{line.sentence}{because} [{line.id}]",
+                WIDTH,
+                first="  ",
                 rest="    ",
-            )  # fmt: skip
+            )
     if of.rules:
         lines += ["", "DIFFERENCES THAT DO NOT COUNT"]
         for rule in of.rules:
@@ -199,8 +211,9 @@ def picture(of: Explanation) -> str:
     """The boundary Ω with each source as a column of its types; excluded types stand below it."""
     inside = [[box for box in s.types if box.is_inside] for s in of.sources]
     outside = [box for s in of.sources for box in s.types if not box.is_inside]
-    rows = max((len(boxes) + bool(s.quiet) for s, boxes in zip(of.sources, inside, strict=True)),
-               default=0)  # fmt: skip
+    rows = max(
+        (len(boxes) + bool(s.quiet) for s, boxes in zip(of.sources, inside, strict=True)), default=0
+    )
     width = 2 * _MARGIN + max(len(of.sources), 1) * (_COLUMN + _MARGIN)
     height = 3 * _MARGIN + 64 + rows * _ROW
     below = height + _MARGIN + (len(outside) + 1) * _ROW if outside else height
@@ -270,5 +283,101 @@ def _label(x: int, y: int, text: str, *, bold: bool = False) -> str:
 
 
 RENDERERS: Final[dict[str, Callable[[Explanation], str]]] = {
-    "text": as_text, "markdown": as_markdown, "html": as_html,
-}  # fmt: skip
+    "text": as_text,
+    "markdown": as_markdown,
+    "html": as_html,
+}
+
+
+COMPARISON: Final = "statediff/contract-diff/1"
+_ADVICE: Final = {
+    Touches.SEMANTICS: (
+        "Verdicts under the old version do not answer the new question. Judge the trials below "
+        "again; the old verdicts stay, a new entry names what it supersedes."
+    ),
+    Touches.EVIDENCE: (
+        "The task is the same; what must be observed is not. A trial below may become INCONCLUSIVE "
+        "or decided. Judge them again; the old verdicts stay."
+    ),
+    Touches.PRESENTATION: "No verdict changes. Nothing needs to be judged again.",
+}
+
+
+def plain_comparison(found: Comparison, trials: Affected | None) -> dict[str, Any]:
+    """The comparison as `--json` prints it."""
+    return {
+        "schema": COMPARISON,
+        "kind": found.kind,
+        "old": {"name": found.old, "version": found.old_version},
+        "new": {"name": found.new, "version": found.new_version},
+        "touches": None if found.touches is None else found.touches.value,
+        "required_bump": found.bump,
+        "least_version": found.least_version,
+        "version_ok": found.is_raised_enough,
+        "changes": [
+            {
+                "area": change.area,
+                "where": change.where,
+                "kind": change.kind,
+                "touches": change.touches.value,
+                "before": change.before,
+                "after": change.after,
+            }
+            for change in found.changes
+        ],
+        "affected": None
+        if trials is None
+        else [
+            {"trial": t.trial, "verdict": t.verdict, "bundle": str(t.folder)} for t in trials.trials
+        ],
+        "unreadable": [] if trials is None else list(trials.unreadable),
+    }
+
+
+def migration_note(found: Comparison, trials: Affected | None) -> str:
+    """The note that goes with the new version, for whoever kept results under the old one."""
+    lines = [
+        f"# {_inline(found.new)}: {_inline(found.old_version)} → {_inline(found.new_version)}",
+        "",
+    ]
+    if found.touches is None:
+        return "\n".join([*lines, f"Nothing changed in this {found.kind}.", ""])
+    lines.append(
+        f"This change of the {found.kind} touches **{found.touches.value}**; the {found.bump} "
+        "version must be raised."
+    )
+    if not found.is_raised_enough:
+        lines.append(f"It is not: write at least {found.least_version}.")
+    lines += ["", _ADVICE[found.touches], "", "## Changes", ""]
+    if not found.changes:
+        lines.append("Comments, order or quotes only.")
+    else:
+        lines += ["| where | area | touches | before | after |", "|---|---|---|---|---|"]
+    for change in found.changes:
+        cells = (
+            change.where,
+            change.area,
+            change.touches.value,
+            change.before or "–",
+            change.after or "–",
+        )
+        lines.append("| " + " | ".join(_inline(cell) for cell in cells) + " |")
+    if trials is not None:
+        lines += ["", "## Recorded trials", ""]
+        if not trials.trials:
+            lines.append("None was judged by the old version.")
+        lines += [
+            f"- `{_inline(t.trial)}` {t.verdict} in `{_inline(str(t.folder))}`"
+            for t in trials.trials
+        ]
+        lines += [f"- could not be read: {_inline(text)}" for text in trials.unreadable]
+    return "\n".join(lines) + "\n"
+
+
+def _inline(text: str) -> str:
+    """Text in a table cell: nothing in it is markup or ends the cell."""
+    short = " ".join(printable(text).split())
+    short = short if len(short) <= 300 else short[:299] + "…"
+    for character in "\\`*_|<>[]":
+        short = short.replace(character, "\\" + character)
+    return short
