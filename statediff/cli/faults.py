@@ -49,16 +49,16 @@ class Gone(Exception):
     """Whoever read the output went away."""
 
 
-def guarded(command: Callable[[], object], *, as_json: bool) -> int:
+def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
     """The exit code of `command`, whatever it raises; errors are told, without tracebacks."""
     try:
-        return _guarded(command, as_json=as_json)
+        return _exit_code(command, as_json=as_json)
     except KeyboardInterrupt:  # while an error was told: whoever interrupts that needs no words
         _abandon_output()
         return INTERRUPTED
 
 
-def _guarded(command: Callable[[], object], *, as_json: bool) -> int:
+def _exit_code(command: Callable[[], object], *, as_json: bool) -> int:
     try:
         returned = command()
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from statediff._version import __version__
 from statediff.cli import demo, states
 from statediff.cli.contracts import authoring, drafting, testing, versions
 from statediff.cli.evidence import bundles, labels, logs, sealing
-from statediff.cli.faults import USAGE, Gone, Interrupted, guarded
+from statediff.cli.faults import USAGE, Gone, Interrupted, exit_code_of
 from statediff.cli.options import with_options
 from statediff.cli.suites import reporting, running, store
 from statediff.cli.systems import machine, sandboxes, serving
@@ -50,12 +50,12 @@ def _root(
         raise typer.Exit(USAGE)
 
 
-def _as_parsed(function: Callable[..., object]) -> Callable[..., object]:
+def _entry(function: Callable[..., object]) -> Callable[..., object]:
     """The command as the parser calls it; it neither swallows an interrupt nor a broken pipe."""
     command = with_options(function)
 
     @functools.wraps(command)
-    def called(**options: object) -> object:
+    def call(**options: object) -> object:
         try:
             return command(**options)
         except KeyboardInterrupt as error:
@@ -63,7 +63,7 @@ def _as_parsed(function: Callable[..., object]) -> Callable[..., object]:
         except BrokenPipeError as error:
             raise Gone from error  # the parser would turn it into exit code 1, which is DIVERGE
 
-    return called
+    return call
 
 
 _COMMANDS: Commands = (
@@ -134,12 +134,12 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
     made.callback()(_root)
     for name, command in _COMMANDS:
         if name in names:
-            made.command(name)(_as_parsed(command))
+            made.command(name)(_entry(command))
     for name, about, commands in _GROUPS:
         if name in names:
             group = typer.Typer(rich_markup_mode=None, help=about)
             for inner, command in commands:
-                group.command(inner)(_as_parsed(command))
+                group.command(inner)(_entry(command))
             made.add_typer(group, name=name)
     return made
 
@@ -150,7 +150,7 @@ def run(arguments: Sequence[str]) -> int:
     # The library reads the options of all commands before it runs one, a tenth of a second long.
     names = options[:1] if _NAMES.intersection(options[:1]) else _NAMES
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)
-    return guarded(
+    return exit_code_of(
         lambda: parser(names)(args=options, prog_name="statediff", standalone_mode=False),
         as_json=as_json,
     )

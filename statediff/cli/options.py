@@ -31,12 +31,12 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
     ]
 
     @functools.wraps(command)
-    def called(**given: object) -> object:
+    def call(**given: object) -> object:
         return command(**{name: _value(name, hint, given) for name, hint in groups.items()})
 
-    called.__signature__ = Signature(flat)  # type: ignore[attr-defined]  # `inspect` reads it
-    called.__annotations__ = {option.name: option.annotation for option in flat}
-    return called
+    call.__signature__ = Signature(flat)  # type: ignore[attr-defined]  # `inspect` reads it
+    call.__annotations__ = {option.name: option.annotation for option in flat}
+    return call
 
 
 def _options(name: str, hint: Any, default: Any) -> Iterator[Parameter]:

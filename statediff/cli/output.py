@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["emit", "emit_pretty", "marked", "print_result", "progress", "results", "shown"]
+__all__ = ["emit", "emit_pretty", "mark", "print_result", "progress", "results", "shown"]
 
 
 def emit(document: Any) -> None:
@@ -35,7 +35,7 @@ def print_result(document: Any, text: str, *, as_json: bool) -> None:
         results().print(text, soft_wrap=True)
 
 
-def marked(text: str, *, is_good: bool) -> Text:
+def mark(text: str, *, is_good: bool) -> Text:
     """The text behind a mark that says whether it is good news."""
     from rich.text import Text
 
@@ -67,7 +67,7 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
     class Door(Console):
         def print(self, *objects: Any, **options: Any) -> None:
             # What is printed as it is may hold a name from a bundle, and a name may steer.
-            super().print(*(_spelled(o) if isinstance(o, str) else o for o in objects), **options)
+            super().print(*(_spell_out(o) if isinstance(o, str) else o for o in objects), **options)
 
         def on_broken_pipe(self) -> None:
             raise  # noqa: PLE0704 - called while it is handled; rich would exit with 1, a verdict
@@ -84,7 +84,7 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
     )
 
 
-def _spelled(text: str) -> str:
+def _spell_out(text: str) -> str:
     """The text, with everything but its line ends that steers a terminal spelled out."""
     from statediff.model.values import printable
 

@@ -108,7 +108,7 @@ _DELTA: Final = ("op", "type", "key", "path", "before", "after", "action")
 _TURN: Final = ("message", "calls", "reply")
 
 
-def run_shown(bundle: Bundle, where: str = "the bundle") -> str:
+def run_text(bundle: Bundle, where: str = "the bundle") -> str:
     """The task, the answer, the changes and the turns, as one line of JSON; no verdict."""
     with reading(where):
         contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value
@@ -141,11 +141,11 @@ def opinion_line(opinion: Opinion) -> Json:
         },
         "faults": [each.fault for each in opinion.scorings if each.fault is not None],
         "passes": opinion.passes,
-        "mean": _rounded(opinion.mean),
-        "sd": _rounded(deviation),
-        "spread": _rounded(opinion.spread),
+        "mean": _round(opinion.mean),
+        "sd": _round(deviation),
+        "spread": _round(opinion.spread),
     }
 
 
-def _rounded(figure: Any) -> float | None:
+def _round(figure: Any) -> float | None:
     return None if figure is None else round(float(figure), 4)

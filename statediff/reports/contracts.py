@@ -36,12 +36,12 @@ _MARKS: Final = {
 }
 
 
-def roles_said(box: TypeBox) -> str:
+def roles_line(box: TypeBox) -> str:
     """The roles of a type in words, gravest first."""
     return ", ".join(role.value for role in box.roles) or "shown, not judged"
 
 
-def _excluded(box: TypeBox) -> Iterator[str]:
+def _exclusions(box: TypeBox) -> Iterator[str]:
     for field, rule in box.excluded:
         yield f"{box.name}{'.' if field else ''}{field} is not judged: {rule}"
 
@@ -49,7 +49,7 @@ def _excluded(box: TypeBox) -> Iterator[str]:
 # ---------------------------------------------------------------- text
 
 
-def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+def _wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Lines of at most `width`; ids are not cut at their hyphens."""
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
@@ -59,15 +59,15 @@ def _wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str
 def as_text(of: Explanation) -> str:
     """Plain text, at most 100 columns, with the boundary as a box."""
     lines = [f"{of.name} {of.version}", f"Owner: {of.owner}", ""]
-    lines += _wrapped(of.intent, WIDTH)
+    lines += _wrap(of.intent, WIDTH)
     if of.inputs:
         given = ", ".join(f"{name} {value}" for name, value in of.inputs)
-        lines += ["", *_wrapped(f"Given: {given}", WIDTH, rest="  ")]
+        lines += ["", *_wrap(f"Given: {given}", WIDTH, rest="  ")]
     for section in of.sections:
         lines += ["", section.heading.upper()]
         for line in section.lines:
             because = f" Because: {line.because}" if line.because else ""
-            lines += _wrapped(
+            lines += _wrap(
                 f"{line.sentence}{because} [{line.id}]",
                 WIDTH,
                 first="  ",
@@ -76,7 +76,7 @@ def as_text(of: Explanation) -> str:
     if of.rules:
         lines += ["", "DIFFERENCES THAT DO NOT COUNT"]
         for rule in of.rules:
-            lines += _wrapped(rule, WIDTH, first="  ", rest="    ")
+            lines += _wrap(rule, WIDTH, first="  ", rest="    ")
     lines += ["", "THE BOUNDARY", *_boxes(of)]
     return "\n".join(printable(line) for line in lines) + "\n"
 
@@ -89,19 +89,19 @@ def _boxes(of: Explanation) -> Iterator[str]:
             if not box.is_inside:
                 continue
             marks = "".join(_MARKS[role] for role in box.roles)
-            text = f"{marks:3} {box.name}: {roles_said(box)}"
+            text = f"{marks:3} {box.name}: {roles_line(box)}"
             text += f"  [{', '.join(box.clauses)}]" if box.clauses else ""
-            for row in _wrapped(text, WIDTH - 4, rest="      "):
+            for row in _wrap(text, WIDTH - 4, rest="      "):
                 yield f"│ {row:{WIDTH - 4}} │"
         if source.quiet:
             row = f"=   and {source.quiet} kinds of schema object: {_quiet(of)}"
             yield f"│ {row:{WIDTH - 4}} │"
         yield f"└{'─' * (WIDTH - 2)}┘"
-    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
     if outside:
         yield "Outside the boundary:"
         for text in outside:
-            yield from _wrapped(text, WIDTH, first="  ", rest="    ")
+            yield from _wrap(text, WIDTH, first="  ", rest="    ")
 
 
 def _quiet(of: Explanation) -> str:
@@ -132,10 +132,10 @@ def as_markdown(of: Explanation) -> str:
             lines += ["| type | what this contract says of it | clauses |", "|---|---|---|"]
         for box in source.types:
             clauses = ", ".join(f"`{name}`" for name in box.clauses)
-            lines.append(f"| {_md(box.name)} | {roles_said(box)} | {clauses} |")
+            lines.append(f"| {_md(box.name)} | {roles_line(box)} | {clauses} |")
         if source.quiet:
             lines.append(f"| {source.quiet} kinds of schema object | {_quiet(of)} | |")
-    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
     if outside:
         lines += ["", "Outside the boundary:", "", *(f"- {_md(text)}" for text in outside)]
     return "\n".join(lines) + "\n"
@@ -191,7 +191,7 @@ def as_html(of: Explanation) -> str:
         parts += [f"<li>{_h(rule)}</li>" for rule in of.rules]
         parts.append("</ul>")
     parts += ["<h2>The boundary</h2>", picture(of)]
-    outside = [text for s in of.sources for box in s.types for text in _excluded(box)]
+    outside = [text for s in of.sources for box in s.types for text in _exclusions(box)]
     if outside:
         parts += ["<p>Outside the boundary:</p><ul>", *(f"<li>{_h(t)}</li>" for t in outside)]
         parts.append("</ul>")
@@ -255,7 +255,7 @@ def _column(
     y = 100
     for box in boxes:
         role = box.roles[0] if box.roles else Role.READ
-        yield _row(x + 10, y, box.name, role, roles_said(box))
+        yield _row(x + 10, y, box.name, role, roles_line(box))
         y += _ROW
     if source.quiet:
         role = Role.READ if of.frame_is_open else Role.STILL

@@ -67,8 +67,8 @@ def differences(a: Bundle, b: Bundle) -> Differences:
         one, other = (_deltas(bundle) for bundle in (a, b))
         parting, unknown = _parting(*(trace_from(x.document("trace.json")) for x in (a, b)))
         return Differences(
-            _told([delta for key, delta in other.items() if key not in one]),
-            _told([delta for key, delta in one.items() if key not in other]),
+            _summary([delta for key, delta in other.items() if key not in one]),
+            _summary([delta for key, delta in one.items() if key not in other]),
             first_failed_turn(a),
             first_failed_turn(b),
             parting,
@@ -84,7 +84,7 @@ def _deltas(bundle: Bundle) -> dict[bytes, Json]:
     }
 
 
-def _told(deltas: Sequence[Json]) -> Deltas:
+def _summary(deltas: Sequence[Json]) -> Deltas:
     return Deltas(
         len(deltas),
         tuple(_delta(delta) for delta in deltas[:MAX_DELTAS]),
@@ -142,7 +142,7 @@ def differences_lines(found: Differences) -> list[str]:
         one, other = ("none" if turn is None else str(turn) for turn in turns)
         told.append(f"first failed turn: A {one}, B {other}")
     if found.parting is not None:
-        one, other = _said(found.parting.a), _said(found.parting.b)
+        one, other = _words(found.parting.a), _words(found.parting.b)
         told.append(f"first divergent action: call {found.parting.number}: A {one}, B {other}")
     elif found.unknown is not None and told:
         told.append(f"first divergent action: not known: {said(found.unknown, 200)}")
@@ -165,7 +165,7 @@ def _action(action: Action | None) -> Json:
     }
 
 
-def _said(action: Action | None) -> str:
+def _words(action: Action | None) -> str:
     if action is None:
         return "had ended"
     return f"{said(action.tool, 60)} {shown(action.arguments, 100)} ({action.action_class.value})"

@@ -137,7 +137,7 @@ class Answering(BaseHTTPRequestHandler):
             target = urlsplit(self.path)
             if not self.path.startswith("/") or target.netloc:
                 raise Refused(HTTPStatus.BAD_REQUEST, "expected a path")
-            query = parsed(target.query, self.most_fields)
+            query = parse_query(target.query, self.most_fields)
             act(target.path.split("/")[1:], query)
         except Refused as refused:
             self.send(refused.status, self.trouble(refused.status.phrase, str(refused), ""))
@@ -192,7 +192,7 @@ class Answering(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
-def parsed(text: str, most: int) -> Query:
+def parse_query(text: str, most: int) -> Query:
     """The fields of a query or a form; refused if there are more than `most`."""
     try:
         return parse_qs(

@@ -68,7 +68,7 @@ def stats_document(found: Figures, runs: int) -> Json:
         **_counts(found.counted),
         "contracts": [
             {
-                **_judged(each.judged),
+                **_judge_fields(each.judged),
                 "agent": each.agent,
                 **_counts(each.counted),
                 "retried": each.retried,
@@ -80,13 +80,13 @@ def stats_document(found: Figures, runs: int) -> Json:
             {
                 "domain": each.domain or None,
                 "agent": each.agent,
-                "contracts": [_judged(judged) for judged in each.contracts],
+                "contracts": [_judge_fields(judged) for judged in each.contracts],
                 **_counts(each.counted),
                 **_chances(each.at, each.all),
                 "reruns": {
                     "number": each.reruns.number,
                     "mean": _exact(each.reruns.mean),
-                    "standard_deviation": _rounded(each.reruns.deviation),
+                    "standard_deviation": _round(each.reruns.deviation),
                     "lowest": _exact(each.reruns.lowest),
                     "highest": _exact(each.reruns.highest),
                     "spread": _exact(each.reruns.spread),
@@ -156,8 +156,8 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
         "bootstrap": None
         if found.interval is None
         else {
-            "low": _rounded(found.interval.low),
-            "high": _rounded(found.interval.high),
+            "low": _round(found.interval.low),
+            "high": _round(found.interval.high),
             "resamples": found.interval.resamples,
             "seed": found.interval.seed,
             "clusters": found.interval.clusters,
@@ -244,7 +244,7 @@ def _ends(count: Counted) -> tuple[str, ...]:
     return (str(count.scheduled), *(str(number) for number in verdicts), apart or "0")
 
 
-def _judged(judged: Judged) -> dict[str, str]:
+def _judge_fields(judged: Judged) -> dict[str, str]:
     return {
         "contract": judged.contract,
         "version": judged.version,
@@ -265,7 +265,7 @@ def _chances(
 def _named(value: Fraction | None) -> dict[str, Json]:
     if value is None:
         return {"exact": None, "value": None}
-    return {"exact": f"{value.numerator}/{value.denominator}", "value": _rounded(value)}
+    return {"exact": f"{value.numerator}/{value.denominator}", "value": _round(value)}
 
 
 def _exact(value: Fraction | None) -> Json:
@@ -274,7 +274,7 @@ def _exact(value: Fraction | None) -> Json:
     return _named(value)
 
 
-def _rounded(value: Fraction | float | None) -> float | None:
+def _round(value: Fraction | float | None) -> float | None:
     return None if value is None else round(float(value), 6)
 
 

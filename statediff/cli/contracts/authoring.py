@@ -11,7 +11,7 @@ import typer
 
 from statediff.cli.faults import USAGE
 from statediff.cli.options import ContractArgument, ContractArguments, JsonFlag, SchemaFileOption
-from statediff.cli.output import emit, emit_pretty, marked, print_result, progress, results, shown
+from statediff.cli.output import emit, emit_pretty, mark, print_result, progress, results, shown
 from statediff.errors import UsageError
 from statediff.reports.said import said
 
@@ -90,7 +90,7 @@ def _print(checked: list[Checked]) -> None:
                 console.print(Text(f"    instead: {said(problem.hint, 4000)}"), soft_wrap=True)
         if entry.is_ok:
             text = f"{said(shown(entry.file))}  {_FAR[entry.against]}"
-            console.print(marked(text, is_good=True), soft_wrap=True)
+            console.print(mark(text, is_good=True), soft_wrap=True)
     counts = _counts(checked)
     if any(counts.values()):
         bad = sum(bool(entry.problems) for entry in checked)

@@ -112,12 +112,12 @@ def _of_states(sources: list[str], after: list[str] | None, schema_text: str) ->
     if not schema_text.rstrip().endswith("entities: {}"):
         file = parse_schema_file(schema_text.encode(), SCHEMA_FILE)
 
-    def refined(source: str) -> Any:
+    def refine_source(source: str) -> Any:
         return None if file is None else refine(file, source)
 
     if after:
-        return _seen(*capture_pair(sources, after, refined), None)
-    return _seen(one_capture(sources, refined), None, None)
+        return _observation(*capture_pair(sources, after, refine_source), None)
+    return _observation(one_capture(sources, refine_source), None, None)
 
 
 def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
@@ -126,10 +126,10 @@ def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
     with embedded(sandbox) as running:
-        return _seen(base_state(running), None, sandbox)
+        return _observation(base_state(running), None, sandbox)
 
 
-def _seen(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
+def _observation(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
     """What a draft is made of: a state, or what changed between two."""
     from statediff.contract.authoring.drafting import Seen
     from statediff.evaluate import schema_of
@@ -214,7 +214,7 @@ def _observe(
             clock=clock,
             store=DiskChunks(folder / "chunks"),
         )
-    return _seen(observed.before, observed.after, sandbox), folder
+    return _observation(observed.before, observed.after, sandbox), folder
 
 
 def _environment(trial: Trial) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import ContractArguments, JsonFlag, RecordedRun
-from statediff.cli.output import emit, marked, print_result, progress, results
+from statediff.cli.output import emit, mark, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
 from statediff.workspace.references import live_references, recorded_run
@@ -152,7 +152,7 @@ def _print(report: Report) -> None:
 
     console = results()
     console.print(
-        marked(
+        mark(
             f"{report.contract} {report.version}  {report.caught} of {report.faults} faults "
             f"caught, {report.twins - len(report.diverged)} of {report.twins} twins match",
             is_good=_is_good(report),

@@ -97,8 +97,8 @@ def diff(
     from statediff.reports.contracts import migration_note, plain_comparison
     from statediff.workspace.folders import write_file
 
-    found, digest = _compared(old, new)
-    trials = None if runs is None else affected(runs, _meant(found, digest))
+    found, digest = _compare(old, new)
+    trials = None if runs is None else affected(runs, _judged_by(found, digest))
     if note is not None:
         write_file(note, migration_note(found, trials).encode())
     document = plain_comparison(found, trials)
@@ -127,7 +127,7 @@ def _lines(found: Comparison, trials: Affected | None) -> list[str]:
     return [printable(line)[:1000] for line in lines]
 
 
-def _meant(found: Comparison, digest: str) -> Callable[[dict[str, Any], str | None], bool]:
+def _judged_by(found: Comparison, digest: str) -> Callable[[dict[str, Any], str | None], bool]:
     """Which bundles were judged by the old version."""
 
     def is_meant(manifest: dict[str, Any], sandbox: str | None) -> bool:
@@ -143,7 +143,7 @@ def _meant(found: Comparison, digest: str) -> Callable[[dict[str, Any], str | No
     return is_meant
 
 
-def _compared(old: str, new: str) -> tuple[Comparison, str]:
+def _compare(old: str, new: str) -> tuple[Comparison, str]:
     """The comparison, and the digest of the old document."""
     from statediff.contract.authoring.changes import compare_contracts, compare_schemas
     from statediff.contract.document.load import parse_document, read_bytes

@@ -83,7 +83,7 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
 
     if is_sealed(target):
         path = out or page_of(target)
-        text = _sealed(target, view)
+        text = _copy_page(target, view)
         return Page(path, "sealed", write_page(path, text, is_asked=out is not None), 1)
     if view.trust is not None or view.tier is not None:
         raise UsageError("--trust and --tier are for a sealed copy; this is none")
@@ -95,7 +95,7 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
     return Page(path, "trial", size, 1)
 
 
-def _sealed(target: Path, view: CopyView) -> str:
+def _copy_page(target: Path, view: CopyView) -> str:
     """The page of a sealed copy, or of what a tier may see of it; verified first."""
     from statediff.evidence.keys import load_trust
     from statediff.evidence.seal import at_tier, load, opened, redact

@@ -469,7 +469,7 @@ def retry(
     from statediff.suite.sandbox_pool import STANDING
     from statediff.workspace.campaigns import alone, campaign, checked
 
-    entries, options = _recorded(run)
+    entries, options = _read_run(run)
     how = _how(scheduling, max_cost, places)
     with ExitStack() as stack:
         stack.callback(STANDING.close)
@@ -479,7 +479,7 @@ def retry(
         return carried_out(made, how, as_json, choice.of)
 
 
-def _recorded(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
+def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
     """The contracts and agents of a run; `UsageError` where they are not what they were."""
     from statediff.evaluate import KERNEL, load_contract
     from statediff.workspace.campaigns import Entry

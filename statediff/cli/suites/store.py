@@ -98,7 +98,7 @@ def stats(
         reviewed = signed_of(index, list(every.values()), trust)
     if as_json:
         document = stats_document(found, len(every))
-        emit(document if reviewed is None else {**document, "reviewed": _reviewed(reviewed)})
+        emit(document if reviewed is None else {**document, "reviewed": _opinions(reviewed)})
         return
     _print(*stats_tables(found))
     if reviewed is not None:
@@ -243,7 +243,7 @@ def _print(*told: Table | str) -> None:
         door.print(each, soft_wrap=True)
 
 
-def _reviewed(found: Opinions) -> dict[str, Any]:
+def _opinions(found: Opinions) -> dict[str, Any]:
     from statediff.reports.opinions import opinions_document
 
     document: dict[str, Any] = opinions_document(found)

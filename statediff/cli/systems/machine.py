@@ -94,13 +94,13 @@ def _python() -> Iterator[Check]:
 
 def _packages() -> Iterator[Check]:
     """What is declared, for the core and for each extra that a user may want."""
-    found, missing = _installed(None)
+    found, missing = _packages_of(None)
     if missing:
         yield Check("packages", f"without {', '.join(missing)}", "pip install statediff")
     else:
         yield Check("packages", f"all {len(found)}")
     for extra, what in EXTRAS:
-        found, missing = _installed(extra)
+        found, missing = _packages_of(extra)
         if missing:
             todo = f"for {what}: pip install statediff[{extra}]"
             told = f"without {', '.join(missing)}"
@@ -109,7 +109,7 @@ def _packages() -> Iterator[Check]:
             yield Check(f"extra {extra}", ", ".join(found))
 
 
-def _installed(extra: str | None) -> tuple[list[str], list[str]]:
+def _packages_of(extra: str | None) -> tuple[list[str], list[str]]:
     """The packages that the extra adds, None for the core: those here with versions, and others."""
     import re
     from importlib.metadata import PackageNotFoundError, requires, version

@@ -156,8 +156,8 @@ def import_runs(
                 workers, choice.domain, effort.seed, every_type=every_type, as_json=as_json
             )
         if choice.mode is ModeName.COMPAT:
-            return _compat(workers, wanted, as_json=as_json)
-        return _closed(workers, wanted, effort.seed, keeper, report, as_json=as_json)
+            return _judge_compat(workers, wanted, as_json=as_json)
+        return _judge_closed(workers, wanted, effort.seed, keeper, report, as_json=as_json)
 
 
 def _require_compatible(choice: RunChoice, sweeping: SweepOptions, files: ImportFiles) -> None:
@@ -217,7 +217,7 @@ def _counter() -> Iterator[_Counter]:
         yield count
 
 
-def _compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
+def _judge_compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
     from statediff.importers.agreement import Tally, compat_summary
     from statediff.importers.recorded import BadLine
     from statediff.importers.rejudge import Mode, rejudged
@@ -238,7 +238,7 @@ def _compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
     return _exit_code(tally.judged, bad=len(tally.bad_lines))
 
 
-def _closed(
+def _judge_closed(
     workers: Workers,
     wanted: Wanted,
     seed: int,

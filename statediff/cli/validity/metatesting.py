@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
-from statediff.cli.output import emit, marked, progress, results
+from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
 from statediff.reports.said import said
 
@@ -32,7 +32,7 @@ class Seeding:
 
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, told]."),
+        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, report]."),
     ] = None
     sample: Annotated[
         int,
@@ -163,13 +163,13 @@ def _try(
     pieces = tuple(pieces_of(paths, wanted))
     done = 0
 
-    def told(piece: Piece, cases: tuple[Case, ...]) -> None:
+    def report(piece: Piece, cases: tuple[Case, ...]) -> None:
         nonlocal done
         done += 1
         wrong = sum(not (case.is_right and case.is_named) for case in cases)
         tell(f"{done} of {len(pieces)}: {piece.name}: {len(cases)} cases, {wrong} wrong or unnamed")
 
-    for cases in work_through(partial(cases_of, wanted), pieces, jobs, told):
+    for cases in work_through(partial(cases_of, wanted), pieces, jobs, report):
         yield from cases
 
 
@@ -212,7 +212,7 @@ def _print(found: Tally, seed: int) -> None:
         f"seed {seed}: {found.caught} of {found.faults} faults caught{_ends(found.interval)}, "
         f"{found.named} named"
     )
-    results().print(marked(head, is_good=found.is_good), soft_wrap=True)
+    results().print(mark(head, is_good=found.is_good), soft_wrap=True)
     held = found.twins - found.twins_diverged
     lines = [
         f"  {held} of {found.twins} harmless twins match{_ends(found.twins_interval)}",

@@ -119,7 +119,7 @@ class _Asking:
 def _ask(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
-    from statediff.reports.blind_case import opinion_line, run_shown
+    from statediff.reports.blind_case import opinion_line, run_text
     from statediff.suite.rubric import MAX_SHOWN
 
     bundle = trial.read()
@@ -138,7 +138,7 @@ def _ask(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, 
     if line["verdict"] != "MATCH":
         return {**line, "not_asked": f"the verdict is {line['verdict']}"}, asked, None
     replay(bundle)  # the gates have passed, whatever the manifest says
-    shown = run_shown(bundle, str(trial.path))
+    shown = run_text(bundle, str(trial.path))
     if len(shown) > MAX_SHOWN:
         why = f"its record has {len(shown)} characters, more than {MAX_SHOWN}"
         return {**line, "not_asked": why}, asked, None

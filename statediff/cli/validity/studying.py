@@ -142,20 +142,20 @@ def study(
     tell = _teller(quiet=as_json)
     wanted = Wanted(making.seed, making.each, making.live, pieces.keep)
     if recorded.before:
-        cases += _recorded(contracts, wanted, recorded, schema)
+        cases += _recorded_cases(contracts, wanted, recorded, schema)
     elif contracts or not (others.suites or others.reviewed):
-        cases += _judged(contracts, wanted, pieces.jobs, tell)
+        cases += _contract_cases(contracts, wanted, pieces.jobs, tell)
     for suite in others.suites or ():
-        for case in _imported(suite, wanted, pieces.jobs, others.runs, others.harms):
+        for case in _imported_cases(suite, wanted, pieces.jobs, others.runs, others.harms):
             cases.append(case)
             tell(len(cases))
     if others.trust is not None:
-        cases += _reviewed(others.reviewed or [], others.trust)
+        cases += _reviewed_cases(others.reviewed or [], others.trust)
     if not cases:
         raise UsageError("nothing to study: no run there has a label that counts")
     about = {e.name: e.about for e in (OFFICIAL, *EVALUATORS, *ABLATIONS)}
     found = measured(cases, about, making.seed, RESAMPLES)
-    _put(found, files, as_json=as_json)
+    _write(found, files, as_json=as_json)
     return _code(found)
 
 
@@ -172,7 +172,7 @@ def _teller(*, quiet: bool) -> Callable[[int], None]:
     return tell
 
 
-def _put(found: Study, files: StudyFiles, *, as_json: bool) -> None:
+def _write(found: Study, files: StudyFiles, *, as_json: bool) -> None:
     from statediff.reports.study import document, study_text, table
     from statediff.workspace.folders import write_file
 
@@ -189,7 +189,7 @@ def _put(found: Study, files: StudyFiles, *, as_json: bool) -> None:
 # ---------------------------------------------------------------- cases
 
 
-def _judged(
+def _contract_cases(
     names: list[str] | None, wanted: Wanted, jobs: int, tell: Callable[[int], None]
 ) -> list[Scored]:
     """The judged cases of each contract, in order."""
@@ -202,16 +202,16 @@ def _judged(
     paths = contract_paths(names or [folder.name for folder in contract_folders()])
     number = 0
 
-    def told(_: Path, done: tuple[Scored, ...]) -> None:
+    def count(_: Path, done: tuple[Scored, ...]) -> None:
         nonlocal number
         number += len(done)
         tell(number)
 
-    done = work_through(partial(judged_contract, wanted), paths, jobs, told)
+    done = work_through(partial(judged_contract, wanted), paths, jobs, count)
     return [case for cases in done for case in cases]
 
 
-def _recorded(
+def _recorded_cases(
     names: list[str] | None, wanted: Wanted, recorded: RecordedRun, schema: Path | None
 ) -> tuple[Scored, ...]:
     """The cases seeded into one right run that was recorded."""
@@ -236,7 +236,9 @@ def _recorded(
     return tuple(scored(case, (*EVALUATORS, *ABLATIONS)) for case in made)
 
 
-def _imported(named: str, wanted: Wanted, jobs: int, runs: int, harms: int) -> Iterator[Scored]:
+def _imported_cases(
+    named: str, wanted: Wanted, jobs: int, runs: int, harms: int
+) -> Iterator[Scored]:
     """The cases of a folder of recorded runs, judged."""
     from statediff.importers.workers import Cases, Workers
     from statediff.meta.study.importing import imported_cases
@@ -248,7 +250,7 @@ def _imported(named: str, wanted: Wanted, jobs: int, runs: int, harms: int) -> I
         yield from imported_cases(workers, wanted.seed, runs, harms, wanted.keep)
 
 
-def _reviewed(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
+def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
     """The trials of run folders that reviewers labelled; the others say nothing here."""
     from statediff.evidence.keys import load_trust
     from statediff.meta.study.recorded import reviewed_case
@@ -269,13 +271,13 @@ def judged_contract(wanted: Wanted, path: Path) -> tuple[Scored, ...]:
     from statediff.meta.study.trials import SCORED
 
     if wanted.keep is None:
-        return tuple(_made(wanted, path))
+        return tuple(_make_cases(wanted, path))
     asked = [str(path), wanted.seed, wanted.each, wanted.live, beside(path)]
     name = f"{path.parent.parent.name} {path.parent.name}"
-    return kept(wanted.keep, name, asked, lambda: _made(wanted, path), SCORED)
+    return kept(wanted.keep, name, asked, lambda: _make_cases(wanted, path), SCORED)
 
 
-def _made(wanted: Wanted, path: Path) -> Iterator[Scored]:
+def _make_cases(wanted: Wanted, path: Path) -> Iterator[Scored]:
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS

@@ -15,7 +15,7 @@ from statediff.reports.loopback import (
     LoopbackServer,
     Query,
     Refused,
-    parsed,
+    parse_query,
     whole,
 )
 from statediff.reports.review.desk import Desk
@@ -71,7 +71,7 @@ class _Answer(Answering):
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "a label belongs to a trial")
         if self.headers.get("Origin") != self.server.origin:
             raise Refused(HTTPStatus.FORBIDDEN, "the form does not come from this desk")
-        sent = parsed(self._body(), MAX_FIELDS)
+        sent = parse_query(self._body(), MAX_FIELDS)
         desk, root = self.server.desk, self.server.root
         try:
             desk.sign(number, given_from(sent))
