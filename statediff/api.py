@@ -43,7 +43,7 @@ from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contrac
 from statediff.evaluate import load_contract as read_contract
 from statediff.evaluate import replay as decide_again
 from statediff.evidence.package import Bundle
-from statediff.harness import NO_HOOKS, Hooks, TrialPlan, run_trial
+from statediff.harness import NO_HOOKS, Hooks, TrialPlan
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
@@ -54,11 +54,12 @@ from statediff.reports.plain import plain_judgement
 from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
+from statediff.workspace.agents import agent_of
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.folders import keep_bundle
 from statediff.workspace.linting import States, check
-from statediff.workspace.trials import agent_of, clock, embedded
+from statediff.workspace.trials import TrialRequest, embedded, lend, make_trial
 
 __all__ = [
     "Judged",
@@ -133,9 +134,13 @@ class Judged:
 
         written = io.StringIO()
         console = Console(
-            file=written, width=width, color_system=None, highlight=False, markup=False,
+            file=written,
+            width=width,
+            color_system=None,
+            highlight=False,
+            markup=False,
             emoji=False,
-        )  # fmt: skip
+        )
         console.print(trial_report(self.bundle))
         return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
 
@@ -192,9 +197,12 @@ def judge(
         if isinstance(said, NoAnswer):
             raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
     done = evaluate(
-        file, *captured, trace=inputs.trace_from(None if trace is None else Path(trace)),
-        answer=said, facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
-    )  # fmt: skip
+        file,
+        *captured,
+        trace=inputs.trace_from(None if trace is None else Path(trace)),
+        answer=said,
+        facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
+    )
     return Judged(done.bundle)
 
 
@@ -213,10 +221,8 @@ def changes(
 
     resolution = resolve(*_captures(before, after, schema, None))
     matching = resolution.matchings[0]
-    found = diff(
-        matching.before, matching.after,
-        evidence={name: (b, a) for name, b, a in resolution.readings_of},
-    )  # fmt: skip
+    evidence = {name: (before, after) for name, before, after in resolution.readings_of}
+    found = diff(matching.before, matching.after, evidence=evidence)
     if found.doubts:
         doubt = found.doubts[0]
         raise InputError(
@@ -254,7 +260,7 @@ def run(
     Raises `HarnessError` where a trial could not be made: it has no verdict then.
     """
     file = _file(contract)
-    made = _agent(contract, agent, timeout_seconds)
+    actor = _agent(contract, agent, timeout_seconds)
     if sandbox is None and file.content.sandbox is None:
         raise UsageError(
             f"{file.content.contract} names no sandbox to run in; add `sandbox:`, or judge states "
@@ -265,17 +271,13 @@ def run(
         if running is None:
             running = stack.enter_context(embedded(file.content.sandbox or "", variant))
         folder = stack.enter_context(_folder(out))
+        request = TrialRequest(contract=file, agent=actor, lease=lend(running), hooks=hooks)
         name = file.content.contract.replace("/", "-")
-        return tuple(
-            Judged(
-                run_trial(
-                    running, file, made,
-                    TrialPlan(f"{name}-{number}", folder / f"{name}-{number}", seed=number),
-                    clock=clock, store=MemoryChunks(), hooks=hooks,
-                ).evaluated.bundle
-            )
+        plans = [
+            TrialPlan(f"{name}-{number}", folder / f"{name}-{number}", seed=number)
             for number in range(1, trials + 1)
-        )  # fmt: skip
+        ]
+        return tuple(Judged(make_trial(request, plan).evaluated.bundle) for plan in plans)
 
 
 def load(bundle: str | Path) -> Judged:

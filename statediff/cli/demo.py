@@ -201,16 +201,18 @@ def _trial(
     from functools import partial
 
     from statediff.cli.suites.reporting import tell_no_page
-    from statediff.harness import Hooks, TrialPlan, run_trial
+    from statediff.harness import Hooks, TrialPlan
+    from statediff.workspace.agents import packed_agent
     from statediff.workspace.pages import keep_trial_report
-    from statediff.workspace.trials import clock, packed_agent
+    from statediff.workspace.trials import TrialRequest, lend, make_trial
 
     hooks = Hooks()
     if case.unplugged is not None:
         hooks = Hooks(before_capture_after=partial(_unplug, source=case.unplugged))
     plan = TrialPlan(case.name, base / "trials" / case.name, seed=number)
     agent = packed_agent(task, case.agent, 60.0)
-    judged = run_trial(sandbox, file, agent, plan, clock=clock, store=store, hooks=hooks)
+    request = TrialRequest(contract=file, agent=agent, lease=lend(sandbox), hooks=hooks)
+    judged = make_trial(request, plan, store)
     keep_trial_report(judged.evaluated.bundle, judged.bundle_folder, tell_no_page)
     return Finished(
         case.name, file.content.contract, case.name, judged.evaluated.bundle, judged.bundle_folder

@@ -40,11 +40,10 @@ from statediff.agents.loop import SYSTEM, as_reply
 from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
-from statediff.integrations.held import HeldTrial
 from statediff.model.values import ABSENT
 from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.workspace.contracts import contract_paths
-from statediff.workspace.trials import clock
+from statediff.workspace.trials import HeldTrial, clock, lend
 
 VERDICTS: Final = ("match", "diverge", "inconclusive")
 SECONDS: Final = 600
@@ -87,7 +86,7 @@ class StatediffSandbox(SandboxEnvironment):
                 work = stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True)
                 )
-                held = HeldTrial(running, file, Path(work) / "trial", agent=task_name)
+                held = HeldTrial(file, Path(work) / "trial", agent=task_name, lease=lend(running))
                 stack.enter_context(held)
                 return cls(running, held, stack.pop_all())
 
@@ -124,7 +123,7 @@ class StatediffSandbox(SandboxEnvironment):
             raise SandboxUserUnsupportedError(
                 f"the sandbox statediff runs programs as the evaluator's user only, not as {user!r}"
             )
-        self.held.missed("programs were run in the sandbox, past its tools")
+        self.held.miss("programs were run in the sandbox, past its tools")
         return await to_thread.run_sync(self._run, cmd, input, cwd, env, timeout)
 
     def _run(
@@ -259,10 +258,11 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
         )
         if asked > held.calls:
             # Inspect itself refuses unknown tools and wrong arguments, and tells no tool of them.
-            held.missed(f"{asked - held.calls} calls never came to the sandbox's tools")
+            held.miss(f"{asked - held.calls} calls never came to the sandbox's tools")
     has_file = held.trial.answer_path.exists()
     said = state.output.completion
-    judged = held.judged(ABSENT if has_file else as_reply(said), agent=str(state.model))
+    answer = ABSENT if has_file else as_reply(said)
+    judged = api.Judged(held.finish(answer, agent=str(state.model)))
     verdict = judged.verdict.value
     kept = {}
     if out is not None:
@@ -273,7 +273,9 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
         answer=verdict,
         explanation=judged.text(),
         metadata={
-            "verdict": verdict, "line": judged.line, "digest": judged.bundle.digest,
+            "verdict": verdict,
+            "line": judged.line,
+            "digest": judged.bundle.digest,
             "results": dict(judged.results),
             "findings": [
                 {name: found[name] for name in ("clause", "code", "stage", "truth", "sentence")}
@@ -281,7 +283,7 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
             ],
             **kept,
         },
-    )  # fmt: skip
+    )
 
 
 def contract_samples(contracts: str | Path | Sequence[str | Path]) -> list[Sample]:

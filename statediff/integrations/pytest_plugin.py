@@ -40,27 +40,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options and settings of the plugin are known."""
     group = parser.getgroup("statediff")
     group.addoption(
-        "--statediff-agent", metavar="MODULE:FUNCTION",
+        "--statediff-agent",
+        metavar="MODULE:FUNCTION",
         help="The agent of collected contracts: a function, or a name in the contract's folder.",
-    )  # fmt: skip
+    )
     group.addoption(
         "--statediff-agent-cmd", metavar="CMD", help="The agent of collected contracts: a program."
     )
     group.addoption(
-        "--statediff-trials", metavar="K", type=int, default=1,
+        "--statediff-trials",
+        metavar="K",
+        type=int,
+        default=1,
         help="Trials of each collected contract.",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--statediff-inconclusive", choices=("fail", "report"), default="fail",
+        "--statediff-inconclusive",
+        choices=("fail", "report"),
+        default="fail",
         help="Whether INCONCLUSIVE fails the session (default), or is only reported.",
-    )  # fmt: skip
+    )
     group.addoption(
         "--statediff-out", metavar="DIR", help="Keep the bundle of every trial in this folder."
     )
     parser.addini(
-        "statediff_contracts", type="args", default=["*.contract.yaml"],
+        "statediff_contracts",
+        type="args",
+        default=["*.contract.yaml"],
         help="Which files are contracts to be collected; `contract.yaml` for folders like a pack's",
-    )  # fmt: skip
+    )
     parser.addini("statediff_agent", help="As --statediff-agent.", default="")
     parser.addini("statediff_agent_cmd", help="As --statediff-agent-cmd.", default="")
 
@@ -83,11 +91,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     patterns = parent.config.getini("statediff_contracts")
     if not any(file_path.match(pattern) for pattern in patterns):
         return None
-    from statediff.integrations.pytest_contracts import (  # noqa: PLC0415 - only where there is one
-        ContractTests,
-    )
+    from statediff.integrations import pytest_trials  # noqa: PLC0415 - only where there is one
 
-    found: pytest.Collector = ContractTests.from_parent(parent, path=file_path)
+    found: pytest.Collector = pytest_trials.ContractTests.from_parent(parent, path=file_path)
     return found
 
 

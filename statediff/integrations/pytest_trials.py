@@ -1,32 +1,154 @@
-"""The trials of one pytest process: its sandboxes, and the two ways in which a test makes one."""
+"""Contracts that pytest collects, its fixtures, and the sandboxes of one pytest process.
+
+What the tests of a contract's file are follows from what there is:
+
+1. With an agent (`--statediff-agent`, `--statediff-agent-cmd`): each trial of it is a test.
+2. Else, with states beside the contract (`NAME.before.json`, `NAME.after.json` of
+   `NAME.contract.yaml`; perhaps `NAME.answer.json`): they are judged.
+3. Else, with `cases.yaml` in its folder: each case is a test, which passes with its verdict.
+4. Else the contract is checked, as by `statediff lint`, and against its sandbox.
+
+Every trial is made by the engine, `statediff.workspace.trials`, in a sandbox that nobody else uses
+and that is kept for the next trial unless something failed in it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from statediff import api
 from statediff.agents.function import as_answer
+from statediff.agents.trial import Agent
 from statediff.api import AnAgent, Judged
-from statediff.errors import UsageError
+from statediff.errors import ContractError, InputError, StatediffError, UsageError
 from statediff.evaluate import ContractFile
 from statediff.harness import NO_HOOKS, Hooks
-from statediff.integrations.held import HeldTrial
-from statediff.integrations.verdicts import require
+from statediff.integrations.verdicts import NoMatch, require
+from statediff.meta.cases import Case, listed_cases
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.suite.sandbox_pool import Standing
+from statediff.workspace.agents import agent_of
+from statediff.workspace.trials import HeldTrial
 
+Test: TypeAlias = Callable[["ContractTest"], None]
+_SUFFIX: Final = ".contract.yaml"
 _NOTHING: Final = object()
+
+
+# ---------------------------------------------------------------- collected contracts
+
+
+class ContractTests(pytest.File):
+    """One contract's file; the module says what its tests are."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            for name, test in self._tests():
+                item: ContractTest = ContractTest.from_parent(self, name=name)
+                item.test = test
+                yield item
+        except StatediffError as error:
+            raise self.CollectError(str(error)) from None
+
+    def _tests(self) -> Iterator[tuple[str, Test]]:
+        if (agent := self._agent()) is not None:
+            for number in range(1, self.config.getoption("--statediff-trials") + 1):
+                yield f"trial {number}", partial(run_agent, agent=agent)
+            return
+        states = self._states()
+        if states is not None:
+            yield "states", partial(judge_states, states=states)
+            return
+        cases = listed_cases(self.path.parent) if self.path.name == "contract.yaml" else ()
+        for case in cases:
+            yield f"{case.agent}{', unplugged' * bool(case.unplug)}", partial(run_case, case=case)
+        if not cases:
+            yield "lint", lint
+
+    def _agent(self) -> Callable[[], Agent] | None:
+        option, ini = self.config.getoption, self.config.getini
+        command = option("--statediff-agent-cmd")
+        named = option("--statediff-agent")
+        if not command and not named:
+            command, named = ini("statediff_agent_cmd"), ini("statediff_agent")
+        if not command and not named:
+            return None
+        return lambda: agent_of(self.path, command or None, named or None, None)
+
+    def _states(self) -> tuple[Path, Path, Path] | None:
+        if not self.path.name.endswith(_SUFFIX):
+            return None
+        stem = self.path.name.removesuffix(_SUFFIX)
+        before, after, answer = (
+            self.path.with_name(f"{stem}.{side}.json") for side in ("before", "after", "answer")
+        )
+        if before.exists() != after.exists():
+            one, other = (before, after) if before.exists() else (after, before)
+            raise InputError(f"{other}: expected it beside {one.name}, found nothing")
+        return (before, after, answer) if before.exists() else None
+
+
+class ContractTest(pytest.Item):
+    """One test of a contract."""
+
+    test: Test
+
+    def runtest(self) -> None:
+        self.test(self)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        error = excinfo.value
+        if isinstance(error, NoMatch | StatediffError):
+            return str(error)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, 0, f"{self.path.name} {self.name}"
+
+
+def run_agent(item: ContractTest, agent: Callable[[], Agent]) -> None:
+    """The agent's trial matches."""
+    Runner(trials_of(item.config), item)(agent(), item.path)
+
+
+def run_case(item: ContractTest, case: Case) -> None:
+    """The agent of the case gets the verdict of the case."""
+    hooks = NO_HOOKS
+    if case.unplug:
+        hooks = Hooks(before_capture_after=lambda sandbox: sandbox.unplug(case.unplug))
+    run = Runner(trials_of(item.config), item)
+    run(case.agent, item.path, expect=case.verdict, hooks=hooks)
+
+
+def judge_states(item: ContractTest, states: tuple[Path, Path, Path]) -> None:
+    """The states beside the contract match it."""
+    before, after, answer = states
+    given = {"answer": answer} if answer.exists() else {}
+    judged = api.judge(item.path, f"tables={before}", f"tables={after}", **given)
+    trials_of(item.config).keep(item, judged)
+    require(judged)
+
+
+def lint(item: ContractTest) -> None:
+    """The contract has no problem that is an error."""
+    problems = [problem for problem in api.lint(item.path) if problem.severity == "error"]
+    if problems:
+        raise ContractError(tuple(problems))
+
+
+# ---------------------------------------------------------------- trials
 
 
 class Trials:
@@ -34,18 +156,11 @@ class Trials:
 
     def __init__(self, out: Path | None) -> None:
         self._out = out
-        self._running: dict[tuple[str, str], EmbeddedSandbox] = {}
         self._stack = ExitStack()
         work = tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True)
         self._folder = Path(self._stack.enter_context(work))
+        self.pool = self._stack.enter_context(closing(Standing()))
         self._number = 0
-
-    def sandbox(self, name: str, variant: str) -> EmbeddedSandbox:
-        """The sandbox, started when it is first asked for."""
-        if (name, variant) not in self._running:
-            opened = self._stack.enter_context(api.open_sandbox(name, variant))
-            self._running[name, variant] = opened
-        return self._running[name, variant]
 
     def new_folder(self) -> Path:
         """The name of a folder that is not there yet."""
@@ -59,10 +174,12 @@ class Trials:
     @contextmanager
     def body(self, item: pytest.Item) -> Iterator[Body]:
         """A trial whose agent is the test."""
-        contract, variant = marked(item)
+        contract, variant = contract_of(item)
         file = api.load_contract(contract)
-        sandbox = self.sandbox(named_sandbox(file), variant)
-        with HeldTrial(sandbox, file, self.new_folder(), agent=item.name) as held:
+        require_sandbox(file)
+        with HeldTrial(
+            file, self.new_folder(), agent=item.name, lease=self.pool.lease, variant=variant
+        ) as held:
             yield Body(held, self, item)
 
     def keep(self, item: pytest.Item, judged: Judged) -> None:
@@ -119,13 +236,17 @@ class Runner:
             raise UsageError(f"expect={expect!r}: expected MATCH, DIVERGE or INCONCLUSIVE")
         variant = "embedded"
         if contract is None:
-            contract, variant = marked(self.item)
+            contract, variant = contract_of(self.item)
         file = contract if isinstance(contract, ContractFile) else api.load_contract(contract)
-        sandbox = self.trials.sandbox(named_sandbox(file), variant)
-        [judged] = api.run(
-            contract, agent, sandbox=sandbox, timeout_seconds=timeout_seconds,
-            out=self.trials.new_folder(), hooks=hooks,
-        )  # fmt: skip
+        with self.trials.pool.lease(require_sandbox(file), variant) as sandbox:
+            [judged] = api.run(
+                contract,
+                agent,
+                sandbox=sandbox,
+                timeout_seconds=timeout_seconds,
+                out=self.trials.new_folder(),
+                hooks=hooks,
+            )
         self.trials.keep(self.item, judged)
         require(judged, expect)
         return judged
@@ -184,12 +305,12 @@ class Body:
         said = ABSENT if self.answer is _NOTHING else as_answer(self.answer)
         if isinstance(said, NoAnswer):
             raise UsageError(f"{self.item.nodeid}: the answer that it sets: {said.cause}")
-        judged = self.held.judged(said)
+        judged = Judged(self.held.finish(said))
         self.trials.keep(self.item, judged)
         require(judged)
 
 
-def marked(item: pytest.Item) -> tuple[str, str]:
+def contract_of(item: pytest.Item) -> tuple[str, str]:
     """The contract of the test's marker, and the variant of its sandbox.
 
     A path is relative to the test's folder, if it is there; else to the current one.
@@ -206,7 +327,7 @@ def marked(item: pytest.Item) -> tuple[str, str]:
     return str(beside if beside.exists() else given[0]), str(options.get("variant", "embedded"))
 
 
-def named_sandbox(file: ContractFile) -> str:
+def require_sandbox(file: ContractFile) -> str:
     """The sandbox that the contract names; `UsageError` if it names none."""
     if file.content.sandbox is None:
         raise UsageError(

@@ -35,6 +35,5 @@ def require(judged: Judged, required: str = "MATCH") -> None:
     __tracebackhide__ = True  # pytest shows the line of the test instead
     found = judged.verdict.value
     if found != required:
-        raise Inconclusive(judged, required) if found == "INCONCLUSIVE" else Diverged(
-            judged, required
-        )  # fmt: skip
+        kind = Inconclusive if found == "INCONCLUSIVE" else Diverged
+        raise kind(judged, required)

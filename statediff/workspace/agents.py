@@ -6,6 +6,8 @@ Exactly one way in is named; what only another way understands is refused, never
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -16,6 +18,7 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint
+    from statediff.agents.command import CommandAgent
     from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
@@ -72,8 +75,6 @@ class AgentOptions:
 
     def agents(self, contracts: list[Path]) -> list[Agent]:
         """The agent for each contract; `UsageError` if the options name none, or several."""
-        from statediff.workspace.trials import agent_of
-
         ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
         if sum(way is not None for way in ways) > 1:
             raise UsageError(
@@ -87,13 +88,15 @@ class AgentOptions:
         if self.base_url is not None or self.model is not None:
             model = self._model()
             return [model for _ in contracts]
-        strange = [
-            option for option, given in (
-                ("--key-env", self.key_env), ("--price-in", self.price_in),
-                ("--price-out", self.price_out), ("--max-cost", self.max_cost),
-                ("--max-turns", self.max_turns), ("--stream", self.stream or None),
-            ) if given is not None
-        ]  # fmt: skip
+        of_models = {
+            "--key-env": self.key_env,
+            "--price-in": self.price_in,
+            "--price-out": self.price_out,
+            "--max-cost": self.max_cost,
+            "--max-turns": self.max_turns,
+            "--stream": self.stream or None,
+        }
+        strange = [option for option, given in of_models.items() if given is not None]
         if strange:
             raise UsageError(f"{strange[0]} goes with --base-url and --model")
         if self.mcp is not None:
@@ -136,6 +139,68 @@ class AgentOptions:
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
+
+
+def agent_of(
+    contract: Path,
+    command: str | None,
+    named: str | None,
+    timeout_seconds: float | None,
+    image: str | None = None,
+) -> Agent:
+    """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
+
+    `named` is `module:function`, or the name of a program in the contract's `agents` folder;
+    `image` holds the program that `command`, or the image itself, names.
+    """
+    from statediff.agents.command import CommandAgent
+    from statediff.agents.function import FunctionAgent
+
+    limit = SECONDS if timeout_seconds is None else timeout_seconds
+    if image is not None:
+        return _in_image(image, command, named, limit)
+    if command is not None and named is None:
+        return CommandAgent.parse(command, limit)
+    if named is None or command is not None:
+        raise UsageError("give the agent as either --agent-cmd or --agent")
+    if ":" in named:
+        if timeout_seconds is not None:
+            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
+        return FunctionAgent.load(named)
+    return packed_agent(contract.parent, named, limit)
+
+
+def _in_image(image: str, command: str | None, named: str | None, limit: float) -> Agent:
+    if named is not None:
+        raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
+    try:
+        from statediff.agents.image import ImageAgent
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
+        ) from error
+    try:
+        return ImageAgent(image, tuple(shlex.split(command or "")), limit)
+    except ValueError as error:
+        raise UsageError(f"the agent command {command!r} cannot be split: {error}") from error
+
+
+def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:
+    """A program from a contract's `agents` folder, run by this Python."""
+    from statediff.agents.command import CommandAgent
+    from statediff.model.values import printable
+
+    known = {path.stem: path for path in sorted((folder / "agents").glob("*.py"))}
+    if named not in known:
+        there = ", ".join(known) or "none"
+        raise UsageError(
+            f"{printable(named)}: expected module:function or an agent of the contract's folder; "
+            f"there are: {there}"
+        )
+    program = known[named].absolute()
+    return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)
 
 
 def several(

@@ -17,6 +17,7 @@ from statediff.suite.records import Ended, Trial
 from statediff.workspace.agents import AgentOptions
 
 if TYPE_CHECKING:
+    from statediff.capture.guard import Scans
     from statediff.evaluate import ContractFile
     from statediff.suite.records import Run
     from statediff.suite.store import Store
@@ -70,13 +71,13 @@ class Campaign:
     agents: Mapping[str, AgentOptions]
     """By the name of the trial."""
     variant: str
-    scan_rate: float
-    by_pages: bool = False
+    scans: Scans
 
     def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
         """The next attempt at the trial; what there was of it is set aside."""
         from statediff.suite.attempts import set_aside
         from statediff.workspace.episodes import Episode
+        from statediff.workspace.trials import TrialRequest
 
         planned = self.planned[trial.name]
         entry = self.entries[f"{planned.contract}@{planned.version}"]
@@ -87,14 +88,11 @@ class Campaign:
         return Episode(
             run=self.folder,
             planned=planned,
-            contract=entry.path,
-            agent=options,
-            sandbox=entry.file.content.sandbox or "",
-            variant=self.variant,
-            scan_rate=self.scan_rate,
+            request=TrialRequest(
+                contract=entry.path, agent=options, variant=self.variant, scans=self.scans
+            ),
             attempt=before + 1,
             is_retried=is_retried,
-            by_pages=self.by_pages,
         )
 
 
@@ -125,6 +123,7 @@ class Progress(Protocol):
 
 def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptions]) -> Campaign:
     """The run in the folder, by its `run.json`; agents in the order in which it has them."""
+    from statediff.capture.guard import Scans
     from statediff.suite.indexing import location
     from statediff.suite.records import run_record, scheduled, trial_name
     from statediff.workspace.runfolders import run_facts
@@ -138,7 +137,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
         for number in range(1, run.times + 1)
     }
     settings = facts["settings"]
-    scans = settings.get("scans", "0")
+    rate = settings.get("scans", "0")
     return Campaign(
         folder=folder.absolute(),
         run=run,
@@ -146,8 +145,9 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
         entries={entry.name: entry for entry in entries},
         agents=by_trial,
         variant=str(settings.get("sandbox", "embedded")),
-        scan_rate=1.0 if scans == "always" else float(scans),
-        by_pages=settings.get("scan") == "pages",
+        scans=Scans(
+            1.0 if rate == "always" else float(rate), by_pages=settings.get("scan") == "pages"
+        ),
     )
 
 
@@ -181,6 +181,7 @@ def carry_out(
     """
     from statediff.suite.campaign import Rules, carried_out
     from statediff.workspace import episodes
+    from statediff.workspace.trials import forget
 
     spent = _Spent(how.max_cost, [*kept, *wanted])
     batch = _Batch(store, copies, report.note)
@@ -208,9 +209,9 @@ def carry_out(
         for trial in wanted
     )
     rules = Rules(
-        partial(episodes.play, report.no_page), episodes.lost, again, spent.has_left, report.looked
+        partial(episodes.play, report.no_page), episodes.lose, again, spent.has_left, report.looked
     )
-    episodes.forget()
+    forget()
     try:
         with (
             _workers(made, how, report) as workers,
@@ -231,7 +232,7 @@ def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
     from statediff.packs import EMBEDDED
     from statediff.suite.sandbox_pool import STANDING
     from statediff.suite.workers import in_this_process, processes
-    from statediff.workspace import episodes
+    from statediff.workspace.trials import halt
 
     try:
         if how.scheduler is not None:
@@ -241,7 +242,7 @@ def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
             with on_cluster(how.scheduler, how.workers, report.note) as workers:
                 yield workers
         elif how.workers == 1 or made.variant != EMBEDDED:
-            with in_this_process(how.workers, episodes.halt) as workers:
+            with in_this_process(how.workers, halt) as workers:
                 yield workers
         else:
             STANDING.close()

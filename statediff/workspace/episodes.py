@@ -1,25 +1,27 @@
-"""One attempt at one trial of a run, in whichever process it is made; its arguments say it all."""
+"""One attempt at a scheduled trial of a run, in whichever process; its arguments say it all.
+
+The engine (`statediff.workspace.trials`) makes the trial. What is added here is the run's: the
+folder in which the attempt counts, its record, its page, and what is known of one that failed.
+"""
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from statediff.suite.records import Ended, Trial
-from statediff.workspace.agents import AgentOptions
 
 if TYPE_CHECKING:
-    from statediff.agents.trial import Agent
     from statediff.capture.guard import Check
     from statediff.errors import HarnessError
-    from statediff.evaluate import ContractFile
     from statediff.evidence.package import Bundle
+    from statediff.harness import JudgedTrial
+    from statediff.suite.attempts import FaultKind
     from statediff.workspace.pages import Tell
-
+    from statediff.workspace.trials import TrialRequest
 
 TRIAL: Final = "statediff/trial/1"
 
@@ -30,18 +32,13 @@ class Episode:
 
     run: Path
     planned: Trial
-    contract: Path
-    agent: AgentOptions
-    sandbox: str
-    variant: str
-    scan_rate: float
+    request: TrialRequest
     attempt: int = 1
     """How often the trial was begun, this time included."""
     is_retried: bool = False
     lost: int = 0
     """How many attempts of this command failed around the agent."""
     on_cluster: bool = False
-    by_pages: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,11 @@ class Played:
         from statediff.workspace.paths import shown
 
         document: dict[str, Any] = {
-            "schema": TRIAL, "trial": self.trial, "contract": self.contract, "agent": self.agent,
-        }  # fmt: skip
+            "schema": TRIAL,
+            "trial": self.trial,
+            "contract": self.contract,
+            "agent": self.agent,
+        }
         if self.record.attempts > 1:
             document["attempts"] = self.record.attempts
         if self.verdict is None or self.folder is None:
@@ -101,23 +101,24 @@ def play(tell: Tell, episode: Episode) -> Played:
     from statediff.suite.indexing import stamp_of
     from statediff.workspace.pages import keep_trial_report
 
-    there = kept(episode)
+    there = find_played(episode)
     if there is not None:
         return there
+    _require_unchanged(episode)
     folder = place(episode.run, episode.planned.name)
-    played, bundle = _made(episode, folder)
+    played, bundle = _attempt(episode, folder)
     if not folder.is_dir():  # not even that could be written
         return played
     if not keep(folder, episode.run, episode.planned.name):
         discard(folder)  # somebody else was faster; one of a trial counts
-        return kept(episode) or played
+        return find_played(episode) or played
     if bundle is None or played.folder is None:
         return played
     keep_trial_report(bundle, played.folder, tell)
     return replace(played, record=replace(played.record, stamp=stamp_of(played.folder.parent)))
 
 
-def kept(episode: Episode) -> Played | None:
+def find_played(episode: Episode) -> Played | None:
     """What the trial's folder holds, where it holds a bundle of this trial."""
     from statediff.suite.attempts import read
     from statediff.suite.indexing import stamp_of
@@ -140,7 +141,7 @@ def kept(episode: Episode) -> Played | None:
     return replace(_played(episode, record, found.bundle), is_new=False)
 
 
-def lost(episode: Episode, error: BaseException) -> Played:
+def lose(episode: Episode, error: BaseException) -> Played:
     """The attempt whose worker ended: nothing is known of it but that."""
     from statediff.suite.attempts import FaultKind
 
@@ -148,82 +149,71 @@ def lost(episode: Episode, error: BaseException) -> Played:
     return _failed(episode, FaultKind.WORKER, why)
 
 
-def halt() -> None:
-    """The agents of this process are asked to end."""
-    from statediff.agents.trial import Haltable
+def _require_unchanged(episode: Episode) -> None:
+    """The contract's file holds what the run was begun with."""
+    from statediff.errors import UsageError
+    from statediff.workspace.trials import read_contract
 
-    with _LOCK:
-        for agent in _AGENTS.values():
-            if isinstance(agent, Haltable):
-                agent.halted.set()
-
-
-def forget() -> None:
-    """The next episode of this process makes its agent anew."""
-    with _LOCK:
-        _AGENTS.clear()
-    _contract.cache_clear()
+    file, expected = read_contract(episode.request), episode.planned.digest
+    if file.digest != expected:
+        raise UsageError(
+            f"{episode.request.contract}: the contract has changed since the run was begun; "
+            f"expected digest {expected[:12]}, found {file.digest[:12]}. Undo that, or begin a new "
+            "run"
+        )
 
 
-_AGENTS: Final[dict[tuple[AgentOptions, Path], Agent]] = {}
-_LOCK: Final = threading.Lock()
-
-
-@lru_cache(maxsize=64)
-def _contract(path: Path) -> ContractFile:
-    from statediff.evaluate import load_contract
-
-    return load_contract(path)
-
-
-def _agent(options: AgentOptions, contract: Path) -> Agent:
-    """One for all trials of a run in this process: they may share a limit on what they cost."""
-    key = (options, contract if options.is_of_contract else Path())
-    with _LOCK:
-        if key not in _AGENTS:
-            _AGENTS[key] = options.agents([contract])[0]
-        return _AGENTS[key]
-
-
-def _made(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
-    from statediff.capture.guard import Scans
+def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
+    """How the attempt in the folder ended, and its bundle; the folder says it, too."""
     from statediff.capture.store import DiskChunks
-    from statediff.errors import HarnessError, UsageError
-    from statediff.harness import TrialPlan, run_trial
+    from statediff.errors import HarnessError
+    from statediff.harness import TrialPlan
+    from statediff.suite.sandbox_pool import close_when_idle
+    from statediff.workspace.trials import make_trial
+
+    if episode.on_cluster:
+        close_when_idle()
+    plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
+    try:
+        done = make_trial(episode.request, plan, DiskChunks(episode.run / "chunks"))
+    except HarnessError as error:
+        return _record_fault(episode, folder, error), None
+    return _record_verdict(episode, folder, done)
+
+
+def _record_verdict(
+    episode: Episode, folder: Path, done: JudgedTrial
+) -> tuple[Played, Bundle | None]:
     from statediff.reports.record import Parsed
     from statediff.suite.attempts import Attempt, nano, write
     from statediff.suite.records import judged
-    from statediff.suite.sandbox_pool import STANDING, close_when_idle
-    from statediff.workspace.trials import clock
 
-    planned = episode.planned
-    file = _contract(episode.contract)
-    if file.digest != planned.digest:
-        raise UsageError(
-            f"{episode.contract}: the contract has changed since the run was begun; expected "
-            f"digest {planned.digest[:12]}, found {file.digest[:12]}. Undo that, or begin a new run"
-        )
-    if episode.on_cluster:
-        close_when_idle()
-    agent = _agent(episode.agent, episode.contract)
-    plan = TrialPlan(planned.name, folder, planned.seed or 0)
-    try:
-        with STANDING.lease(episode.sandbox, episode.variant) as sandbox:
-            done = run_trial(
-                sandbox, file, agent, plan, clock=clock, store=DiskChunks(episode.run / "chunks"),
-                scans=Scans(episode.scan_rate, by_pages=episode.by_pages),
-            )  # fmt: skip
-    except HarnessError as error:
-        return _fault(episode, folder, error), None
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
     write(folder, known)
     bundle = Parsed(done.evaluated.bundle.manifest, done.evaluated.bundle.files)
     record = replace(
-        judged(planned, bundle, ""), attempts=known.number, is_retried=known.is_retried,
+        judged(episode.planned, bundle, ""),
+        attempts=known.number,
+        is_retried=known.is_retried,
         cost_nano=known.cost_nano,
-    )  # fmt: skip
-    return replace(_played(episode, record, bundle), checks=done.observed.checks), bundle
+    )
+    played = _played(episode, record, bundle)
+    return replace(
+        played, sandbox=done.observed.receipt.sandbox, checks=done.observed.checks
+    ), bundle
+
+
+def _record_fault(episode: Episode, folder: Path, error: HarnessError) -> Played:
+    from statediff.suite.attempts import Attempt, kind_of, write
+    from statediff.workspace.pages import keep_fault
+
+    kind = kind_of(error)
+    with contextlib.suppress(OSError):  # a full disk is one of the faults
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
+    keep_fault(folder, error)
+    return _failed(episode, kind, str(error))
 
 
 def _played(episode: Episode, record: Trial, bundle: Bundle) -> Played:
@@ -236,32 +226,24 @@ def _played(episode: Episode, record: Trial, bundle: Bundle) -> Played:
         "findings": brief_findings(bundle),
     }
     return Played(
-        record.name, episode.planned.contract, episode.planned.agent, record, trial_line(bundle),
-        document, episode.run / "trials" / record.name / "bundle", sandbox=episode.sandbox,
-    )  # fmt: skip
+        record.name,
+        episode.planned.contract,
+        episode.planned.agent,
+        record,
+        trial_line(bundle),
+        document,
+        episode.run / "trials" / record.name / "bundle",
+    )
 
 
-def _fault(episode: Episode, folder: Path, error: HarnessError) -> Played:
-    import contextlib
-
-    from statediff.suite.attempts import Attempt, kind_of, write
-    from statediff.workspace.pages import keep_fault
-
-    kind = kind_of(error)
-    with contextlib.suppress(OSError):  # a full disk is one of the faults
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
-    keep_fault(folder, error)
-    return _failed(episode, kind, str(error))
-
-
-def _failed(episode: Episode, kind: str, why: str) -> Played:
+def _failed(episode: Episode, kind: FaultKind, why: str) -> Played:
     from statediff.suite.records import without_bundle
 
     record = replace(
-        without_bundle(episode.planned, Ended.FAULT, why), attempts=episode.attempt,
-        is_retried=episode.is_retried, cause=str(kind),
-    )  # fmt: skip
+        without_bundle(episode.planned, Ended.FAULT, why),
+        attempts=episode.attempt,
+        is_retried=episode.is_retried,
+        cause=str(kind),
+    )
     planned = episode.planned
-    return Played(planned.name, planned.contract, planned.agent, record, fault=why,
-                  sandbox=episode.sandbox)  # fmt: skip
+    return Played(planned.name, planned.contract, planned.agent, record, fault=why)

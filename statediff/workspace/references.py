@@ -26,10 +26,10 @@ def live_references(
     import tempfile
 
     from statediff.errors import UsageError
-    from statediff.harness import TrialPlan, run_trial, trial_facts
+    from statediff.harness import TrialPlan, trial_facts
     from statediff.meta.reference import Reference
-    from statediff.model.state import MemoryChunks
-    from statediff.workspace.trials import clock, embedded, packed_agent
+    from statediff.workspace.agents import packed_agent
+    from statediff.workspace.trials import TrialRequest, embedded, lend, make_trial
 
     content = file.content
     if content.sandbox is None or not agents:
@@ -44,8 +44,8 @@ def live_references(
         with tempfile.TemporaryDirectory(prefix="statediff-") as folder:
             plan = TrialPlan(agent, Path(folder) / "trial")
             program = packed_agent(path.parent, agent, 60.0)
-            trial = run_trial(sandbox, file, program, plan, clock=clock, store=MemoryChunks())
-            seen = trial.observed
+            request = TrialRequest(contract=file, agent=program, lease=lend(sandbox))
+            seen = make_trial(request, plan).observed
             yield Reference(
                 agent,
                 file,

@@ -1,31 +1,54 @@
-"""What a trial is made with: its agent by name, its sandbox by the contract, its clock."""
+"""How one trial is made, by whichever door it is asked for: `run`, the API, pytest, Inspect AI.
+
+1. The contract is read and the agent made, unless the request holds them already.
+2. A sandbox is leased: one of this process's pool, or the caller's own.
+3. The harness resets it, runs the agent, captures, judges and writes the bundle.
+
+What fails around a trial is a `HarnessError`; `statediff.suite.attempts.kind_of` names its kind.
+The caller decides what follows: a run records it and tries again, every other door raises it.
+"""
 
 from __future__ import annotations
 
-import shlex
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self, TypeAlias
 
-from statediff.agents.command import CommandAgent
-from statediff.agents.function import FunctionAgent
-from statediff.agents.trial import Agent
+from statediff.agents.handover import read_answer, read_trace
+from statediff.agents.recorder import Recorder, recording
+from statediff.agents.tools import ToolTable, tool_table
+from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
+from statediff.capture.guard import NO_SCANS, Scans
+from statediff.capture.source import Clock
 from statediff.capture.take import take
-from statediff.errors import UsageError
-from statediff.evaluate import ContractFile, evaluate
+from statediff.errors import AdapterError, UsageError
+from statediff.evaluate import ContractFile, evaluate, load_contract
+from statediff.evidence.package import Bundle
+from statediff.harness import NO_HOOKS, Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.readings import Capture, Timeline
-from statediff.model.state import MemoryChunks
-from statediff.model.values import printable
-from statediff.packs import EMBEDDED, sandbox_pack
+from statediff.model.state import ChunkStore, MemoryChunks
+from statediff.model.trace import NoAnswer
+from statediff.model.values import ABSENT, Absent, Value
+from statediff.packs import EMBEDDED
+from statediff.suite.sandbox_pool import STANDING, Standing
 from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.protocol import Sandbox
+from statediff.workspace.agents import AgentOptions
 from statediff.workspace.inputs import EPOCH, offline_clock
 
 AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
 """The timeline of a run in which nothing happened: every reading is fresh."""
+
+Lease: TypeAlias = Callable[[str, str], AbstractContextManager[Sandbox]]
+"""Sandbox name and variant → a running one that nobody else uses until the block ends."""
 
 
 def clock() -> datetime:
@@ -33,15 +56,97 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
+# ---------------------------------------------------------------- the engine
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """What a trial is made with. One of a file, options and no lease can be sent elsewhere."""
+
+    contract: ContractFile | Path
+    agent: Agent | AgentOptions
+    variant: str = EMBEDDED
+    lease: Lease | None = None
+    """None: the sandboxes that this process keeps running."""
+    scans: Scans = NO_SCANS
+    hooks: Hooks = NO_HOOKS
+
+
+def make_trial(
+    request: TrialRequest, plan: TrialPlan, store: ChunkStore | None = None
+) -> JudgedTrial:
+    """The trial, judged, with its bundle in its folder; states are in memory without a `store`.
+
+    Raises `HarnessError` where it could not be made, and `UsageError` for a request that is wrong.
+    """
+    file, agent = read_contract(request), _agent(request)
+    lease = STANDING.lease if request.lease is None else request.lease
+    with lease(file.content.sandbox or "", request.variant) as sandbox:
+        return run_trial(
+            sandbox,
+            file,
+            agent,
+            plan,
+            clock=clock,
+            store=MemoryChunks() if store is None else store,
+            hooks=request.hooks,
+            scans=request.scans,
+        )
+
+
+def read_contract(request: TrialRequest) -> ContractFile:
+    """The contract that the request holds or names; a file is read once in this process."""
+    if isinstance(request.contract, ContractFile):
+        return request.contract
+    return _load(request.contract)
+
+
+def halt() -> None:
+    """The agents that this process made from options are asked to end."""
+    with _LOCK:
+        for agent in _AGENTS.values():
+            if isinstance(agent, Haltable):
+                agent.halted.set()
+
+
+def forget() -> None:
+    """The next trial of this process makes its agent anew, and reads its contract again."""
+    with _LOCK:
+        _AGENTS.clear()
+    _load.cache_clear()
+
+
+_AGENTS: Final[dict[tuple[AgentOptions, Path], Agent]] = {}
+_LOCK: Final = threading.Lock()
+_load: Final = lru_cache(maxsize=64)(load_contract)
+
+
+def _agent(request: TrialRequest) -> Agent:
+    """One for all trials of this process with its options: they may share a limit on costs."""
+    options, contract = request.agent, request.contract
+    if not isinstance(options, AgentOptions):
+        return options
+    path = contract if isinstance(contract, Path) else Path()
+    key = (options, path if options.is_of_contract else Path())
+    with _LOCK:
+        if key not in _AGENTS:
+            _AGENTS[key] = options.agents([path])[0]
+        return _AGENTS[key]
+
+
+# ---------------------------------------------------------------- sandboxes
+
+
 @contextmanager
 def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
-    """The sandbox called `name`, running in a folder of its own that goes with it."""
-    pack = sandbox_pack(name, variant)
-    with (
-        tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True) as work,
-        EmbeddedSandbox(pack, Path(work)) as sandbox,
-    ):
+    """The sandbox called `name`, running until the block ends, whatever ends it."""
+    with closing(Standing()) as pool, pool.lease(name, variant) as sandbox:
         yield sandbox
+
+
+def lend(sandbox: Sandbox) -> Lease:
+    """The caller's own sandbox is leased, whatever is asked for; the caller ends it."""
+    return lambda _name, _variant: nullcontext(sandbox)
 
 
 def base_state(sandbox: EmbeddedSandbox) -> Capture:
@@ -57,57 +162,155 @@ def require_sound(file: ContractFile, base: Capture) -> None:
     evaluate(file, base, base, timeline=AT_ONCE)
 
 
-def agent_of(
-    contract: Path,
-    command: str | None,
-    named: str | None,
-    timeout_seconds: float | None,
-    image: str | None = None,
-) -> Agent:
-    """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
+# ---------------------------------------------------------------- trials that stay open
 
-    `named` is `module:function`, or the name of a program in the contract's `agents` folder;
-    `image` holds the program that `command`, or the image itself, names.
+
+class Abandoned(AdapterError):
+    """The holder of an open trial went away without asking for a verdict."""
+
+
+class HeldTrial:
+    """A trial whose agent is whoever holds it open: a test's body, another framework's solver.
+
+        with HeldTrial(contract, folder, agent="test_refund", lease=lend(sandbox)) as held:
+            …                                    # reset, proven, captured; act on held.trial.urls
+            bundle = held.finish(as_answer({"refunded_cents": 3900}))
+
+    The engine runs in a thread of its own and waits where its agent would act. Entering raises what
+    kept the trial from beginning. A block that ends without `finish` leaves no verdict and no
+    thread.
     """
-    limit = 600.0 if timeout_seconds is None else timeout_seconds
-    if image is not None:
-        return _in_image(image, command, named, limit)
-    if command is not None and named is None:
-        return CommandAgent.parse(command, limit)
-    if named is None or command is not None:
-        raise UsageError("give the agent as either --agent-cmd or --agent")
-    if ":" in named:
-        if timeout_seconds is not None:
-            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
-        if "" not in sys.path:
-            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
-        return FunctionAgent.load(named)
-    return packed_agent(contract.parent, named, limit)
 
-
-def _in_image(image: str, command: str | None, named: str | None, limit: float) -> Agent:
-    if named is not None:
-        raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
-    try:
-        from statediff.agents.image import ImageAgent
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
-        ) from error
-    try:
-        return ImageAgent(image, tuple(shlex.split(command or "")), limit)
-    except ValueError as error:
-        raise UsageError(f"the agent command {command!r} cannot be split: {error}") from error
-
-
-def packed_agent(folder: Path, named: str, timeout_seconds: float = 600.0) -> CommandAgent:
-    """A program from a contract's `agents` folder, run by this Python."""
-    known = {path.stem: path for path in sorted((folder / "agents").glob("*.py"))}
-    if named not in known:
-        there = ", ".join(known) or "none"
-        raise UsageError(
-            f"{printable(named)}: expected module:function or an agent of the contract's folder; "
-            f"there are: {there}"
+    def __init__(
+        self,
+        contract: ContractFile,
+        folder: Path,
+        *,
+        agent: str,
+        lease: Lease,
+        variant: str = EMBEDDED,
+    ) -> None:
+        self._agent = WaitingAgent(agent)
+        self._request = TrialRequest(
+            contract=contract, agent=self._agent, lease=lease, variant=variant
         )
-    program = known[named].absolute()
-    return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)
+        self._plan = TrialPlan(folder.name, folder)
+        self._end: Future[Bundle] = Future()
+        self._thread = threading.Thread(target=self._make, name="held-trial", daemon=True)
+
+    @property
+    def trial(self) -> Trial:
+        """What an agent gets: the prompt, the inputs, where the systems are."""
+        return self._agent.trial
+
+    @property
+    def tools(self) -> ToolTable:
+        """The sandbox's tools. From the first look on, the trace is what they record."""
+        return self._agent.tools
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has a verdict, or will not have one."""
+        return self._end.done()
+
+    @property
+    def calls(self) -> int:
+        """How many calls the tools have recorded, while it is not over."""
+        return len(self._agent.recorder.trace().actions)
+
+    def miss(self, cause: str) -> None:
+        """The record of calls is not complete: something was done past the tools."""
+        self._agent.recorder.miss(cause)
+
+    def finish(
+        self, answer: Value | NoAnswer | Absent = ABSENT, *, agent: str | None = None
+    ) -> Bundle:
+        """The bundle with the verdict; nobody acts any more.
+
+        Without `answer`, the answer file is read. `agent` is the name of who acted, if that was not
+        known before. Raises what the engine raises.
+        """
+        if not self._end.done():
+            self._agent.name = self._agent.name if agent is None else agent
+            self._agent.end(answer)
+        return self._end.result()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            if not self._agent.begun.get():
+                self._end.result()  # raises what kept it from beginning
+        except BaseException:
+            self._agent.abandon()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._agent.abandon()
+        self._thread.join()
+
+    def _make(self) -> None:
+        try:
+            self._end.set_result(make_trial(self._request, self._plan).evaluated.bundle)
+        except Abandoned:
+            self._end.set_exception(
+                UsageError(f"the trial {self._plan.id} is over and was not judged; begin another")
+            )
+        except BaseException as error:  # noqa: BLE001 - it is raised where the holder waits
+            self._end.set_exception(error)
+        finally:
+            self._agent.begun.put(False)
+
+
+class WaitingAgent:
+    """An agent that does nothing until another thread says that everything is done."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self.trial: Trial
+        self.recorder: Recorder
+        self._table: ToolTable | None = None
+        self._ends: queue.SimpleQueue[Value | NoAnswer | Absent | Abandoned] = queue.SimpleQueue()
+
+    @property
+    def tools(self) -> ToolTable:
+        """The sandbox's tools; that they are recorded begins with the first look."""
+        if self._table is None:
+            self._table = tool_table(self.trial.urls, self.recorder)
+            self.recorder.user(self.trial.prompt)
+        return self._table
+
+    def end(self, answer: Value | NoAnswer | Absent) -> None:
+        """Everything is done; the answer file is read where `answer` is absent."""
+        self._ends.put(answer)
+
+    def abandon(self) -> None:
+        """Nobody asks for a verdict any more."""
+        self._ends.put(Abandoned("nobody asked for its verdict"))
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        """Waits for `end` or `abandon`."""
+        self.trial, started_at = trial, clock()
+        with recording(clock) as recorder:
+            self.recorder = recorder
+            self.begun.put(True)
+            end = self._ends.get()
+            if self._table is not None:
+                self._table.close()
+            if isinstance(end, Abandoned):
+                raise end
+            answer = read_answer(trial.answer_path) if isinstance(end, Absent) else end
+            if self._table is None:
+                trace = read_trace(trial.trace_path)
+            else:
+                if not isinstance(answer, NoAnswer):
+                    recorder.reply(answer)
+                recorder.close()
+                trace = recorder.trace()
+            return AgentRun(answer, trace, started_at, clock())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 # Inner sessions forget what they import, and numpy cannot be imported twice.
-import statediff.integrations.pytest_contracts
+import statediff.integrations.pytest_trials
 import statediff.reports.text  # noqa: F401 - as above
 
 PLUGIN = "statediff.integrations.pytest_plugin"

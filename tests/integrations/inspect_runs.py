@@ -19,6 +19,7 @@ from inspect_ai.solver import Generate, TaskState, generate, solver
 from inspect_ai.util import sandbox
 
 import statediff
+from statediff.api import Judged
 from statediff.errors import UsageError
 from statediff.integrations.inspect_provider import (
     StatediffSandbox,
@@ -145,7 +146,7 @@ def test_programs_in_the_sandbox_see_an_agents_environment_and_its_folder_only(
                     await box.write_file(outside, "x")
                 with pytest.raises(PermissionError, match="outside the agent's folder"):
                     await box.read_file(outside)
-            judged = box.held.judged()
+            judged = Judged(box.held.finish())
             assert judged.verdict.value == "DIVERGE"
         finally:
             await StatediffSandbox.sample_cleanup("t", None, started, False)
@@ -170,7 +171,7 @@ def test_an_interrupted_sample_leaves_no_thread_and_no_sandbox(contract):
     box, folder = asyncio.run(lives())
     assert not folder.exists()
     with pytest.raises(UsageError, match="is over and was not judged"):
-        box.held.judged()
+        box.held.finish()
 
 
 def test_the_task_of_contracts_has_a_sample_for_each():
