@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from inspect_ai.util import sandbox
 
 import statediff
 from statediff.api import Judged
-from statediff.errors import UsageError
+from statediff.errors import SandboxError, UsageError
 from statediff.integrations.inspect_provider import (
     StatediffSandbox,
     contract_samples,
@@ -28,6 +29,8 @@ from statediff.integrations.inspect_provider import (
     statediff_scorer,
     statediff_tools,
 )
+from statediff.suite import sandbox_pool
+from statediff.systems.base.embedded import EmbeddedSandbox
 
 TOLD = """contract: t/told
 version: 1.0.0
@@ -172,6 +175,21 @@ def test_an_interrupted_sample_leaves_no_thread_and_no_sandbox(contract):
     assert not folder.exists()
     with pytest.raises(UsageError, match="is over and was not judged"):
         box.held.finish()
+
+
+def test_a_sandbox_that_cannot_be_proven_begins_no_sample_and_leaves_nothing(
+    contract, tmp_path, monkeypatch
+):
+    class Leaky(EmbeddedSandbox):
+        def reset(self) -> None:
+            super().reset()
+            (self.agent_folder / "left").touch()
+
+    monkeypatch.setattr(sandbox_pool, "EmbeddedSandbox", Leaky)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(SandboxError, match="agent/left"):
+        asyncio.run(StatediffSandbox.sample_init("t", str(contract), {}))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_task_of_contracts_has_a_sample_for_each():

@@ -8,9 +8,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.suite.artifacts import Place, checked, parted
-from statediff.suite.indexing import location
-from statediff.suite.store import file_url, opened
-from statediff.workspace.stores import bundle_at
 from tests.cli.conftest import Call
 from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
 from tests.suite.folders import Folders
@@ -170,35 +167,6 @@ def test_only_what_begins_like_a_url_is_taken_for_one() -> None:
     assert parted("s3:/bucket/x") == "s3://bucket/x"
     assert parted("file:/srv/x") == "file:///srv/x"
     assert [parted(each) for each in ("runs/x", "/srv/x", "c:/x", "a b:/x")] == [None] * 4
-
-
-def test_bundles_of_a_run_that_is_gone_are_read_from_its_copy(
-    statediff: Call, folders: Folders, tmp_path: Path
-) -> None:
-    a, b = (
-        folders.run("a", {"notes/close": ["MATCH"]}),
-        folders.run("b", {"notes/close": ["DIVERGE"]}),
-    )
-    url = f"file://{tmp_path}/copies"
-    for run in (a, b):
-        assert statediff("store", "push", str(run), url).code == 0
-    where = location(a)
-    expected = statediff("compare", str(a), str(b), "--json")
-    shutil.rmtree(a)
-    shutil.rmtree(b)
-
-    again = statediff("replay", f"{url}/a/trials/notes-close-1/bundle", "--json")
-    assert (again.code, again.json["verdict"], again.json["reproduced"]) == (0, "MATCH", True)
-    found = statediff("compare", f"{url}/a", f"{url}/b", "--json")
-    assert found.json == expected.json
-    assert found.json["by_case"][0]["differences"] is not None
-    assert statediff("stats", f"{url}/a", "--json").json["scheduled"] == 1
-    strange = statediff("compare", f"{url}/a", f"{url}/c")
-    assert (strange.code, "store fetch" in strange.err) == (2, True)
-    with opened(file_url(tmp_path / ".statediff" / "store.sqlite")) as store:
-        assert bundle_at(store, where, "notes-close-1").manifest["verdict"] == "MATCH"
-        with pytest.raises(BundleError, match="store push"):
-            bundle_at(store, where, "notes-close-7")
 
 
 def test_a_run_is_copied_to_an_s3_compatible_store_as_it_goes_on(

@@ -1,0 +1,91 @@
+"""Attempts at a run's scheduled trials: one counts, and what became of each is recorded."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from statediff.errors import StatediffError, UsageError
+from statediff.evaluate import load_contract
+from statediff.suite import attempts
+from statediff.suite.attempts import Attempt, FaultKind
+from statediff.suite.records import Ended
+from statediff.suite.sandbox_pool import STANDING
+from statediff.workspace.agents import AgentOptions
+from statediff.workspace.campaigns import Entry, campaign
+from statediff.workspace.episodes import Episode, find_played, lose, play
+from statediff.workspace.trials import forget
+from tests.cli.conftest import Call
+
+AGENT = "def nothing(trial):\n    return None\n"
+
+
+@pytest.fixture
+def episode(statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Episode]:
+    """The next attempt at the one trial of a run, which has a verdict."""
+    (tmp_path / "an_idle_agent.py").write_text(AGENT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    contract = tmp_path / "c.yaml"
+    contract.write_text(
+        "contract: t/idle\nversion: 1.0.0\nowner: t\nintent: Write once to Ada.\nsandbox: shop\n"
+        'require:\n  - id: told\n    create: message\n    where: it.to == "ada@example.org"\n'
+    )
+    options = AgentOptions(named="an_idle_agent:nothing")
+    assert statediff("run", "c.yaml", "--agent", options.named or "", "--json").code == 1
+    [folder] = (tmp_path / "runs").iterdir()
+    made = campaign(folder, [Entry(contract, load_contract(contract))], [options])
+    [planned] = made.planned.values()
+    place = folder / "trials" / planned.name
+    assert (place / "bundle").is_dir()
+    record = made.episode(planned, is_retried=False, max_cost=None)
+    assert not place.exists(), "it is set aside"
+    forget()
+    yield record
+    assert STANDING.close()
+
+
+def refuse(error: Exception) -> None:
+    raise error
+
+
+def test_a_trial_has_one_attempt_that_counts_whoever_comes_second(episode: Episode) -> None:
+    assert find_played(episode) is None
+    first = play(refuse, episode)
+    assert (first.verdict, first.is_new, first.record.attempts) == (Ended.DIVERGE, True, 2)
+    again = play(refuse, replace(episode, attempt=7))
+    assert (again.verdict, again.is_new, again.record.attempts) == (Ended.DIVERGE, False, 2)
+    folder = episode.run / "trials" / episode.planned.name
+    assert attempts.read(folder) == Attempt(number=2)
+    assert (folder / "report.html").is_file()
+
+
+def test_what_failed_around_the_agent_is_recorded_and_gives_way_to_a_verdict(
+    episode: Episode,
+) -> None:
+    chunks = episode.run / "chunks"
+    chunks.rename(chunks.with_name("away"))
+    chunks.write_bytes(b"no folder")
+    failed = play(refuse, episode)
+    assert (failed.verdict, failed.record.cause) == (None, "storage")
+    folder = episode.run / "trials" / episode.planned.name
+    assert attempts.read(folder).fault is FaultKind.STORAGE
+    assert failed.fault in (folder / "fault.txt").read_text()
+    chunks.unlink()
+    chunks.with_name("away").rename(chunks)
+    assert play(refuse, episode).verdict is Ended.DIVERGE
+    assert attempts.read(folder).fault is None
+
+
+def test_an_attempt_whose_worker_ended_is_known_as_such(episode: Episode) -> None:
+    ended = lose(episode, StatediffError("gone"))
+    assert (ended.verdict, ended.record.cause) == (None, "worker-lost")
+
+
+def test_a_contract_that_was_changed_since_makes_no_trial(episode: Episode) -> None:
+    path = episode.request.contract
+    assert isinstance(path, Path)
+    path.write_text(path.read_text().replace("Ada", "Bo"))
+    with pytest.raises(UsageError, match="has changed since the run was begun"):
+        play(refuse, episode)
+    assert not (episode.run / "trials" / episode.planned.name).exists()
