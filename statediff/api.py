@@ -56,9 +56,8 @@ from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 from statediff.workspace.agents import agent_of
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.contracts import contract_path
+from statediff.workspace.contracts import States, check, contract_path
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.linting import States, check
 from statediff.workspace.trials import TrialRequest, embedded, lend, make_trial
 
 __all__ = [

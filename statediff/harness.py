@@ -28,7 +28,7 @@ from typing import Any, Final
 from statediff._version import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.atomic import write_atomically
-from statediff.capture.guard import NO_SCANS, Check, Scans, capture_after
+from statediff.capture.guard import NO_SCANS, Check, Guarded, Scans, capture_after
 from statediff.capture.history import Watch, observed
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
@@ -161,16 +161,25 @@ def run_trial(
             hooks.before_agent(running, before)
 
     observed = observe_trial(
-        sandbox, agent, Task.of(contract.content), plan,
-        clock=clock, store=store, scans=scans,
+        sandbox,
+        agent,
+        Task.of(contract.content),
+        plan,
+        clock=clock,
+        store=store,
+        scans=scans,
         hooks=replace(hooks, before_agent=check, library=partial(library_of, contract)),
-    )  # fmt: skip
+    )
     facts = trial_facts(sandbox, observed, agent.name, plan)
     evaluated = evaluate(
-        contract, observed.before, observed.after,
-        trace=observed.run.trace, answer=observed.run.answer, timeline=observed.timeline,
+        contract,
+        observed.before,
+        observed.after,
+        trace=observed.run.trace,
+        answer=observed.run.answer,
+        timeline=observed.timeline,
         facts=facts,
-    )  # fmt: skip
+    )
     _require_served(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
@@ -182,10 +191,14 @@ def trial_facts(
 ) -> TrialFacts:
     """What the bundle of an observed trial says of it."""
     return TrialFacts(
-        id=plan.id, agent=agent, sandbox=sandbox.name, isolation=observed.receipt.isolation,
-        seed=plan.seed, receipt=observed.receipt.as_json(),
+        id=plan.id,
+        agent=agent,
+        sandbox=sandbox.name,
+        isolation=observed.receipt.isolation,
+        seed=plan.seed,
+        receipt=observed.receipt.as_json(),
         sources=tuple(source.name for source in sandbox.sources()),
-    )  # fmt: skip
+    )
 
 
 def observe_trial(
@@ -232,13 +245,7 @@ def observe_trial(
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
     after = guarded.capture
     trace = replace(run.trace, observed=observed(after.history, run.trace))
-    captures = {
-        "before": documents.capture_document(before), "after": documents.capture_document(after),
-        "during": seen_document(after.history),
-        "checks": [_check_document(check) for check in guarded.checks],
-    }  # fmt: skip
-    _save(folder / "captures.json", captures)
-    _save(folder / "states.json", states_document((before, after)))
+    _save_captures(folder, before, guarded)
     return ObservedTrial(
         id=plan.id,
         folder=folder,
@@ -253,9 +260,12 @@ def observe_trial(
 
 
 def write_run(
-    folder: Path, run_id: str, contracts: Mapping[str, str], settings: Any,
+    folder: Path,
+    run_id: str,
+    contracts: Mapping[str, str],
+    settings: Any,
     pins: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """`folder/run.json` says by which versions the run's trials are made and judged.
 
     `contracts` maps each contract's `name@version` to its digest; `settings`, and `pins` of what
@@ -348,6 +358,18 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
             **({} if run.usage is None else {"usage": run.usage.as_json()}),
         },
     )
+
+
+def _save_captures(folder: Path, before: Capture, guarded: Guarded) -> None:
+    after = guarded.capture
+    captures = {
+        "before": documents.capture_document(before),
+        "after": documents.capture_document(after),
+        "during": seen_document(after.history),
+        "checks": [_check_document(check) for check in guarded.checks],
+    }
+    _save(folder / "captures.json", captures)
+    _save(folder / "states.json", states_document((before, after)))
 
 
 def _readers(sources: Sequence[Source], stack: ExitStack) -> dict[str, PageReader]:

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from statediff.workspace.paths import shown
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,7 +1,12 @@
-"""Bundles and copies of them, by a path or URL that a user named."""
+"""Bundles by a path or URL that a user named, copies of runs at a URL, and samples for reviewers.
+
+A bundle lies in a folder, in a trial's folder, in a sealed or kept copy, or in a copied run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +15,8 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.seal import Sealed
     from statediff.evidence.vault import Kept
+    from statediff.suite.artifacts import Place
+    from statediff.suite.store import Store
 
 
 def load_bundle(
@@ -20,7 +27,6 @@ def load_bundle(
     from statediff.evidence.package import load
     from statediff.evidence.seal import is_sealed
     from statediff.model.values import printable
-    from statediff.workspace.copies import bundle_at_url
 
     if (copy := bundle_at_url(path)) is not None:
         return copy
@@ -103,3 +109,139 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+# ---------------------------------------------------------------- copies of runs
+
+
+@dataclass
+class Copying:
+    """A run's trials on their way to a place. Once that fails it is told, and the run goes on."""
+
+    folder: Path
+    place: Place | None
+    tell: Callable[[str], None]
+
+    def trials(self, names: Sequence[str]) -> None:
+        """The trials are there, as far as that can be."""
+        if names:
+            self._try(lambda place: place.put_trials(self.folder, names))
+
+    def whole(self) -> None:
+        """All of the run is there, as far as that can be."""
+        self._try(lambda place: place.push(self.folder))
+
+    def _try(self, copy: Callable[[Place], object]) -> None:
+        from statediff.errors import StatediffError
+        from statediff.workspace.folders import shown
+
+        if self.place is None:
+            return
+        try:
+            copy(self.place)
+        except StatediffError as error:
+            place, self.place = self.place, None
+            self.tell(
+                f"not copied: {error}; the run goes on, and "
+                f"`statediff store push {shown(self.folder)} {place.url}` copies it later"
+            )
+
+
+def copying(
+    url: str | None, folder: Path, store: Store, run: str, tell: Callable[[str], None]
+) -> Copying:
+    """The run's record is at the URL, and the store knows where; None copies nothing."""
+    if url is None:
+        return Copying(folder, None, tell)
+    from statediff.suite.artifacts import Place
+
+    place, folder = Place(url), folder.resolve()
+    place.begin(folder)
+    store.put_copy(run, place.url)
+    return Copying(folder, place, tell)
+
+
+def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
+    """The bundle at the URL that the path was made of, and the folder it was put in; None if none.
+
+    It lies where `judge` would have put it.
+    """
+    from statediff.suite.artifacts import Place, parted
+
+    url = parted(str(path))
+    if url is None:
+        return None
+    from statediff.workspace.folders import bundle_folder, keep_bundle
+
+    bundle = Place(url).bundle()
+    folder = bundle_folder(bundle)
+    keep_bundle(bundle, folder)
+    return bundle, folder
+
+
+def copied_bundle(urls: Iterable[str], location: str, trial: str) -> Bundle | None:
+    """The bundle of a trial in the first copy of its run that has it; None where none has."""
+    from urllib.parse import unquote
+
+    from statediff.errors import StatediffError
+    from statediff.suite.artifacts import Place
+
+    run = unquote(location.rpartition("/")[2])
+    for url in urls:
+        try:
+            return Place(url).bundle(run, "trials", trial, "bundle")
+        except StatediffError:
+            continue  # another may have it; whoever asks says what is missing
+    return None
+
+
+# ---------------------------------------------------------------- samples
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A trial that was drawn: the digest of its bundle, where that lies, and the labels' place."""
+
+    digest: str
+    path: Path
+    folder: Path
+    trust: Path | None
+
+    def read(self) -> Bundle:
+        """The bundle; `BundleError`."""
+        return load_bundle(self.path, self.trust)[0]
+
+
+def drawn(
+    targets: Sequence[Path], size: int | None, seed: int, trust: Path | None = None
+) -> list[Drawn]:
+    """The trials of runs and bundles, each once, in an order that tells no verdict.
+
+    `size` of them, every verdict that occurs getting its share; all if None. `trust` says whose
+    keys count for sealed copies.
+    """
+    from statediff.errors import BundleError, UsageError
+    from statediff.evidence.seal import is_sealed
+    from statediff.suite.agreement import sample
+    from statediff.workspace.runfolders import is_run, trials
+
+    if size is not None and size < 1:
+        raise UsageError("--sample: expected at least one trial")
+    found: dict[str, Drawn] = {}
+    verdicts: dict[str, str] = {}
+    for target in targets:
+        if is_run(target):
+            for trial in trials(target):
+                if trial.is_broken:
+                    raise BundleError(f"{trial.name}: {trial.why}")
+                if trial.bundle is not None:
+                    digest = trial.bundle.digest
+                    found[digest] = Drawn(digest, trial.folder, trial.folder.parent, None)
+                    verdicts[digest] = str(trial.bundle.manifest["verdict"])
+            continue
+        bundle, folder = load_bundle(target, trust if is_sealed(target) else None)
+        keys = trust if is_sealed(target) else None
+        found[bundle.digest] = Drawn(bundle.digest, folder, folder.parent, keys)
+        verdicts[bundle.digest] = str(bundle.manifest["verdict"])
+    order = sample(verdicts, len(found) if size is None else size, seed)
+    return [found[digest] for digest in order]

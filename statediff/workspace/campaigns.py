@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statediff.suite.records import Run
     from statediff.suite.store import Store
     from statediff.suite.workers import Workers
-    from statediff.workspace.copies import Copying
+    from statediff.workspace.bundles import Copying
     from statediff.workspace.episodes import Episode, Played
     from statediff.workspace.pages import Tell
 
@@ -30,10 +30,12 @@ WITHOUT_VERDICT: Final = (Ended.NOT_RUN, Ended.UNFINISHED, Ended.FAULT)
 """What a run that is taken up again makes; what is damaged is evidence, and stays."""
 BATCH_SECONDS: Final = 2.0
 _PRELOAD: Final = (
-    "statediff.harness", "statediff.reports.html", "statediff.reports.line",
-    "statediff.suite.sandbox_pool", "statediff.workspace.episodes", "statediff.workspace.pages",
+    "statediff.reports.html",
+    "statediff.reports.line",
+    "statediff.workspace.episodes",
+    "statediff.workspace.pages",
     "statediff.workspace.trials",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -172,13 +174,21 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def carry_out(
-    made: Campaign, wanted: Sequence[Trial], kept: Sequence[Trial], how: How, report: Progress,
-    store: Store, copies: Copying, *, is_retried: bool = False,
-) -> None:  # fmt: skip
+    made: Campaign,
+    wanted: Sequence[Trial],
+    kept: Sequence[Trial],
+    how: How,
+    report: Progress,
+    store: Store,
+    copies: Copying,
+    *,
+    is_retried: bool = False,
+) -> None:
     """The wanted trials are made and told, and those that are kept counted beside them.
 
     Ctrl-C ends it in order; what has ended by then is told.
     """
+    from statediff.suite.attempts import set_aside
     from statediff.suite.campaign import Rules, carried_out
     from statediff.workspace import episodes
     from statediff.workspace.trials import forget
@@ -189,13 +199,8 @@ def carry_out(
         report.keep(trial)
 
     def again(episode: Episode, played: Played) -> Episode | None:
-        from statediff.suite.attempts import FaultKind, set_aside
-
         spent.add(played.record)
-        cause = played.record.cause
-        if played.verdict is not None or episode.lost >= how.retries:
-            return None
-        if cause not in set(FaultKind) or not FaultKind(cause).is_retried:
+        if episode.lost >= how.retries or not _may_end_otherwise(played):
             return None
         set_aside(made.folder, episode.planned.name)
         report.tried_again += 1
@@ -225,6 +230,14 @@ def carry_out(
     finally:
         batch.flush()
         report.is_out_of_money = not spent.has_left()
+
+
+def _may_end_otherwise(played: Played) -> bool:
+    """Whether it has no verdict for a reason that another attempt may not meet."""
+    from statediff.suite.attempts import FaultKind
+
+    cause = played.record.cause
+    return played.verdict is None and cause in set(FaultKind) and FaultKind(cause).is_retried
 
 
 @contextmanager
@@ -342,9 +355,7 @@ def found_again(out: Path, mine: Mapping[str, Any]) -> Path | None:
     from statediff.workspace.runfolders import is_run, run_facts
 
     folders = [place for place in out.iterdir() if is_run(place)] if out.is_dir() else []
-    for folder in sorted(folders, key=lambda p: ((p / "run.json").stat().st_mtime_ns, p.name))[
-        ::-1
-    ]:
+    for folder in sorted(folders, key=_begun_at, reverse=True):
         try:
             facts = run_facts(folder)
         except BundleError:
@@ -363,6 +374,10 @@ def found_again(out: Path, mine: Mapping[str, Any]) -> Path | None:
             )
         return folder
     return None
+
+
+def _begun_at(folder: Path) -> tuple[int, str]:
+    return (folder / "run.json").stat().st_mtime_ns, folder.name
 
 
 def _is_same(facts: Mapping[str, Any], mine: Mapping[str, Any], names: Sequence[str]) -> bool:

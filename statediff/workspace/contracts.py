@@ -1,14 +1,26 @@
-"""Contracts as a command line names them: a file, a folder, or the name of a pack's task."""
+"""Contracts as a command line names them, their released versions, and their check.
+
+A contract is a file, a folder, or the name of a pack's task. `released.yaml` beside it says which
+versions never change. It is checked before an agent is tried under it, against a schema or a state.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from statediff.errors import UsageError
+from statediff.contract.authoring.versions import FILE, Releases, identifier, read_releases
+from statediff.contract.document.load import read_bytes
+from statediff.contract.lint.subject import remark
+from statediff.errors import ContractError, Problem, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
-from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders
+from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders, sandbox_names
+
+if TYPE_CHECKING:
+    from statediff.model.readings import Capture
 
 
 def contract_file(named: str) -> ContractFile:
@@ -45,3 +57,122 @@ def _paths(named: str) -> Iterator[Path]:
     if not found:
         raise UsageError(f"{printable(named)}: expected a {CONTRACT_FILE} in it, found none")
     yield from found
+
+
+# ---------------------------------------------------------------- released versions
+
+
+def releases_beside(path: Path) -> Releases:
+    """What was released of the contracts in the folder of `path`; nothing where there is no file.
+
+    `ContractError` or `UsageError` where there is one that cannot be read.
+    """
+    beside = path.parent / FILE
+    if not beside.exists():
+        return Releases({})
+    return read_releases(read_bytes(beside), str(beside))
+
+
+def unreviewed(path: Path, file: ContractFile) -> tuple[Problem, ...]:
+    """The remark that the version is released and nobody signed it off; nothing otherwise."""
+    name = identifier(file.content.contract, file.content.version)
+    known = releases_beside(path).entries.get(name)
+    if known is None or known.reviewed is not None:
+        return ()
+    message = f"{name} was released by {known.released_by} on {known.on}, and nobody reviewed it"
+    return (remark(file.source, "unreviewed", ("version",), message),)
+
+
+def unchanged(path: Path, file: ContractFile) -> None:
+    """The contract is no released version, or has its very bytes; `ContractError` otherwise."""
+    name = identifier(file.content.contract, file.content.version)
+    known = releases_beside(path).entries.get(name)
+    if known is not None and known.digest != file.digest:
+        problem = file.source.problem(
+            ("version",),
+            f"{name} was released with digest {known.digest[:12]}, this file has "
+            f"{file.digest[:12]}",
+            code="released-changed",
+            hint="a released version never changes: raise `version`, or restore the file",
+        )
+        raise ContractError((problem,))
+
+
+def is_released(path: Path, file: ContractFile) -> bool:
+    """Whether these bytes are a released version, which never changes."""
+    name = identifier(file.content.contract, file.content.version)
+    known = releases_beside(path).entries.get(name)
+    return known is not None and known.digest == file.digest
+
+
+# ---------------------------------------------------------------- checks
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One contract: how far it could be checked, and every problem found."""
+
+    file: Path
+    contract: str
+    against: str
+    """`shape`: the document alone; `schema`: names and types; `state`: the null run as well."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it can be used: nothing graver than a warning."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
+
+def check(path: Path, states: States) -> Checked:
+    """One contract checked as far as the states at hand allow."""
+    from statediff.contract.lint import ordered
+    from statediff.evaluate.linting import lint as linted
+
+    name, against = "", "shape"
+    try:
+        file = load_contract(path)
+        name = file.content.contract
+        unchanged(path, file)
+        schema, base = states.of(file)
+        against = "state" if base is not None else "schema" if schema is not None else "shape"
+        told = states.histories(file)
+        problems = ordered((*linted(file, schema, base, told), *unreviewed(path, file)))
+    except ContractError as error:
+        return Checked(path, name, against, error.problems)
+    return Checked(path, name, against, problems)
+
+
+class States:
+    """What contracts are checked against: each state read once, each sandbox started once."""
+
+    def __init__(self, schema: Path | None, before: list[str]) -> None:
+        self._schema = schema
+        self._before = before
+        self._known: dict[str | None, Capture] = {}
+        self._histories: dict[str, frozenset[str]] = {}
+
+    def of(self, file: ContractFile) -> tuple[Any, Capture | None]:
+        """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
+        from statediff.workspace.inputs import listed_schema, one_capture, refinements
+        from statediff.workspace.trials import base_state, embedded
+
+        sandbox = file.content.sandbox
+        if self._before:
+            key = None if self._schema else sandbox
+            if key not in self._known:
+                self._known[key] = one_capture(self._before, refinements(self._schema, sandbox))
+            return None, self._known[key]
+        if self._schema is not None:
+            return listed_schema(self._schema), None
+        if sandbox is None or sandbox not in sandbox_names():
+            return None, None
+        if sandbox not in self._known:
+            with embedded(sandbox) as running:
+                self._known[sandbox] = base_state(running)
+                self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
+        return None, self._known[sandbox]
+
+    def histories(self, file: ContractFile) -> frozenset[str]:
+        """The sources of the contract's sandbox, if that is what was looked at, with a feed."""
+        return self._histories.get(file.content.sandbox or "", frozenset())

@@ -66,7 +66,7 @@ class Played:
 
     def as_json(self) -> dict[str, Any]:
         """The trial as one line of `--json`."""
-        from statediff.workspace.paths import shown
+        from statediff.workspace.folders import shown
 
         document: dict[str, Any] = {
             "schema": TRIAL,

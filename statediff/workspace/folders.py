@@ -1,4 +1,7 @@
-"""Where results go: bundles under `.statediff/bundles`, runs under `runs`, whole or not at all."""
+"""Where results go, whole or not at all, and how messages name a path.
+
+Bundles go under `.statediff/bundles`, runs under `runs`.
+"""
 
 from __future__ import annotations
 
@@ -104,3 +107,11 @@ def new_run(base: Path, name: str) -> Path:
         folder = base / f"{name}-{stamp}-{number}"
         number += 1
     return folder
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it: relative to the current directory where it lies in it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)

@@ -10,25 +10,23 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from statediff.agents.handover import (
-    MAX_ANSWER_BYTES,
-    read_handed_file,
-)
+from statediff.agents.handover import MAX_ANSWER_BYTES, read_handed_file
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen
 from statediff.capture.history import history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
+from statediff.contract.document.schema import EntityRefinement
 from statediff.contract.document.schemafile import SchemaFile, load_schema_file
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
-from statediff.model.schema import Schema
+from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
 from statediff.model.state import ChunkStore, MemoryChunks, State
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer, Trace
@@ -111,9 +109,55 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
         return lambda _source: None
     files: dict[str, SchemaFile] = {
         source.name: load_schema_file(source.schema)
-        for source in sandbox_pack(sandbox).sources if source.schema is not None
-    }  # fmt: skip
+        for source in sandbox_pack(sandbox).sources
+        if source.schema is not None
+    }
     return lambda source: refine(files[source], source) if source in files else None
+
+
+def listed_schema(path: Path) -> Schema:
+    """What the file lists, as if a source delivered exactly that.
+
+    Types are open: a field that the file does not list may exist, so it is no error to name one.
+    """
+    from statediff.systems.mail.source import MESSAGE
+
+    file = load_schema_file(path)
+    named = {e.source for e in file.content.entities.values() if e.source is not None}
+    sources = sorted(named) or ["state"]
+    delivered = [_delivered(file, source, sources[0]) for source in sources]
+    # Mail has one form everywhere, so a schema file need not describe it.
+    if not any(MESSAGE.name in schema.by_name for schema in delivered):
+        delivered.append(Schema("mail", "0", (MESSAGE,), (("mail", (MESSAGE.name,)),)))
+    return merge_schemas(tuple(delivered))
+
+
+def _delivered(file: SchemaFile, source: str, first: str) -> Schema:
+    """What one source would deliver; an entity that names no source comes from the first."""
+    types = [
+        _entity(name, entity)
+        for name, entity in file.content.entities.items()
+        if (entity.source or first) == source
+    ]
+    others = [
+        _entity(name, entity)
+        for name, entity in file.content.entities.items()
+        if entity.source is None and source != first
+    ]
+    ordered = tuple(sorted(types + others, key=lambda t: t.name))
+    catalogue = Schema(source, "0", ordered, ((source, tuple(t.name for t in ordered)),))
+    refined = refine(file, source)(catalogue)
+    return replace(refined, types=tuple(replace(t, is_open=True) for t in refined.types))
+
+
+def _entity(name: str, entity: EntityRefinement) -> EntityType:
+    columns = {field: told.column or field for field, told in entity.fields.items()}
+    key = () if entity.key == "none" else (entity.key or ("id",))
+    for field in key:
+        columns.setdefault(field, field)
+    fields = tuple(Field(column, Kind.ANY) for column in columns.values())
+    table = entity.table or name
+    return EntityType(table, tuple(columns[field] for field in key), fields)
 
 
 # ---------------------------------------------------------------- captures

@@ -1,16 +1,25 @@
-"""A log as a file: read whole, and appended to by one process at a time."""
+"""A log as a file, and what a file says somebody did as records for a log.
+
+The log is read whole and appended to by one process at a time. Signatures of records are checked,
+and nothing is invented.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statediff.errors import BundleError, StorageError, UsageError
+
 if TYPE_CHECKING:
-    from statediff.evidence.log import Log
+    from statediff.evidence.log import Log, Record
+    from statediff.evidence.verify import Signer
 
 
 def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
@@ -41,8 +50,6 @@ def load_log(path: Path) -> Log:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
     """The file, made if need be, which nobody else appends to until it is closed."""
-    from statediff.errors import StorageError
-
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -65,3 +72,80 @@ def _content(descriptor: int) -> bytes:
 def _write(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+_YAML = (".yaml", ".yml")
+
+
+def records(path: Path, trust: Sequence[Signer] | None) -> list[Record]:
+    """The records of a label, a resolution, an erasure or a file of releases.
+
+    `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    if path.suffix in _YAML:
+        return releases(data, str(path))
+    if trust is None:
+        raise UsageError(f"{path}: is signed; say with --trust FILE whose keys count")
+    return [retention(data, trust) if _is_expiry(data) else _reviewed(data, trust)]
+
+
+def retention(data: bytes, trust: Sequence[Signer]) -> Record:
+    """The record of an erasure."""
+    from statediff.evidence.log import Record
+    from statediff.evidence.vault import read_expiry
+
+    payload, signer = read_expiry(data, trust)
+    said = {"by": signer, "items": str(len(payload["items"])), "because": str(payload["because"])}
+    return Record("retention", str(payload["root"]), _digest(data), said)
+
+
+def releases(data: bytes, name: str) -> list[Record]:
+    """The records of all versions of a `released.yaml`; a sign-off is another one."""
+    from statediff.contract.authoring.versions import read_releases
+    from statediff.evidence.canonical import write
+    from statediff.evidence.log import Record
+
+    found = []
+    for version, entry in sorted(read_releases(data, name).entries.items()):
+        said = {"by": entry.released_by, "on": entry.on, "contract": entry.digest}
+        if entry.reviewed is not None:
+            said |= {"reviewed_by": entry.reviewed.by, "reviewed_on": entry.reviewed.on}
+        digest = hashlib.sha256(write([version, said])).hexdigest()
+        found.append(Record("release", version, digest, said))
+    return found
+
+
+def _reviewed(data: bytes, trust: Sequence[Signer]) -> Record:
+    from statediff.evidence.log import Record
+    from statediff.suite.labels import Flagged, Labelled, read_signed
+
+    found = read_signed(data, trust)
+    if isinstance(found, Labelled):
+        said = {"by": found.reviewer, "label": found.given.label.value}
+        if found.given.cause is not None:
+            said["cause"] = found.given.cause.value
+        return Record("adjudication", found.bundle, _digest(data), said)
+    if isinstance(found, Flagged):
+        raise UsageError("a flag is kept beside its bundle, and is no record of a log")
+    said = {"by": found.by, "label": found.label.value, "because": found.because}
+    return Record("resolution", found.bundle, _digest(data), said)
+
+
+def _is_expiry(data: bytes) -> bool:
+    """Which sort a signed file claims to be; its signature is checked by whoever reads that."""
+    from statediff.evidence.statements import payload_of
+    from statediff.evidence.vault import EXPIRY
+
+    try:
+        payload = json.loads(payload_of(data, "record"))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"record: {error}") from error
+    return isinstance(payload, dict) and payload.get("format") == EXPIRY
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data.removesuffix(b"\n")).hexdigest()

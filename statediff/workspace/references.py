@@ -1,4 +1,8 @@
-"""Runs that are known to be right, for a contract to be tried on: made live, or recorded."""
+"""What meta-tests try: runs that are known to be right, and the pieces of a whole meta-test.
+
+A reference is made live or is recorded. A piece is one reference of a contract, or all its faulty
+agents; it runs by itself in whatever process, and says the same there.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
+    from statediff.meta.metatest import Case
     from statediff.meta.recordings import Recordings
     from statediff.meta.reference import Reference
     from statediff.systems.base.embedded import EmbeddedSandbox
@@ -94,3 +99,127 @@ def recorded_trial(file: ContractFile, kept: Recordings, name: str) -> Reference
     before, after = [str(kept.before)], [str(kept.after)]
     run = recorded_run(file, before, after, kept.answer(name), kept.trace(name), kept.schema)
     return replace(run, name=name)
+
+
+# ---------------------------------------------------------------- pieces
+
+
+class Run(NamedTuple):
+    """A recorded run, as `judge` is given it."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    answer: Path | None
+    folder: Path | None = None
+    """That of a run or a trial, in place of the three."""
+    trace: Path | None = None
+    schema: Path | None = None
+
+
+class Wanted(NamedTuple):
+    """What to try of each contract."""
+
+    seed: int
+    sample: int
+    live: bool
+    is_stored: bool = False
+    """The paths are files of a corpus, not contracts."""
+    run: Run | None = None
+    """The recorded run to seed into, in place of the references' trials."""
+    keep: Path | None = None
+    """Where what each piece gave is kept."""
+
+
+class Piece(NamedTuple):
+    """A part of what is to be tried."""
+
+    path: Path
+    """The contract, or the file of a corpus."""
+    agent: str = ""
+    """The reference that runs; empty where runs are recorded, or none is there."""
+    is_faulty: bool = False
+    """The faulty agents run, and no reference."""
+
+    @property
+    def name(self) -> str:
+        """How progress calls it."""
+        folder = self.path.parent
+        task = f"{folder.parent.name} {folder.name}" if self.agent or self.is_faulty else ""
+        agent = "faulty agents" if self.is_faulty else self.agent
+        return f"{task} {agent}" if task else self.path.name
+
+
+def every_contract() -> tuple[Path, ...]:
+    """What is tried where no contract is named: the packs', and those with recorded runs."""
+    from statediff.meta.recordings import recorded_contracts
+    from statediff.packs import contract_folders
+
+    return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
+
+
+def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
+    """The pieces of all that is wanted, contract by contract."""
+    from statediff.meta.cases import read_cases
+    from statediff.meta.recordings import recordings
+
+    for path in paths:
+        if wanted.is_stored or wanted.run is not None or recordings(path) is not None:
+            yield Piece(path)
+            continue
+        cases = read_cases(path.parent)
+        yield from (Piece(path, agent) for agent in cases.references or ("",))
+        if wanted.live and cases.faulty:
+            yield Piece(path, is_faulty=True)
+
+
+def cases_of(wanted: Wanted, piece: Piece) -> tuple[Case, ...]:
+    """The cases of one piece; as they are kept, where they are."""
+    from statediff.meta.checkpoint import Form, beside, digest_of, kept
+    from statediff.meta.metatest import case_of
+
+    if wanted.keep is None:
+        return tuple(_try(wanted, piece))
+    files = digest_of([piece.path]) if wanted.is_stored else beside(piece.path)
+    path = str(piece.path)
+    asked: list[Any] = [path, piece.agent, piece.is_faulty, wanted.seed, wanted.sample, files]
+    form = Form("metatest", case_of)
+    return kept(wanted.keep, piece.name, asked, lambda: _try(wanted, piece), form)
+
+
+def _try(wanted: Wanted, piece: Piece) -> Iterator[Case]:
+    from statediff.evaluate import load_contract
+    from statediff.meta.cases import read_cases
+    from statediff.meta.corpus import replayed
+    from statediff.meta.live import lived
+    from statediff.meta.metatest import tried
+    from statediff.meta.recorded import recorded
+    from statediff.meta.recordings import recordings
+
+    path, seed, sample = piece.path, wanted.seed, wanted.sample
+    if wanted.is_stored:
+        yield from replayed(path, sample, seed)
+        return
+    file = load_contract(path)
+    cases = read_cases(path.parent)
+    if wanted.run is not None:
+        before, after, answer, folder, trace, schema = wanted.run
+        if folder is not None:
+            runs = recorded(folder, file)
+        else:
+            runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
+        yield from tried(runs, seed, cases.argued, sample)
+        return
+    kept = recordings(path)
+    if kept is not None:
+        runs = tuple(recorded_trial(file, kept, name) for name in kept.cases.references)
+        yield from tried(runs, seed, kept.cases.argued, sample)
+        faulty = (recorded_trial(file, kept, wrong.agent) for wrong in kept.cases.faulty)
+        yield from lived(faulty, kept.cases)
+        return
+    agents = [wrong.agent for wrong in cases.faulty] if piece.is_faulty else [piece.agent]
+    with ExitStack() as stack:
+        trials = live_references(file, path, [name for name in agents if name], {}, stack)
+        if piece.is_faulty:
+            yield from lived(trials, cases)
+        else:
+            yield from tried(tuple(trials), seed, cases.argued, sample)

@@ -57,7 +57,7 @@ class Named:
 
     def bundle(self, trial: str) -> tuple[Bundle | None, str]:
         """The bundle of a trial, or why there is none."""
-        from statediff.workspace.copies import copied_bundle
+        from statediff.workspace.bundles import copied_bundle
         from statediff.workspace.runfolders import kept_trial
 
         if self.folder is not None:
@@ -106,7 +106,7 @@ def bundle_at(store: Store, location: str, name: str) -> Bundle:
     from statediff.errors import BundleError
     from statediff.model.values import printable
     from statediff.suite.indexing import folder_of
-    from statediff.workspace.copies import copied_bundle
+    from statediff.workspace.bundles import copied_bundle
     from statediff.workspace.runfolders import kept_trial
 
     where = f"{printable(location)}: trial {printable(name)}"

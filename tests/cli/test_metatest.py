@@ -3,7 +3,7 @@ from pathlib import Path
 
 from statediff.evaluate import load_contract
 from statediff.meta.reads import CODES, UNRECORDED
-from statediff.workspace.metapieces import every_contract
+from statediff.workspace.references import every_contract
 from tests.cli.conftest import Call
 
 CHECKOUT = Path(__file__).parents[2]

@@ -14,7 +14,6 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from statediff.evidence.package import save
-from statediff.workspace.sampling import drawn
 from tests.cli.conftest import JUDGE, PROGRAM, Call, Files, after, environment
 from tests.reports.test_html import BUNDLES
 from tests.reports.test_judges import by
@@ -83,16 +82,6 @@ def test_a_review_is_signed_ended_and_gone_on_with(statediff: Call, run: Path) -
     other.end()
     found = statediff("agreement", "r", "--trust", "trust.json", "--json").json
     assert (found["labels"], found["blind"]) == (1, 1)
-
-
-def test_a_seed_draws_the_same_trials_in_the_same_order(run: Path) -> None:
-    def order(seed: int, size: int | None = None) -> list[str]:
-        return [each.folder.name for each in drawn([run / "r"], size, seed)]
-
-    assert order(1) == order(1)
-    assert sorted(order(1)) == ["forbidden", "match", "unknown"]
-    assert len({tuple(order(seed)) for seed in range(20)}) > 1
-    assert order(1, 2) == [name for name in order(1) if name in order(1, 2)]
 
 
 def test_bundles_trials_and_sealed_copies_lie_on_one_desk(statediff: Call, run: Path) -> None:

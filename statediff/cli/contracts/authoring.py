@@ -17,7 +17,7 @@ from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.errors import Problem
-    from statediff.workspace.linting import Checked
+    from statediff.workspace.contracts import Checked
 
 LINT = "statediff/lint/1"
 FMT = "statediff/fmt/1"
@@ -45,8 +45,7 @@ def lint(
     error; docs/lint.md explains every code.
     """
     from statediff.reports.formats.sarif import sarif
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.linting import States, check
+    from statediff.workspace.contracts import States, check, contract_paths
 
     if as_json and as_sarif:
         raise UsageError("give either --json or --sarif: standard output holds one document")
@@ -144,9 +143,8 @@ def fmt(
     """
     from statediff.contract.authoring.formatting import formatted
     from statediff.evaluate import load_contract
-    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.contracts import contract_paths, is_released
     from statediff.workspace.folders import write_file
-    from statediff.workspace.releases import is_released
 
     done: list[dict[str, Any]] = []
     for path in contract_paths(contracts):
@@ -200,9 +198,8 @@ def explain(
     from statediff.contract.authoring.explain import explain as words_of
     from statediff.evaluate import compile_contract, schema_of
     from statediff.reports.contracts import RENDERERS
-    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.contracts import States, contract_file
     from statediff.workspace.folders import write_file
-    from statediff.workspace.linting import States
 
     file = contract_file(contract)
     over, base = States(schema, before or []).of(file)

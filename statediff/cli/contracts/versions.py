@@ -30,7 +30,7 @@ def release(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = Fals
     A contract that lint finds an error in is not released.
     """
     from statediff.contract.authoring.versions import released
-    from statediff.workspace.linting import States, check
+    from statediff.workspace.contracts import States, check
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
         checked = check(path, States(None, []))
@@ -61,9 +61,8 @@ def _record(
     from statediff.contract.authoring.versions import FILE, identifier
     from statediff.evaluate import load_contract
     from statediff.model.values import printable
-    from statediff.workspace.contracts import contract_path
+    from statediff.workspace.contracts import contract_path, releases_beside
     from statediff.workspace.folders import write_file
-    from statediff.workspace.releases import releases_beside
 
     path = contract_path(contract)
     file = load_contract(path)

@@ -108,8 +108,8 @@ def adjudicate(
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
     from statediff.evidence.keys import load_key
     from statediff.suite.labels import keep, sign_label
+    from statediff.workspace.bundles import drawn
     from statediff.workspace.runfolders import is_run
-    from statediff.workspace.sampling import drawn
 
     signing = load_key(key)
     if said.label is None and (as_json or not sys.stdin.isatty()):
@@ -189,7 +189,7 @@ def agreement(target: BundleOrRunArgument, trust: TrustOption, as_json: JsonFlag
 def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
     from statediff.suite.agreement import Settled
     from statediff.suite.labels import kept, settled
-    from statediff.workspace.sampling import drawn
+    from statediff.workspace.bundles import drawn
 
     votes = _Votes()
     for trial in drawn([target], None, 0):
@@ -370,8 +370,8 @@ def flag(
     from statediff.cli.suites.running import fits
     from statediff.evidence.keys import load_key
     from statediff.suite.labels import keep, sign_flag
+    from statediff.workspace.bundles import drawn
     from statediff.workspace.runfolders import is_run
-    from statediff.workspace.sampling import drawn
 
     signing = load_key(key)
     if contract is not None and not is_run(target):
@@ -433,7 +433,7 @@ def review(
     from statediff.evidence.keys import load_key, load_trust
     from statediff.reports.review.desk import Case, Desk
     from statediff.reports.review.server import DeskServer
-    from statediff.workspace.sampling import drawn
+    from statediff.workspace.bundles import drawn
 
     signing = load_key(key)
     trusted = () if trust is None else load_trust(trust)

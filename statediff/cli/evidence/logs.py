@@ -92,7 +92,7 @@ def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) 
     """Of releases, those that the log does not have yet."""
     from statediff.evidence.keys import load_trust
     from statediff.evidence.log import record_entry
-    from statediff.workspace.logrecords import records
+    from statediff.workspace.logs import records
 
     found = records(target, None if trust is None else load_trust(trust))
     known = {e.get("digest") for e in (load_log(log).entries if log.exists() else ())}

@@ -289,8 +289,7 @@ def expire(
     from statediff.evidence.vault import Vault, due, expiry
     from statediff.workspace.bundles import kept_copy
     from statediff.workspace.folders import write_file
-    from statediff.workspace.logrecords import retention
-    from statediff.workspace.logs import append
+    from statediff.workspace.logs import append, retention
 
     if erasure.everything and erasure.because == IN_TIME:
         raise UsageError("--everything: say with --because why it goes before its time")

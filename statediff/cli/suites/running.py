@@ -291,8 +291,8 @@ def carried_out(
 ) -> int:
     """The run's trials are made, those that are chosen or have no verdict; its exit code."""
     from statediff.cli.suites.progress import Report
+    from statediff.workspace.bundles import copying
     from statediff.workspace.campaigns import WITHOUT_VERDICT, carry_out
-    from statediff.workspace.copies import copying
     from statediff.workspace.stores import indexed
 
     with _store_of(how) as store:
@@ -335,8 +335,7 @@ def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool
     """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
     from statediff.evaluate import load_contract
     from statediff.workspace.campaigns import Entry
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.releases import unchanged
+    from statediff.workspace.contracts import contract_paths, unchanged
 
     every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
     found = [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from statediff.meta.metatest import Case
     from statediff.meta.tally import Line, Tally
     from statediff.statistics.binomial import Share
-    from statediff.workspace.metapieces import Piece, Run, Wanted
+    from statediff.workspace.references import Piece, Run, Wanted
 
 METATEST: Final = "statediff/metatest/1"
 SHOWN: Final = 20
@@ -93,7 +93,7 @@ def metatest(
     import secrets
 
     from statediff.meta.tally import tally
-    from statediff.workspace.metapieces import Run, Wanted
+    from statediff.workspace.references import Run, Wanted
 
     seed = secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
@@ -129,7 +129,7 @@ def _paths(
     from statediff.meta.checkpoint import require_folder
     from statediff.meta.corpus import corpus_files
     from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.metapieces import every_contract
+    from statediff.workspace.references import every_contract
 
     is_one = contracts is not None and len(contracts) == 1
     is_whole = (run.folder is not None) != bool(run.before and run.after and is_one) and is_one
@@ -158,7 +158,7 @@ def _try(
     from functools import partial
 
     from statediff.parallel import work_through
-    from statediff.workspace.metapieces import cases_of, pieces_of
+    from statediff.workspace.references import cases_of, pieces_of
 
     pieces = tuple(pieces_of(paths, wanted))
     done = 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statediff.contract.document.rubric import Rubric
     from statediff.suite.review_terms import Label
     from statediff.suite.rubric import Opinion
-    from statediff.workspace.sampling import Drawn
+    from statediff.workspace.bundles import Drawn
 
 RUBRIC = "statediff/rubric-report/1"
 _UNDONE = "trials scored until then keep their opinions, this one has none"
@@ -62,7 +62,7 @@ def rubric(
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import kept, settled
     from statediff.workspace.agents import budget_of, endpoint_of
-    from statediff.workspace.sampling import drawn
+    from statediff.workspace.bundles import drawn
 
     budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
     asking = _Asking(

@@ -255,7 +255,7 @@ def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
     from statediff.evidence.keys import load_trust
     from statediff.meta.study.recorded import reviewed_case
     from statediff.suite.labels import kept, settled
-    from statediff.workspace.sampling import drawn
+    from statediff.workspace.bundles import drawn
 
     keys = load_trust(trust)
     for trial in drawn(folders, None, 0):

@@ -18,7 +18,7 @@ from statediff.statistics.bootstrap import Draws, Interval
 from statediff.suite.review_terms import Label
 
 if TYPE_CHECKING:
-    from statediff.statistics.bootstrap import Mask
+    from statediff.model.cells import Mask
 
 RESAMPLES: Final = 2000
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)
