@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from statediff.agents.handover import read_answer, read_trace
@@ -165,7 +164,7 @@ def require_sound(file: ContractFile, base: Capture) -> None:
 # ---------------------------------------------------------------- trials that stay open
 
 
-class Abandoned(AdapterError):
+class _Abandoned(AdapterError):
     """The holder of an open trial went away without asking for a verdict."""
 
 
@@ -176,10 +175,14 @@ class HeldTrial:
             …                                    # reset, proven, captured; act on held.trial.urls
             bundle = held.finish(as_answer({"refunded_cents": 3900}))
 
-    The engine runs in a thread of its own and waits where its agent would act. Entering raises what
-    kept the trial from beginning. A block that ends without `finish` leaves no verdict and no
-    thread.
+    The engine makes it in a thread of its own, with this object for an agent: `run` waits there
+    until the holder is done. Entering raises what kept the trial from beginning. A block that ends
+    without `finish` leaves no verdict and no thread.
     """
+
+    trial: Trial
+    """Once entered, what an agent gets: the prompt, the inputs, where the systems are."""
+    _recorder: Recorder
 
     def __init__(
         self,
@@ -190,37 +193,36 @@ class HeldTrial:
         lease: Lease,
         variant: str = EMBEDDED,
     ) -> None:
-        self._agent = WaitingAgent(agent)
-        self._request = TrialRequest(
-            contract=contract, agent=self._agent, lease=lease, variant=variant
-        )
+        self.name = agent
+        self._request = TrialRequest(contract=contract, agent=self, lease=lease, variant=variant)
         self._plan = TrialPlan(folder.name, folder)
-        self._end: Future[Bundle] = Future()
+        self._table: ToolTable | None = None
+        self._begins: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._ends: queue.SimpleQueue[Value | NoAnswer | Absent | _Abandoned] = queue.SimpleQueue()
+        self._bundle: Future[Bundle] = Future()
         self._thread = threading.Thread(target=self._make, name="held-trial", daemon=True)
-
-    @property
-    def trial(self) -> Trial:
-        """What an agent gets: the prompt, the inputs, where the systems are."""
-        return self._agent.trial
 
     @property
     def tools(self) -> ToolTable:
         """The sandbox's tools. From the first look on, the trace is what they record."""
-        return self._agent.tools
+        if self._table is None:
+            self._table = tool_table(self.trial.urls, self._recorder)
+            self._recorder.user(self.trial.prompt)
+        return self._table
 
     @property
     def is_over(self) -> bool:
         """Whether it has a verdict, or will not have one."""
-        return self._end.done()
+        return self._bundle.done()
 
     @property
     def calls(self) -> int:
         """How many calls the tools have recorded, while it is not over."""
-        return len(self._agent.recorder.trace().actions)
+        return len(self._recorder.trace().actions)
 
     def miss(self, cause: str) -> None:
         """The record of calls is not complete: something was done past the tools."""
-        self._agent.recorder.miss(cause)
+        self._recorder.miss(cause)
 
     def finish(
         self, answer: Value | NoAnswer | Absent = ABSENT, *, agent: str | None = None
@@ -230,87 +232,57 @@ class HeldTrial:
         Without `answer`, the answer file is read. `agent` is the name of who acted, if that was not
         known before. Raises what the engine raises.
         """
-        if not self._end.done():
-            self._agent.name = self._agent.name if agent is None else agent
-            self._agent.end(answer)
-        return self._end.result()
+        if not self._bundle.done():
+            self.name = self.name if agent is None else agent
+            self._ends.put(answer)
+        return self._bundle.result()
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            if not self._agent.begun.get():
-                self._end.result()  # raises what kept it from beginning
+            if not self._begins.get():
+                self._bundle.result()  # raises what kept it from beginning
         except BaseException:
-            self._agent.abandon()
+            self._abandon()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._agent.abandon()
+    def __exit__(self, *_: object) -> None:
+        self._abandon()
         self._thread.join()
+
+    def _abandon(self) -> None:
+        self._ends.put(_Abandoned("nobody asked for its verdict"))
+
+    # ---------------------------------------------------------------- in the engine's thread
 
     def _make(self) -> None:
         try:
-            self._end.set_result(make_trial(self._request, self._plan).evaluated.bundle)
-        except Abandoned:
-            self._end.set_exception(
+            self._bundle.set_result(make_trial(self._request, self._plan).evaluated.bundle)
+        except _Abandoned:
+            self._bundle.set_exception(
                 UsageError(f"the trial {self._plan.id} is over and was not judged; begin another")
             )
         except BaseException as error:  # noqa: BLE001 - it is raised where the holder waits
-            self._end.set_exception(error)
+            self._bundle.set_exception(error)
         finally:
-            self._agent.begun.put(False)
-
-
-class WaitingAgent:
-    """An agent that does nothing until another thread says that everything is done."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.begun: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self.trial: Trial
-        self.recorder: Recorder
-        self._table: ToolTable | None = None
-        self._ends: queue.SimpleQueue[Value | NoAnswer | Absent | Abandoned] = queue.SimpleQueue()
-
-    @property
-    def tools(self) -> ToolTable:
-        """The sandbox's tools; that they are recorded begins with the first look."""
-        if self._table is None:
-            self._table = tool_table(self.trial.urls, self.recorder)
-            self.recorder.user(self.trial.prompt)
-        return self._table
-
-    def end(self, answer: Value | NoAnswer | Absent) -> None:
-        """Everything is done; the answer file is read where `answer` is absent."""
-        self._ends.put(answer)
-
-    def abandon(self) -> None:
-        """Nobody asks for a verdict any more."""
-        self._ends.put(Abandoned("nobody asked for its verdict"))
+            self._begins.put(False)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        """Waits for `end` or `abandon`."""
+        """What the holder did until it was done; called by the engine."""
         self.trial, started_at = trial, clock()
         with recording(clock) as recorder:
-            self.recorder = recorder
-            self.begun.put(True)
+            self._recorder = recorder
+            self._begins.put(True)
             end = self._ends.get()
             if self._table is not None:
                 self._table.close()
-            if isinstance(end, Abandoned):
+            if isinstance(end, _Abandoned):
                 raise end
             answer = read_answer(trial.answer_path) if isinstance(end, Absent) else end
             if self._table is None:
-                trace = read_trace(trial.trace_path)
-            else:
-                if not isinstance(answer, NoAnswer):
-                    recorder.reply(answer)
-                recorder.close()
-                trace = recorder.trace()
-            return AgentRun(answer, trace, started_at, clock())
+                return AgentRun(answer, read_trace(trial.trace_path), started_at, clock())
+            if not isinstance(answer, NoAnswer):
+                recorder.reply(answer)
+            recorder.close()
+            return AgentRun(answer, recorder.trace(), started_at, clock())
