@@ -17,7 +17,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from statediff.model.state import MemoryChunks, State
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
 from statediff.parallel import work_through
+from statediff.suite.sandbox_pool import Standing
 from statediff.workspace.contracts import contract_paths
 from statediff.workspace.references import live_references
 
@@ -104,8 +105,8 @@ def swept_contract(cases: int, items: int, seed: int, path: Path) -> tuple[Count
     wrong: list[str] = []
     file, beside = load_contract(path), read_cases(path.parent)
     draw = random.Random(f"{seed} {file.digest}")
-    with ExitStack() as stack:
-        right = tuple(live_references(file, path, beside.references, {}, stack))
+    with closing(Standing()) as pool:
+        right = tuple(live_references(file, path, beside.references, pool))
     seeded = [c.run for c in seeded_cases(right[:1], seed, beside.argued, 1) if c.fault]
     for run in (*right, *draw.sample(seeded, min(cases, len(seeded)))):
         lines = swept(run, items, draw, found)

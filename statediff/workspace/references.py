@@ -7,7 +7,7 @@ agents; it runs by itself in whatever process, and says the same there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,24 +17,21 @@ if TYPE_CHECKING:
     from statediff.meta.metatest import Case
     from statediff.meta.recordings import Recordings
     from statediff.meta.reference import Reference
-    from statediff.systems.base.embedded import EmbeddedSandbox
+    from statediff.suite.sandbox_pool import Standing
 
 
 def live_references(
-    file: ContractFile,
-    path: Path,
-    agents: Sequence[str],
-    running: dict[str, EmbeddedSandbox],
-    stack: ExitStack,
+    file: ContractFile, path: Path, agents: Sequence[str], pool: Standing
 ) -> Iterator[Reference]:
-    """Each agent's trial, run live."""
+    """Each agent's trial, run live in the pool's sandboxes."""
     import tempfile
 
     from statediff.errors import UsageError
     from statediff.harness import TrialPlan, trial_facts
     from statediff.meta.reference import Reference
+    from statediff.packs import EMBEDDED
     from statediff.workspace.agents import packed_agent
-    from statediff.workspace.trials import TrialRequest, embedded, lend, make_trial
+    from statediff.workspace.trials import TrialRequest, lend, make_trial
 
     content = file.content
     if content.sandbox is None or not agents:
@@ -42,25 +39,26 @@ def live_references(
             f"{content.contract}: mutation needs a sandbox and an agent that does the task right; "
             "name one with --reference, or in a cases.yaml beside the contract"
         )
-    if content.sandbox not in running:
-        running[content.sandbox] = stack.enter_context(embedded(content.sandbox))
-    sandbox = running[content.sandbox]
     for agent in agents:
-        with tempfile.TemporaryDirectory(prefix="statediff-") as folder:
+        program = packed_agent(path.parent, agent, 60.0)
+        with (
+            tempfile.TemporaryDirectory(prefix="statediff-") as folder,
+            pool.lease(content.sandbox, EMBEDDED) as sandbox,
+        ):
             plan = TrialPlan(agent, Path(folder) / "trial")
-            program = packed_agent(path.parent, agent, 60.0)
             request = TrialRequest(contract=file, agent=program, lease=lend(sandbox))
             seen = make_trial(request, plan).observed
-            yield Reference(
-                agent,
-                file,
-                before=seen.before,
-                after=seen.after,
-                trace=seen.run.trace,
-                answer=seen.run.answer,
-                timeline=seen.timeline,
-                facts=trial_facts(sandbox, seen, agent, plan),
-            )
+            facts = trial_facts(sandbox, seen, agent, plan)
+        yield Reference(
+            agent,
+            file,
+            before=seen.before,
+            after=seen.after,
+            trace=seen.run.trace,
+            answer=seen.run.answer,
+            timeline=seen.timeline,
+            facts=facts,
+        )
 
 
 def recorded_run(
@@ -194,6 +192,7 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[Case]:
     from statediff.meta.metatest import tried
     from statediff.meta.recorded import recorded
     from statediff.meta.recordings import recordings
+    from statediff.suite.sandbox_pool import Standing
 
     path, seed, sample = piece.path, wanted.seed, wanted.sample
     if wanted.is_stored:
@@ -217,8 +216,8 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[Case]:
         yield from lived(faulty, kept.cases)
         return
     agents = [wrong.agent for wrong in cases.faulty] if piece.is_faulty else [piece.agent]
-    with ExitStack() as stack:
-        trials = live_references(file, path, [name for name in agents if name], {}, stack)
+    with closing(Standing()) as pool:
+        trials = live_references(file, path, [name for name in agents if name], pool)
         if piece.is_faulty:
             yield from lived(trials, cases)
         else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from statediff.meta.agree import Agreement, Opinion
     from statediff.meta.mutate import Outcome, Report, Survivor
     from statediff.meta.reference import Reference
-    from statediff.systems.base.embedded import EmbeddedSandbox
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
@@ -54,19 +53,19 @@ def mutate(
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
+    from statediff.suite.sandbox_pool import Standing
     from statediff.workspace.contracts import contract_paths
 
     reports: list[Report] = []
     paths = contract_paths(contracts)
-    with ExitStack() as stack:
-        running: dict[str, EmbeddedSandbox] = {}
+    with closing(Standing()) as pool:
         for number, path in enumerate(paths, start=1):
             file = load_contract(path)
             cases = read_cases(path.parent)
             if not as_json:
                 progress().print(f"{number} of {len(paths)}: {file.content.contract}")
             agents = tuple(references or cases.references)
-            trials = tuple(live_references(file, path, agents, running, stack))
+            trials = tuple(live_references(file, path, agents, pool))
             report = measure(trials, seed, cases.argued)
             reports.append(report)
             if as_json:
@@ -242,23 +241,24 @@ def agree(
     before, after = recorded.before, recorded.after
     if not recorded.is_whole or (before and agents):
         raise UsageError("a recorded run is --before and --after, maybe --answer, and no --agent")
-    with ExitStack() as stack:
-        if before and after:
-            runs = [recorded_run(one, before, after, recorded.answer)]
-        else:
-            runs = list(_live(one, path, agents, stack))
-        found = agreement(one, two, with_faults(runs, seed, sample))
+    if before and after:
+        runs = [recorded_run(one, before, after, recorded.answer)]
+    else:
+        runs = _live(one, path, agents)
+    found = agreement(one, two, with_faults(runs, seed, sample))
     print_result(_agreement_document(found), _agreement_text(found), as_json=as_json)
     return 1 if found.differing else 0
 
 
-def _live(
-    file: ContractFile, path: Path, agents: list[str] | None, stack: ExitStack
-) -> Iterator[Reference]:
+def _live(file: ContractFile, path: Path, agents: list[str] | None) -> list[Reference]:
+    from contextlib import closing
+
     from statediff.meta.cases import read_cases
+    from statediff.suite.sandbox_pool import Standing
 
     names = tuple(agents or read_cases(path.parent).agents)
-    return live_references(file, path, names, {}, stack)
+    with closing(Standing()) as pool:
+        return list(live_references(file, path, names, pool))
 
 
 def _agreement_document(found: Agreement) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,6 @@ from statediff.errors import UsageError
 if TYPE_CHECKING:
     from statediff.meta.study.measures import Study
     from statediff.meta.study.trials import Scored
-    from statediff.systems.base.embedded import EmbeddedSandbox
 
 
 @dataclass(frozen=True)
@@ -283,19 +282,19 @@ def _make_cases(wanted: Wanted, path: Path) -> Iterator[Scored]:
     from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
     from statediff.meta.study.scoring import live_cases, scored
     from statediff.meta.study.seeding import seeded_cases
+    from statediff.suite.sandbox_pool import Standing
     from statediff.workspace.references import live_references
 
     file = load_contract(path)
     cases = read_cases(path.parent)
-    running: dict[str, EmbeddedSandbox] = {}
     evaluators = (*EVALUATORS, *ABLATIONS)
-    with ExitStack() as stack:
-        gold = tuple(live_references(file, path, cases.references, running, stack))
+    with closing(Standing()) as pool:
+        gold = tuple(live_references(file, path, cases.references, pool))
         made = seeded_cases(gold, wanted.seed, cases.argued, wanted.each)
         yield from (scored(case, evaluators) for case in made)
         agents = [wrong.agent for wrong in cases.faulty] if wanted.live else []
         if agents:
-            trials = live_references(file, path, agents, running, stack)
+            trials = live_references(file, path, agents, pool)
             yield from (scored(case, evaluators) for case in live_cases(trials, cases, gold))
 
 
