@@ -254,11 +254,11 @@ from statediff.agents.function import FunctionAgent
 from statediff.capture.guard import Scans
 from statediff.capture.store import DiskChunks
 from statediff.workspace.contracts import contract_file
-from statediff.workspace.trials import clock, embedded
+from statediff.workspace.trials import clock, open_sandbox
 from statediff.harness import TrialPlan, run_trial
 trials, base = int(sys.argv[1]), Path(sys.argv[2])
 file, agent = contract_file(TASK), FunctionAgent(idle, "idle")
-with embedded("shop") as sandbox:
+with open_sandbox("shop") as sandbox:
     for number in range(trials + 10):
         if number == 10:
             began = time.process_time()

@@ -29,7 +29,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +58,7 @@ from statediff.workspace.agents import agent_of
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.contracts import States, check, contract_path
 from statediff.workspace.folders import keep_bundle
-from statediff.workspace.trials import TrialRequest, embedded, lend, make_trial
+from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
 
 __all__ = [
     "Judged",
@@ -236,11 +236,6 @@ def lint(contract: str | Path) -> tuple[Any, ...]:
     return check(contract_path(str(contract)), States(None, [])).problems
 
 
-def open_sandbox(name: str, variant: str = "embedded") -> AbstractContextManager[EmbeddedSandbox]:
-    """The sandbox of a pack, running until the block ends; trials put it back by themselves."""
-    return embedded(name, variant)
-
-
 def run(
     contract: ContractFile | str | Path,
     agent: AnAgent,
@@ -268,7 +263,7 @@ def run(
     with ExitStack() as stack:
         running = sandbox
         if running is None:
-            running = stack.enter_context(embedded(file.content.sandbox or "", variant))
+            running = stack.enter_context(open_sandbox(file.content.sandbox or "", variant))
         folder = stack.enter_context(_folder(out))
         request = TrialRequest(contract=file, agent=actor, lease=lend(running), hooks=hooks)
         name = file.content.contract.replace("/", "-")
@@ -315,7 +310,7 @@ def _captures(
 ) -> tuple[Capture, Capture]:
     refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        first, second = _written(before, "before"), _written(after, "after")
+        first, second = _as_json(before, "before"), _as_json(after, "after")
         refine, store = refined("tables"), MemoryChunks()
         one = TablesSource("tables", first, refine, second, "after")
         two = TablesSource("tables", second, refine, first, "before", is_after=True)
@@ -323,14 +318,14 @@ def _captures(
         return captured, take([two], store, inputs.offline_clock, captured, "after")
     if isinstance(before, Mapping) or isinstance(after, Mapping):
         raise UsageError("give both states as tables, or both as files")
-    return inputs.capture_pair(_named(before), _named(after), refined)
+    return inputs.capture_pair(_names(before), _names(after), refined)
 
 
-def _named(state: str | Path | Sequence[str | Path]) -> list[str]:
+def _names(state: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(state)] if isinstance(state, (str, Path)) else [str(each) for each in state]
 
 
-def _written(tables: Tables, side: str) -> bytes:
+def _as_json(tables: Tables, side: str) -> bytes:
     try:
         return json.dumps(tables, ensure_ascii=False, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:

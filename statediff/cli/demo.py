@@ -164,7 +164,7 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
     from statediff.evaluate import load_contract
     from statediff.harness import write_run
     from statediff.packs import contract_folder
-    from statediff.workspace.trials import embedded
+    from statediff.workspace.trials import open_sandbox
 
     tasks = {case.contract: contract_folder(case.contract) for case in CASES}
     files = {name: load_contract(task.contract) for name, task in tasks.items()}
@@ -174,7 +174,7 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(files)))
         started = {
-            name: pool.submit(stack.enter_context, embedded(file.content.sandbox or ""))
+            name: pool.submit(stack.enter_context, open_sandbox(file.content.sandbox or ""))
             for name, file in files.items()
         }
         proven: set[str] = set()

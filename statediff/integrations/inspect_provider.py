@@ -212,7 +212,7 @@ def statediff_tools() -> Solver:
 def _tool(table: ToolTable, name: str) -> Any:
     tool = table.tools[name]
     schema = tool.schema()
-    parameters = ToolParams.model_validate(_inlined(schema, schema.get("$defs", {})))
+    parameters = ToolParams.model_validate(_inline(schema, schema.get("$defs", {})))
     for parameter, said in parameters.properties.items():
         said.description = said.description or parameter
 
@@ -227,15 +227,15 @@ def _tool(table: ToolTable, name: str) -> Any:
     ).as_tool()
 
 
-def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """The schema with what it refers to in place: Inspect's form of one knows no references."""
     if isinstance(schema, list):
-        return [_inlined(each, definitions) for each in schema]
+        return [_inline(each, definitions) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
     if isinstance(named := schema.get("$ref"), str):
-        return _inlined(definitions[named.removeprefix("#/$defs/")], definitions)
-    return {name: _inlined(each, definitions) for name, each in schema.items() if name != "$defs"}
+        return _inline(definitions[named.removeprefix("#/$defs/")], definitions)
+    return {name: _inline(each, definitions) for name, each in schema.items() if name != "$defs"}
 
 
 @scorer(metrics={verdict: [mean()] for verdict in VERDICTS})

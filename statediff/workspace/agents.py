@@ -203,7 +203,7 @@ def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> 
     return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)
 
 
-def several(
+def each_agent(
     options: AgentOptions, commands: list[str], named: list[str], models: list[str]
 ) -> list[AgentOptions]:
     """One of each agent that was named, in order; `options` hold what is said of all of them."""

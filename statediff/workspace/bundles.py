@@ -71,7 +71,7 @@ def load_copy(path: Path, vault: Path | None) -> Sealed:
         if vault is not None:
             raise UsageError("--vault is for kept bundles (.kept)")
         return load(path)
-    kept = kept_copy(path)
+    kept = load_kept(path)
     return kept.copy if vault is None else restored(kept, Vault(vault))
 
 
@@ -94,7 +94,7 @@ def raw_pieces(files: list[Path], recipients: list[str]) -> list[Piece]:
     ]
 
 
-def kept_copy(path: Path) -> Kept:
+def load_kept(path: Path) -> Kept:
     """The kept bundle (.kept) in a file; `UsageError` where it cannot be read."""
     from statediff.evidence.vault import read_kept
 
@@ -115,7 +115,7 @@ def read_file(path: Path) -> bytes:
 
 
 @dataclass
-class Copying:
+class RunCopy:
     """A run's trials on their way to a place. Once that fails it is told, and the run goes on."""
 
     folder: Path
@@ -147,18 +147,18 @@ class Copying:
             )
 
 
-def copying(
+def begin_copy(
     url: str | None, folder: Path, store: Store, run: str, tell: Callable[[str], None]
-) -> Copying:
+) -> RunCopy:
     """The run's record is at the URL, and the store knows where; None copies nothing."""
     if url is None:
-        return Copying(folder, None, tell)
+        return RunCopy(folder, None, tell)
     from statediff.suite.artifacts import Place
 
     place, folder = Place(url), folder.resolve()
     place.begin(folder)
     store.put_copy(run, place.url)
-    return Copying(folder, place, tell)
+    return RunCopy(folder, place, tell)
 
 
 def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
@@ -179,7 +179,7 @@ def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
     return bundle, folder
 
 
-def copied_bundle(urls: Iterable[str], location: str, trial: str) -> Bundle | None:
+def bundle_in_copies(urls: Iterable[str], location: str, trial: str) -> Bundle | None:
     """The bundle of a trial in the first copy of its run that has it; None where none has."""
     from urllib.parse import unquote
 
@@ -199,7 +199,7 @@ def copied_bundle(urls: Iterable[str], location: str, trial: str) -> Bundle | No
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnTrial:
     """A trial that was drawn: the digest of its bundle, where that lies, and the labels' place."""
 
     digest: str
@@ -212,9 +212,9 @@ class Drawn:
         return load_bundle(self.path, self.trust)[0]
 
 
-def drawn(
+def draw_trials(
     targets: Sequence[Path], size: int | None, seed: int, trust: Path | None = None
-) -> list[Drawn]:
+) -> list[DrawnTrial]:
     """The trials of runs and bundles, each once, in an order that tells no verdict.
 
     `size` of them, every verdict that occurs getting its share; all if None. `trust` says whose
@@ -227,7 +227,7 @@ def drawn(
 
     if size is not None and size < 1:
         raise UsageError("--sample: expected at least one trial")
-    found: dict[str, Drawn] = {}
+    found: dict[str, DrawnTrial] = {}
     verdicts: dict[str, str] = {}
     for target in targets:
         if is_run(target):
@@ -236,12 +236,12 @@ def drawn(
                     raise BundleError(f"{trial.name}: {trial.why}")
                 if trial.bundle is not None:
                     digest = trial.bundle.digest
-                    found[digest] = Drawn(digest, trial.folder, trial.folder.parent, None)
+                    found[digest] = DrawnTrial(digest, trial.folder, trial.folder.parent, None)
                     verdicts[digest] = str(trial.bundle.manifest["verdict"])
             continue
         bundle, folder = load_bundle(target, trust if is_sealed(target) else None)
         keys = trust if is_sealed(target) else None
-        found[bundle.digest] = Drawn(bundle.digest, folder, folder.parent, keys)
+        found[bundle.digest] = DrawnTrial(bundle.digest, folder, folder.parent, keys)
         verdicts[bundle.digest] = str(bundle.manifest["verdict"])
     order = sample(verdicts, len(found) if size is None else size, seed)
     return [found[digest] for digest in order]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statediff.suite.records import Run
     from statediff.suite.store import Store
     from statediff.suite.workers import Workers
-    from statediff.workspace.bundles import Copying
+    from statediff.workspace.bundles import RunCopy
     from statediff.workspace.episodes import Episode, Played
     from statediff.workspace.pages import Tell
 
@@ -154,7 +154,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path) -> Iterator[None]:
     """Nobody else makes trials in the run's folder from this machine; else `UsageError`."""
     from statediff.errors import UsageError
 
@@ -180,7 +180,7 @@ def carry_out(
     how: How,
     report: Progress,
     store: Store,
-    copies: Copying,
+    copies: RunCopy,
     *,
     is_retried: bool = False,
 ) -> None:
@@ -291,7 +291,7 @@ class _Spent:
 class _Batch:
     """Records on their way into a store, and trials to a copy: soon, and several at once."""
 
-    def __init__(self, store: Store, copies: Copying, tell: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, copies: RunCopy, tell: Callable[[str], None]) -> None:
         import time
 
         self._store, self._copies = store, copies
@@ -318,7 +318,7 @@ class _Batch:
         self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
 
 
-def checked(entries: Sequence[Entry], variant: str) -> None:
+def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     """Every contract fits the base state of its sandbox, which stands from then on.
 
     `UsageError`, or `ContractError` with every problem found.
@@ -346,7 +346,7 @@ def checked(entries: Sequence[Entry], variant: str) -> None:
             require_sound(entry.file, base)
 
 
-def found_again(out: Path, mine: Mapping[str, Any]) -> Path | None:
+def find_resumable(out: Path, mine: Mapping[str, Any]) -> Path | None:
     """The newest run in `out` that was begun by the same command; None if there is none.
 
     `UsageError` where it was begun by other means than there are now.

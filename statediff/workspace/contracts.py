@@ -73,7 +73,7 @@ def releases_beside(path: Path) -> Releases:
     return read_releases(read_bytes(beside), str(beside))
 
 
-def unreviewed(path: Path, file: ContractFile) -> tuple[Problem, ...]:
+def review_remarks(path: Path, file: ContractFile) -> tuple[Problem, ...]:
     """The remark that the version is released and nobody signed it off; nothing otherwise."""
     name = identifier(file.content.contract, file.content.version)
     known = releases_beside(path).entries.get(name)
@@ -83,7 +83,7 @@ def unreviewed(path: Path, file: ContractFile) -> tuple[Problem, ...]:
     return (remark(file.source, "unreviewed", ("version",), message),)
 
 
-def unchanged(path: Path, file: ContractFile) -> None:
+def require_unchanged(path: Path, file: ContractFile) -> None:
     """The contract is no released version, or has its very bytes; `ContractError` otherwise."""
     name = identifier(file.content.contract, file.content.version)
     known = releases_beside(path).entries.get(name)
@@ -133,11 +133,11 @@ def check(path: Path, states: States) -> Checked:
     try:
         file = load_contract(path)
         name = file.content.contract
-        unchanged(path, file)
+        require_unchanged(path, file)
         schema, base = states.of(file)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
-        told = states.histories(file)
-        problems = ordered((*linted(file, schema, base, told), *unreviewed(path, file)))
+        feeds = states.histories(file)
+        problems = ordered((*linted(file, schema, base, feeds), *review_remarks(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
@@ -154,8 +154,8 @@ class States:
 
     def of(self, file: ContractFile) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
-        from statediff.workspace.inputs import listed_schema, one_capture, refinements
-        from statediff.workspace.trials import base_state, embedded
+        from statediff.workspace.inputs import one_capture, refinements, schema_of_file
+        from statediff.workspace.trials import base_state, open_sandbox
 
         sandbox = file.content.sandbox
         if self._before:
@@ -164,11 +164,11 @@ class States:
                 self._known[key] = one_capture(self._before, refinements(self._schema, sandbox))
             return None, self._known[key]
         if self._schema is not None:
-            return listed_schema(self._schema), None
+            return schema_of_file(self._schema), None
         if sandbox is None or sandbox not in sandbox_names():
             return None, None
         if sandbox not in self._known:
-            with embedded(sandbox) as running:
+            with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
                 self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
         return None, self._known[sandbox]

@@ -123,12 +123,12 @@ def find_played(episode: Episode) -> Played | None:
     from statediff.suite.attempts import read
     from statediff.suite.indexing import stamp_of
     from statediff.suite.records import judged
-    from statediff.workspace.runfolders import kept_trial
+    from statediff.workspace.runfolders import read_trial
 
     folder = episode.run / "trials" / episode.planned.name
     if not (folder / "bundle").is_dir():
         return None
-    found = kept_trial(folder)
+    found = read_trial(folder)
     if found.bundle is None:
         return None
     record = judged(episode.planned, found.bundle, stamp_of(folder))

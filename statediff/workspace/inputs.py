@@ -115,7 +115,7 @@ def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
     return lambda source: refine(files[source], source) if source in files else None
 
 
-def listed_schema(path: Path) -> Schema:
+def schema_of_file(path: Path) -> Schema:
     """What the file lists, as if a source delivered exactly that.
 
     Types are open: a field that the file does not list may exist, so it is no error to name one.

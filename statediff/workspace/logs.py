@@ -26,7 +26,7 @@ def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
     """The number and the line of the entry that `make` gives for the log as it is, now in it."""
     from statediff.evidence.log import read_log
 
-    with _opened(log) as descriptor:
+    with _open(log) as descriptor:
         content = _content(descriptor)
         # A torn line was never acknowledged; the next entry takes its place.
         whole = content[: content.rfind(b"\n") + 1]
@@ -48,7 +48,7 @@ def load_log(path: Path) -> Log:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open(path: Path) -> Iterator[int]:
     """The file, made if need be, which nobody else appends to until it is closed."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

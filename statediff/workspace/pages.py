@@ -76,13 +76,16 @@ class Page:
 def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -> Page:
     """The page of a run; `with_trials`, each trial's page as well."""
     from statediff.reports.html import run_html
-    from statediff.workspace.runfolders import run_facts, scheduled
+    from statediff.workspace.runfolders import count_scheduled, run_facts
 
     facts = run_facts(folder)
     found = list(_outcomes(folder, tell, with_pages=with_trials, linked=out is None))
     path = out or folder / NAME
     text = run_html(
-        folder.absolute().name, (o for o, _ in found), scheduled(facts, len(found)), _told(facts)
+        folder.absolute().name,
+        (o for o, _ in found),
+        count_scheduled(facts, len(found)),
+        _rows_of(facts),
     )
     size = write_page(path, text, is_asked=out is not None)
     return Page(path, "run", size, len(found), tuple(o.trial for o, broken in found if broken))
@@ -112,7 +115,7 @@ def _outcomes(
             yield found, False
 
 
-def _told(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows_of(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     settings = facts.get("settings")
     agents = settings.get("agents") if isinstance(settings, dict) else None
     contracts = facts.get("contracts")

@@ -17,7 +17,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class KeptTrial:
+class TrialFolder:
     """A trial's folder: its bundle, or why it has none."""
 
     name: str
@@ -34,14 +34,14 @@ def is_run(folder: Path) -> bool:
     return folder.is_dir() and (folder / "run.json").exists()
 
 
-def trials(folder: Path) -> Iterator[KeptTrial]:
+def trials(folder: Path) -> Iterator[TrialFolder]:
     """Every trial of the run whose folder is there, by name."""
     kept = folder / "trials"
     names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
-    yield from (kept_trial(kept / name) for name in names)
+    yield from (read_trial(kept / name) for name in names)
 
 
-def kept_trial(trial: Path) -> KeptTrial:
+def read_trial(trial: Path) -> TrialFolder:
     """What lies in the folder of a trial."""
     from statediff.errors import BundleError, InputError
     from statediff.evidence.package import load
@@ -50,14 +50,16 @@ def kept_trial(trial: Path) -> KeptTrial:
     # A link could lead anywhere, and a page would be written there.
     if trial.is_symlink() or not trial.is_dir() or place.is_symlink():
         why = "expected the folder of a trial, found something else"
-        return KeptTrial(trial.name, place, None, why, is_broken=True)
+        return TrialFolder(trial.name, place, None, why, is_broken=True)
     if not place.is_dir():
-        return KeptTrial(trial.name, place, None, _why(trial))
+        return TrialFolder(trial.name, place, None, _why(trial))
     try:
         bundle = load(place)
     except (BundleError, InputError) as error:
-        return KeptTrial(trial.name, place, None, f"the bundle is damaged: {error}", is_broken=True)
-    return KeptTrial(trial.name, place, bundle)
+        return TrialFolder(
+            trial.name, place, None, f"the bundle is damaged: {error}", is_broken=True
+        )
+    return TrialFolder(trial.name, place, bundle)
 
 
 def run_facts(folder: Path) -> dict[str, Any]:
@@ -74,7 +76,7 @@ def run_facts(folder: Path) -> dict[str, Any]:
     return found
 
 
-def scheduled(facts: dict[str, Any], there: int) -> int:
+def count_scheduled(facts: dict[str, Any], there: int) -> int:
     """How many trials were scheduled: as often as was asked, of every contract."""
     settings, contracts = facts.get("settings"), facts.get("contracts")
     times = settings.get("trials") if isinstance(settings, dict) else None

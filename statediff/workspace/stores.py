@@ -20,7 +20,7 @@ DEFAULT: Final = Path(".statediff") / "store.sqlite"
 
 
 @contextmanager
-def opened_store(url: str | None) -> Iterator[Store]:
+def open_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
     from statediff.suite.store import file_url, opened
     from statediff.workspace.folders import require_writable
@@ -32,7 +32,7 @@ def opened_store(url: str | None) -> Iterator[Store]:
         yield store
 
 
-def indexed(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
+def index_run(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
     """The run in the folder, as it is now, is in the store."""
     from statediff.errors import UsageError
     from statediff.suite.indexing import index
@@ -46,7 +46,7 @@ def indexed(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
 
 
 @dataclass(frozen=True)
-class Named:
+class KnownRun:
     """A run that somebody named: the store knows its trials, and its bundles can be had."""
 
     id: str
@@ -57,16 +57,16 @@ class Named:
 
     def bundle(self, trial: str) -> tuple[Bundle | None, str]:
         """The bundle of a trial, or why there is none."""
-        from statediff.workspace.bundles import copied_bundle
-        from statediff.workspace.runfolders import kept_trial
+        from statediff.workspace.bundles import bundle_in_copies
+        from statediff.workspace.runfolders import read_trial
 
         if self.folder is not None:
-            kept = kept_trial(self.folder / "trials" / trial)
+            kept = read_trial(self.folder / "trials" / trial)
             return kept.bundle, kept.why
-        return copied_bundle(self.copies, self.location, trial), "no copy of its run has it"
+        return bundle_in_copies(self.copies, self.location, trial), "no copy of its run has it"
 
 
-def named(store: Store, path: Path, ahead: Ahead | None = None) -> Named:
+def find_run(store: Store, path: Path, ahead: Ahead | None = None) -> KnownRun:
     """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
     from urllib.parse import unquote
 
@@ -75,19 +75,19 @@ def named(store: Store, path: Path, ahead: Ahead | None = None) -> Named:
 
     url = parted(str(path))
     if url is None:
-        run = indexed(store, path, ahead)
-        return Named(run.id, run.location, path, ())
+        run = index_run(store, path, ahead)
+        return KnownRun(run.id, run.location, path, ())
     place, _, name = checked(url).rpartition("/")
     for found, location in store.copied_at(place):
         if unquote(location.rpartition("/")[2]) == name:
-            return Named(found, location, None, (place,))
+            return KnownRun(found, location, None, (place,))
     raise UsageError(
         f"{checked(url)}: the store knows of no run that was copied there; "
         f"`statediff store fetch {checked(url)} DIR` brings it here"
     )
 
 
-def signed_of(store: Store, runs: Sequence[Named], trust: Path | None) -> Opinions | None:
+def signed_opinions(store: Store, runs: Sequence[KnownRun], trust: Path | None) -> Opinions | None:
     """What reviewers signed of the runs' trials, as of now; None if nobody asked for it."""
     if trust is None:
         return None
@@ -106,22 +106,22 @@ def bundle_at(store: Store, location: str, name: str) -> Bundle:
     from statediff.errors import BundleError
     from statediff.model.values import printable
     from statediff.suite.indexing import folder_of
-    from statediff.workspace.bundles import copied_bundle
-    from statediff.workspace.runfolders import kept_trial
+    from statediff.workspace.bundles import bundle_in_copies
+    from statediff.workspace.runfolders import read_trial
 
     where = f"{printable(location)}: trial {printable(name)}"
     if "/" in name or name in ("", ".", ".."):
         raise BundleError(f"{where}: no trial of a run has such a name")
     folder = folder_of(location)
     if folder is None or not folder.is_dir():
-        copy = copied_bundle(store.copies_of(location), location, name)
+        copy = bundle_in_copies(store.copies_of(location), location, name)
         if copy is None:
             raise BundleError(
                 f"{where}: the run's folder is on another machine, or gone; open it there, or "
                 "copy it to where this one can read it: `statediff store push RUN URL`"
             )
         return copy
-    kept = kept_trial(folder / "trials" / name)
+    kept = read_trial(folder / "trials" / name)
     if kept.bundle is None:
         raise BundleError(f"{where}: {kept.why}")
     return kept.bundle
@@ -131,9 +131,9 @@ def look(trial: Path) -> Found:
     """What the folder of a trial holds, for the index."""
     from statediff.suite.indexing import Found
     from statediff.suite.records import Ended
-    from statediff.workspace.runfolders import FAULT_NAME, kept_trial
+    from statediff.workspace.runfolders import FAULT_NAME, read_trial
 
-    kept = kept_trial(trial)
+    kept = read_trial(trial)
     if kept.is_broken:
         return Found(None, Ended.DAMAGED, kept.why)
     has_reason = (trial / FAULT_NAME).is_file()

@@ -137,8 +137,8 @@ def _agent(request: TrialRequest) -> Agent:
 
 
 @contextmanager
-def embedded(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
-    """The sandbox called `name`, running until the block ends, whatever ends it."""
+def open_sandbox(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
+    """The sandbox of a pack, running until the block ends; trials put it back by themselves."""
     with closing(Standing()) as pool, pool.lease(name, variant) as sandbox:
         yield sandbox
 

@@ -13,7 +13,7 @@ from statediff.contract.authoring.explain import Explanation, Role, explain
 from statediff.evaluate import compile_contract, parse_contract, schema_of
 from statediff.model.readings import Capture
 from statediff.reports.contracts import RENDERERS, as_html, as_markdown, as_text, picture
-from statediff.workspace.trials import base_state, embedded
+from statediff.workspace.trials import base_state, open_sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRACTS = sorted((ROOT / "contracts" / "shop").glob("*/contract.yaml"))
@@ -37,7 +37,7 @@ require:
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Capture]:
-    with embedded("shop") as sandbox:
+    with open_sandbox("shop") as sandbox:
         yield base_state(sandbox)
 
 

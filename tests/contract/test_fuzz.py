@@ -25,7 +25,7 @@ from statediff.model.schema import Schema
 from statediff.model.values import Unobserved
 from statediff.model.verdict import Verdict
 from statediff.reports.contracts import as_text
-from statediff.workspace.trials import base_state, embedded
+from statediff.workspace.trials import base_state, open_sandbox
 from tests.judging import item, run, state, user
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +98,7 @@ def _mutate(data: bytearray, rng: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def schema() -> Iterator[Schema]:
-    with embedded("shop") as sandbox:
+    with open_sandbox("shop") as sandbox:
         yield schema_of(base_state(sandbox))
 
 

@@ -16,7 +16,7 @@ from statediff.errors import ContractError, Problem
 from statediff.evaluate import parse_contract
 from statediff.evaluate.linting import lint
 from statediff.model.readings import Capture
-from statediff.workspace.trials import base_state, embedded
+from statediff.workspace.trials import base_state, open_sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 CLEAN = """\
@@ -196,7 +196,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[Capture]:
-    with embedded("shop") as sandbox:
+    with open_sandbox("shop") as sandbox:
         yield base_state(sandbox)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.package import save
-from statediff.workspace.bundles import drawn, load_bundle
+from statediff.workspace.bundles import draw_trials, load_bundle
 from tests.reports.test_html import BUNDLES
 
 
@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_a_seed_draws_the_same_trials_in_the_same_order(run: Path) -> None:
     def order(seed: int, size: int | None = None) -> list[str]:
-        return [each.folder.name for each in drawn([run / "r"], size, seed)]
+        return [each.folder.name for each in draw_trials([run / "r"], size, seed)]
 
     assert order(1) == order(1)
     assert sorted(order(1)) == ["forbidden", "match", "unknown"]

@@ -31,7 +31,7 @@ from statediff.systems.base.folders import inhabitants
 from statediff.systems.base.protocol import Sandbox
 from statediff.workspace import trials
 from statediff.workspace.agents import AgentOptions
-from statediff.workspace.trials import HeldTrial, TrialRequest, embedded, lend, make_trial
+from statediff.workspace.trials import HeldTrial, TrialRequest, lend, make_trial, open_sandbox
 from tests.cli.conftest import Call, environment
 
 pytest_plugins = "pytester"
@@ -134,7 +134,7 @@ def doors(
     def held(agent: str) -> Judged:
         """As the body of a test and a solver of Inspect do it."""
         with (
-            embedded("shop") as sandbox,
+            open_sandbox("shop") as sandbox,
             HeldTrial(
                 load_contract(contract), tmp_path / "t-raise-1", agent=agent, lease=lend(sandbox)
             ) as trial,
@@ -293,7 +293,7 @@ def test_an_interrupt_leaves_no_sandbox_at_any_door(
     assert left_in(begun) == []
     with (
         pytest.raises(KeyboardInterrupt),
-        embedded("shop") as sandbox,
+        open_sandbox("shop") as sandbox,
         hold(load_contract(contract), begun / "t", lend(sandbox)),
     ):
         raise KeyboardInterrupt
@@ -378,7 +378,7 @@ def test_a_contract_and_an_agent_are_named_or_given_and_the_sandbox_leased(
 
 def test_a_trial_is_scanned_as_often_as_the_request_says(contract: Path, tmp_path: Path) -> None:
     agent = FunctionAgent.load("engine_agents:right")
-    with embedded("shop") as sandbox:
+    with open_sandbox("shop") as sandbox:
         for rate, ways in ((0.0, (True, False)), (1.0, (True, True))):
             request = TrialRequest(
                 contract=contract,
@@ -399,7 +399,7 @@ def test_a_request_of_names_can_be_sent_to_another_process(contract: Path) -> No
 
 def test_a_held_trial_ends_once(contract: Path, tmp_path: Path) -> None:
     file = load_contract(contract)
-    with embedded("shop") as sandbox:
+    with open_sandbox("shop") as sandbox:
         with hold(file, tmp_path / "one", lend(sandbox)) as trial:
             assert not trial.is_over
             bundle = trial.finish()

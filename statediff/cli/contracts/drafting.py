@@ -121,11 +121,11 @@ def _of_states(sources: list[str], after: list[str] | None, schema_text: str) ->
 
 
 def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
-    from statediff.workspace.trials import base_state, embedded
+    from statediff.workspace.trials import base_state, open_sandbox
 
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
-    with embedded(sandbox) as running:
+    with open_sandbox(sandbox) as running:
         return _observation(base_state(running), None, sandbox)
 
 
@@ -201,9 +201,9 @@ def _observe(
     from statediff.capture.store import DiskChunks
     from statediff.harness import Task, TrialPlan, observe_trial, write_run
     from statediff.workspace import folders
-    from statediff.workspace.trials import clock, embedded
+    from statediff.workspace.trials import clock, open_sandbox
 
-    with embedded(sandbox, variant) as running:
+    with open_sandbox(sandbox, variant) as running:
         folder = folders.new_run(runs, "record")
         write_run(folder, folder.name, {}, {"recorded": sandbox, "sandbox": variant})
         observed = observe_trial(

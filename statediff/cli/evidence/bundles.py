@@ -12,7 +12,7 @@ from statediff.cli.options import BundleOrRunArgument, CopyKeys, JsonFlag
 from statediff.cli.output import emit, print_result, results, shown
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.runfolders import is_run, run_facts, scheduled, trials
+from statediff.workspace.runfolders import count_scheduled, is_run, run_facts, trials
 
 ShownArgument = Annotated[
     Path,
@@ -139,7 +139,7 @@ def _trials(target: Path) -> tuple[Sequence[Any], int, int]:
             )
         except (BundleError, InputError) as error:
             found.append(without_verdict(trial.name, str(error)))
-    return found, len(found), scheduled(run_facts(target), len(found)) - len(found)
+    return found, len(found), count_scheduled(run_facts(target), len(found)) - len(found)
 
 
 def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
@@ -151,7 +151,7 @@ def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
     if is_run(target):
         every = list(trials(target))
         found = [(each.bundle, each.folder) for each in every if each.bundle is not None]
-        missing = scheduled(run_facts(target), len(every)) - len(found)
+        missing = count_scheduled(run_facts(target), len(every)) - len(found)
     else:
         found, missing = [load_bundle(target)], 0
     lines: list[Any] = []
@@ -179,7 +179,7 @@ def _spans(target: Path) -> tuple[Sequence[Any], int, int]:
         else trial_spans(trial.bundle, trial.name, str(trial.folder))
         for trial in trials(target)
     ]
-    left = scheduled(run_facts(target), len(lines)) - len(lines)
+    left = count_scheduled(run_facts(target), len(lines)) - len(lines)
     lines += [
         fault_span(run, f"not run {number}", "it was scheduled and not run")
         for number in range(left)

@@ -108,7 +108,7 @@ def adjudicate(
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
     from statediff.evidence.keys import load_key
     from statediff.suite.labels import keep, sign_label
-    from statediff.workspace.bundles import drawn
+    from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
 
     signing = load_key(key)
@@ -117,7 +117,7 @@ def adjudicate(
     known = said.given(blind=blind)
     if size is not None and not is_run(target):
         raise UsageError("--sample is for a run; this is one bundle")
-    for trial in drawn([target], size, seed):
+    for trial in draw_trials([target], size, seed):
         given = _ask(trial.read(), blind) if known is None else known
         path = keep(trial.folder, sign_label(trial.digest, given, _now(), signing))
         label, place = given.label.value, shown(path)
@@ -189,10 +189,10 @@ def agreement(target: BundleOrRunArgument, trust: TrustOption, as_json: JsonFlag
 def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
     from statediff.suite.agreement import Settled
     from statediff.suite.labels import kept, settled
-    from statediff.workspace.bundles import drawn
+    from statediff.workspace.bundles import draw_trials
 
     votes = _Votes()
-    for trial in drawn([target], None, 0):
+    for trial in draw_trials([target], None, 0):
         labels, resolutions = kept(trial.folder, trial.digest, keys)
         label = settled(labels, resolutions)
         if label is None:
@@ -370,7 +370,7 @@ def flag(
     from statediff.cli.suites.running import fits
     from statediff.evidence.keys import load_key
     from statediff.suite.labels import keep, sign_flag
-    from statediff.workspace.bundles import drawn
+    from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
 
     signing = load_key(key)
@@ -378,7 +378,7 @@ def flag(
         raise UsageError("--contract is for a run; this is one bundle")
     found = [
         trial
-        for trial in drawn([target], None, 0)
+        for trial in draw_trials([target], None, 0)
         if contract is None or fits(str(trial.read().manifest["contract"]), contract)
     ]
     if not found:
@@ -433,14 +433,14 @@ def review(
     from statediff.evidence.keys import load_key, load_trust
     from statediff.reports.review.desk import Case, Desk
     from statediff.reports.review.server import DeskServer
-    from statediff.workspace.bundles import drawn
+    from statediff.workspace.bundles import draw_trials
 
     signing = load_key(key)
     trusted = () if trust is None else load_trust(trust)
     if trust is not None:
         _require_reviewer(signing, trusted, trust)
     require_port(page.port)
-    trials = drawn(targets, size, seed, trust)
+    trials = draw_trials(targets, size, seed, trust)
     if not trials:
         raise UsageError("there is no trial to review; name a run or a bundle that holds one")
     desk = Desk(

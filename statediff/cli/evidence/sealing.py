@@ -287,14 +287,14 @@ def expire(
     from statediff.evidence.keys import load_key, load_trust
     from statediff.evidence.log import record_entry
     from statediff.evidence.vault import Vault, due, expiry
-    from statediff.workspace.bundles import kept_copy
+    from statediff.workspace.bundles import load_kept
     from statediff.workspace.folders import write_file
     from statediff.workspace.logs import append, retention
 
     if erasure.everything and erasure.because == IN_TIME:
         raise UsageError("--everything: say with --because why it goes before its time")
     signing, trusted = load_key(key), load_trust(trust)
-    kept, keys = kept_copy(bundle), Vault(vault)
+    kept, keys = load_kept(bundle), Vault(vault)
     exactly = datetime.now(UTC)
     now = exactly.replace(microsecond=0)
     items = due(kept, keys, None if erasure.everything else exactly)

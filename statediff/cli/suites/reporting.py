@@ -156,14 +156,14 @@ def open_pages(
 ) -> int:
     """Open a bundle's report in the browser, or serve the dashboard of runs until Ctrl-C."""
     require_port(page.port)
-    named = list(targets or [])
-    runs = _runs(named)
+    given = list(targets or [])
+    runs = _runs(given)
     if runs is None:
-        if len(named) > 1:
-            raise UsageError(f"{named[0]}: is no run; of other things one is opened at a time")
+        if len(given) > 1:
+            raise UsageError(f"{given[0]}: is no run; of other things one is opened at a time")
         if out is not None or store is not None:
             raise UsageError("--out and --store are for runs; `report --out` writes a report")
-        return _open_report(named[0], view, as_json=as_json)
+        return _open_report(given[0], view, as_json=as_json)
     if view.tier is not None:
         raise UsageError("--tier is for a sealed copy; these are runs")
     return _dashboard(runs, store, out, page, view.trust, as_json=as_json)
@@ -196,13 +196,13 @@ def _dashboard(
     from statediff.reports.dashboard.page import board_page
     from statediff.reports.dashboard.server import DashboardServer
     from statediff.workspace.folders import write_file
-    from statediff.workspace.stores import named, opened_store, signed_of
+    from statediff.workspace.stores import find_run, open_store, signed_opinions
 
     with ExitStack() as stack:
-        index: Store = stack.enter_context(opened_store(url))
-        every = {run.id: run for run in (named(index, folder) for folder in folders)}
+        index: Store = stack.enter_context(open_store(url))
+        every = {run.id: run for run in (find_run(index, folder) for folder in folders)}
         ids = list(every) or None
-        signed_of(index, list(every.values()), trust)  # as of now
+        signed_opinions(index, list(every.values()), trust)  # as of now
         keys = () if trust is None else load_trust(trust)
         title = folders[0].absolute().name if len(folders) == 1 else _title(index, ids)
         if out is None:

@@ -128,7 +128,7 @@ class AgentChoice:
             image=self.agent_image,
             record_http=self.record_http,
         )
-        return agents.several(options, self.agent_cmd or [], self.agent or [], self.model or [])
+        return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ def run(
     """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
     from statediff.suite.sandbox_pool import STANDING
     from statediff.workspace import folders
-    from statediff.workspace.campaigns import alone, campaign, checked, found_again
+    from statediff.workspace.campaigns import campaign, find_resumable, lock_run, require_runnable
 
     options = choice.each(trying.timeout)
     entries = _entries(contracts, which, allow_unreviewed=judging.allow_unreviewed)
@@ -233,13 +233,13 @@ def run(
     folders.require_writable(trying.out)
     with ExitStack() as stack:
         stack.callback(STANDING.close)
-        checked(entries, trying.sandbox)
+        require_runnable(entries, trying.sandbox)
         settings["images"] = _images(trying.sandbox, choice.agent_image)
         facts, patch = _facts(entries, settings)
-        folder = found_again(trying.out, facts) if trying.resume else None
+        folder = find_resumable(trying.out, facts) if trying.resume else None
         if folder is None:
             folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
-        stack.enter_context(alone(folder))
+        stack.enter_context(lock_run(folder))
         how = _how(scheduling, choice.costs.max_cost, places)
         return carried_out(campaign(folder, entries, options), how, as_json, None)
 
@@ -291,12 +291,12 @@ def carried_out(
 ) -> int:
     """The run's trials are made, those that are chosen or have no verdict; its exit code."""
     from statediff.cli.suites.progress import Report
-    from statediff.workspace.bundles import copying
+    from statediff.workspace.bundles import begin_copy
     from statediff.workspace.campaigns import WITHOUT_VERDICT, carry_out
-    from statediff.workspace.stores import indexed
+    from statediff.workspace.stores import index_run
 
     with _store_of(how) as store:
-        run = indexed(store, made.folder)
+        run = index_run(store, made.folder)
         trials = [t for t in store.trials(run.id) if t.name in made.planned]
         if chosen is None:
             wanted = [t for t in trials if t.ended in WITHOUT_VERDICT]
@@ -307,7 +307,7 @@ def carried_out(
         wanted.sort(key=lambda trial: order[trial.name])
         kept = [trial for trial in trials if trial.name not in names]
         with Report(as_json, tuple(made.planned), made.folder) as report:
-            copies = copying(how.artifacts, made.folder, store, run.id, report.note)
+            copies = begin_copy(how.artifacts, made.folder, store, run.id, report.note)
             carry_out(made, wanted, kept, how, report, store, copies, is_retried=chosen is not None)
         code = report.end()
         copies.whole()
@@ -318,11 +318,11 @@ def carried_out(
 def _store_of(how: How) -> Iterator[Store]:
     """The store that was named; the default one, or one for this command if that cannot be used."""
     from statediff.suite.store import opened
-    from statediff.workspace.stores import opened_store
+    from statediff.workspace.stores import open_store
 
     with ExitStack() as stack:
         try:
-            store = stack.enter_context(opened_store(how.store))
+            store = stack.enter_context(open_store(how.store))
         except StatediffError as error:
             if how.store is not None:
                 raise
@@ -335,7 +335,7 @@ def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool
     """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
     from statediff.evaluate import load_contract
     from statediff.workspace.campaigns import Entry
-    from statediff.workspace.contracts import contract_paths, unchanged
+    from statediff.workspace.contracts import contract_paths, require_unchanged
 
     every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
     found = [
@@ -353,7 +353,7 @@ def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool
             "nothing; remove the line when its owner has read it, or say --allow-unreviewed"
         )
     for entry in found:
-        unchanged(entry.path, entry.file)
+        require_unchanged(entry.path, entry.file)
     return found
 
 
@@ -466,15 +466,15 @@ def retry(
     Without a choice, those that have no verdict. With several, those that fit all of them.
     """
     from statediff.suite.sandbox_pool import STANDING
-    from statediff.workspace.campaigns import alone, campaign, checked
+    from statediff.workspace.campaigns import campaign, lock_run, require_runnable
 
     entries, options = _read_run(run)
     how = _how(scheduling, max_cost, places)
     with ExitStack() as stack:
         stack.callback(STANDING.close)
-        stack.enter_context(alone(run))
+        stack.enter_context(lock_run(run))
         made = campaign(run, entries, options)
-        checked(entries, made.variant)
+        require_runnable(entries, made.variant)
         return carried_out(made, how, as_json, choice.of)
 
 

@@ -13,7 +13,7 @@ from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, RunArgument, StoreOption
 from statediff.cli.output import emit, print_result, results, shown
 from statediff.errors import BundleError, ContractError, UsageError
-from statediff.workspace.stores import Named, indexed, named, opened_store, signed_of
+from statediff.workspace.stores import KnownRun, find_run, index_run, open_store, signed_opinions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,8 +57,8 @@ def runs(
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
     there = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
-    with looking(there) as ahead, opened_store(store) as index:
-        known = {indexed(index, place, ahead).id for place in there}
+    with looking(there) as ahead, open_store(store) as index:
+        known = {index_run(index, place, ahead).id for place in there}
         listed = [each for each in index.listed() if every or each.id in known]
     from statediff.reports.suites import runs_document, runs_table
 
@@ -86,16 +86,16 @@ def stats(
     """
     from statediff.suite.file_stamps import looking
 
-    with looking(folders) as ahead, opened_store(store) as index:
+    with looking(folders) as ahead, open_store(store) as index:
         from statediff.reports.suites import stats_document, stats_tables
         from statediff.suite.overview import groups, passes
         from statediff.suite.summary import figures
 
         # A run that is named twice is counted once.
-        every = {run.id: run for run in (named(index, folder, ahead) for folder in folders)}
+        every = {run.id: run for run in (find_run(index, folder, ahead) for folder in folders)}
         wanted = list(every)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
-        reviewed = signed_of(index, list(every.values()), trust)
+        reviewed = signed_opinions(index, list(every.values()), trust)
     if as_json:
         document = stats_document(found, len(every))
         emit(document if reviewed is None else {**document, "reviewed": _opinions(reviewed)})
@@ -147,18 +147,18 @@ def compare(
     """
     from statediff.suite.file_stamps import looking
 
-    with looking((a, b)) as ahead, opened_store(store) as index:
+    with looking((a, b)) as ahead, open_store(store) as index:
         from statediff.suite.comparison import Change, compare
         from statediff.suite.comparison_rows import apart, whole
 
-        runs = named(index, a, ahead), named(index, b, ahead)
+        runs = find_run(index, a, ahead), find_run(index, b, ahead)
         one, other = (
             _part(index, run.id, agent, folder)
             for run, agent, folder in zip(
                 runs, (options.agent_a, options.agent_b), (a, b), strict=True
             )
         )
-        reviewed = signed_of(index, runs, trust)
+        reviewed = signed_opinions(index, runs, trust)
         if as_json or reviewed is not None:
             found = compare(whole(index, one), whole(index, other), options.seed)
         else:
@@ -196,7 +196,7 @@ def _show_comparison(
             _print(*flagged_lines(found, *flags))
 
 
-def _inside(case: Case, *runs: Named) -> Differences | str:
+def _inside(case: Case, *runs: KnownRun) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
     from statediff.model.values import printable
 
@@ -324,8 +324,8 @@ def push(
     from statediff.suite.artifacts import Place
 
     place = Place(url)
-    with opened_store(store) as index:
-        known, folder = indexed(index, run), run.resolve()
+    with open_store(store) as index:
+        known, folder = index_run(index, run), run.resolve()
         found = place.push(folder)
         index.put_copy(known.id, place.url)
     _print_copy("url", f"{place.url}/{folder.name}", found, as_json=as_json)

@@ -80,12 +80,12 @@ def mcp(
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools import tool_table
     from statediff.evaluate import library_of, load_contract
-    from statediff.workspace.trials import base_state, embedded
+    from statediff.workspace.trials import base_state
 
     file = None if contract is None else load_contract(contract)
     if file is not None and file.content.access is None:
         raise UsageError(f"{contract}: has no `access:`, so it says nothing of what may be read")
-    with embedded(name, variant) as sandbox, _recorder(server.trace, name) as recorder:
+    with open_sandbox(name, variant) as sandbox, _recorder(server.trace, name) as recorder:
         library = None if file is None else library_of(file, base_state(sandbox))
         table = tool_table(sandbox.access().urls, recorder, library)
         try:

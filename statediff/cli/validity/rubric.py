@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statediff.contract.document.rubric import Rubric
     from statediff.suite.review_terms import Label
     from statediff.suite.rubric import Opinion
-    from statediff.workspace.bundles import Drawn
+    from statediff.workspace.bundles import DrawnTrial
 
 RUBRIC = "statediff/rubric-report/1"
 _UNDONE = "trials scored until then keep their opinions, this one has none"
@@ -62,7 +62,6 @@ def rubric(
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import kept, settled
     from statediff.workspace.agents import budget_of, endpoint_of
-    from statediff.workspace.bundles import drawn
 
     budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
     asking = _Asking(
@@ -74,7 +73,7 @@ def rubric(
     keys = None if trust is None else load_trust(trust)
     found: dict[tuple[str, str, str], list[tuple[bool | None, Label]]] = {}
     lines: list[dict[str, Any]] = []
-    for trial in sorted(drawn([target], None, 0), key=lambda each: each.folder.name):
+    for trial in sorted(draw_trials([target], None, 0), key=lambda each: each.folder.name):
         line, asked, opinion = _ask(trial, asking)
         lines.append(line)
         if asked is not None and opinion is not None:
@@ -116,7 +115,9 @@ class _Asking:
         return replace(used, cost=self.budget.prices.cost(used))
 
 
-def _ask(trial: Drawn, asking: _Asking) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+def _ask(
+    trial: DrawnTrial, asking: _Asking
+) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
     from statediff.reports.blind_case import opinion_line, run_text
@@ -152,7 +153,7 @@ def _rubric_of(contract: bytes) -> Rubric | None:
     return parse_document(contract, "contract.yaml")[1].rubric
 
 
-def _opinion(trial: Drawn, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
+def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.cli import output
     from statediff.evidence.canonical import write

@@ -254,10 +254,10 @@ def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
     from statediff.evidence.keys import load_trust
     from statediff.meta.study.recorded import reviewed_case
     from statediff.suite.labels import kept, settled
-    from statediff.workspace.bundles import drawn
+    from statediff.workspace.bundles import draw_trials
 
     keys = load_trust(trust)
-    for trial in drawn(folders, None, 0):
+    for trial in draw_trials(folders, None, 0):
         labels, resolutions = kept(trial.folder, trial.digest, keys)
         label = settled(labels, resolutions)
         if label is not None:
