@@ -80,7 +80,7 @@ def mcp(
     from statediff.agents.mcp_server import mcp_server
     from statediff.agents.tools import tool_table
     from statediff.evaluate import library_of, load_contract
-    from statediff.workspace.trials import base_state
+    from statediff.workspace.trials import base_state, open_sandbox
 
     file = None if contract is None else load_contract(contract)
     if file is not None and file.content.access is None:

@@ -62,6 +62,7 @@ def rubric(
     from statediff.evidence.keys import load_trust
     from statediff.suite.labels import kept, settled
     from statediff.workspace.agents import budget_of, endpoint_of
+    from statediff.workspace.bundles import draw_trials
 
     budget = budget_of(costs.price_in, costs.price_out, costs.max_cost, _UNDONE)
     asking = _Asking(
