@@ -54,7 +54,7 @@ from statediff.reports.plain import plain_judgement
 from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
-from statediff.workspace.agents import agent_of
+from statediff.workspace.agents import AgentOptions
 from statediff.workspace.bundles import load_bundle
 from statediff.workspace.contracts import States, check, contract_path
 from statediff.workspace.folders import keep_bundle
@@ -297,9 +297,9 @@ def _agent(contract: ContractFile | str | Path, agent: AnAgent, seconds: float |
                 "its pack's name; a program is a list of arguments"
             )
         place = Path() if isinstance(contract, ContractFile) else contract_path(str(contract))
-        return agent_of(place, None, agent, seconds)
+        return AgentOptions(named=agent, timeout_seconds=seconds).agent(place)
     if isinstance(agent, Sequence):
-        return agent_of(Path(), shlex.join(agent), None, seconds)
+        return AgentOptions(command=shlex.join(agent), timeout_seconds=seconds).agent(Path())
     if callable(agent):
         return FunctionAgent(agent, getattr(agent, "__qualname__", type(agent).__name__))
     return agent

@@ -39,7 +39,7 @@ from statediff.meta.cases import Case, listed_cases
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT
 from statediff.suite.sandbox_pool import Standing
-from statediff.workspace.agents import agent_of
+from statediff.workspace.agents import AgentOptions
 from statediff.workspace.trials import HeldTrial
 
 Test: TypeAlias = Callable[["ContractTest"], None]
@@ -85,7 +85,8 @@ class ContractTests(pytest.File):
             command, named = ini("statediff_agent_cmd"), ini("statediff_agent")
         if not command and not named:
             return None
-        return lambda: agent_of(self.path, command or None, named or None, None)
+        options = AgentOptions(command=command or None, named=named or None)
+        return lambda: options.agent(self.path)
 
     def _states(self) -> tuple[Path, Path, Path] | None:
         if not self.path.name.endswith(_SUFFIX):

@@ -73,8 +73,8 @@ class AgentOptions:
         except (TypeError, ValueError) as error:
             raise UsageError(f"the run's agents cannot be read: {str(error)[:200]}") from error
 
-    def agents(self, contracts: list[Path]) -> list[Agent]:
-        """The agent for each contract; `UsageError` if the options name none, or several."""
+    def agent(self, contract: Path) -> Agent:
+        """The agent for the contract; `UsageError` if the options name none, two, or no such."""
         ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
         if sum(way is not None for way in ways) > 1:
             raise UsageError(
@@ -86,8 +86,7 @@ class AgentOptions:
         if self.record_http and (self.image or not (self.command or self.named)):
             raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
         if self.base_url is not None or self.model is not None:
-            model = self._model()
-            return [model for _ in contracts]
+            return self._model()
         of_models = {
             "--key-env": self.key_env,
             "--price-in": self.price_in,
@@ -100,17 +99,49 @@ class AgentOptions:
         if strange:
             raise UsageError(f"{strange[0]} goes with --base-url and --model")
         if self.mcp is not None:
-            program = self._mcp()
-            return [program for _ in contracts]
-        own = [
-            agent_of(path, self.command, self.named, self.timeout_seconds, self.image)
-            for path in contracts
-        ]
+            return self._mcp()
+        own = self._own(contract)
         if not self.record_http:
             return own
         from statediff.agents.native import NativeAgent
 
-        return [NativeAgent(each) for each in own]
+        return NativeAgent(own)
+
+    def _own(self, contract: Path) -> Agent:
+        """A program, one in an image, a function, or one that the contract's folder has."""
+        from statediff.agents.command import CommandAgent
+        from statediff.agents.function import FunctionAgent
+
+        limit = SECONDS if self.timeout_seconds is None else self.timeout_seconds
+        if self.image is not None:
+            return self._in_image(self.image, limit)
+        if self.command is not None and self.named is None:
+            return CommandAgent.parse(self.command, limit)
+        if self.named is None or self.command is not None:
+            raise UsageError("give the agent as either --agent-cmd or --agent")
+        if ":" not in self.named:
+            return packed_agent(contract.parent, self.named, limit)
+        if self.timeout_seconds is not None:
+            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
+        if "" not in sys.path:
+            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
+        return FunctionAgent.load(self.named)
+
+    def _in_image(self, image: str, limit: float) -> Agent:
+        if self.named is not None:
+            raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
+        try:
+            from statediff.agents.image import ImageAgent
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
+            ) from error
+        try:
+            return ImageAgent(image, tuple(shlex.split(self.command or "")), limit)
+        except ValueError as error:
+            raise UsageError(
+                f"the agent command {self.command!r} cannot be split: {error}"
+            ) from error
 
     def _mcp(self) -> Agent:
         from statediff.agents.command import CommandAgent
@@ -139,52 +170,6 @@ class AgentOptions:
             self.max_turns or 50,
             self.timeout_seconds or SECONDS,
         )
-
-
-def agent_of(
-    contract: Path,
-    command: str | None,
-    named: str | None,
-    timeout_seconds: float | None,
-    image: str | None = None,
-) -> Agent:
-    """The agent that the options name; `UsageError` if they name none, two, or an unknown one.
-
-    `named` is `module:function`, or the name of a program in the contract's `agents` folder;
-    `image` holds the program that `command`, or the image itself, names.
-    """
-    from statediff.agents.command import CommandAgent
-    from statediff.agents.function import FunctionAgent
-
-    limit = SECONDS if timeout_seconds is None else timeout_seconds
-    if image is not None:
-        return _in_image(image, command, named, limit)
-    if command is not None and named is None:
-        return CommandAgent.parse(command, limit)
-    if named is None or command is not None:
-        raise UsageError("give the agent as either --agent-cmd or --agent")
-    if ":" in named:
-        if timeout_seconds is not None:
-            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
-        if "" not in sys.path:
-            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
-        return FunctionAgent.load(named)
-    return packed_agent(contract.parent, named, limit)
-
-
-def _in_image(image: str, command: str | None, named: str | None, limit: float) -> Agent:
-    if named is not None:
-        raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
-    try:
-        from statediff.agents.image import ImageAgent
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--agent-image needs {error.name}; get it with `pip install statediff[docker]`"
-        ) from error
-    try:
-        return ImageAgent(image, tuple(shlex.split(command or "")), limit)
-    except ValueError as error:
-        raise UsageError(f"the agent command {command!r} cannot be split: {error}") from error
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:

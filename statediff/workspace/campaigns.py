@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -269,8 +271,6 @@ class _Spent:
     """What a run has cost, its attempts that no longer count included as far as they are known."""
 
     def __init__(self, most: str | None, trials: Sequence[Trial]) -> None:
-        from decimal import Decimal
-
         self._most = None if most is None else int(Decimal(most) * 10**9)
         self.nano = sum(trial.cost_nano or 0 for trial in trials)
 
@@ -281,8 +281,6 @@ class _Spent:
         return self._most is None or self.nano < self._most
 
     def left(self) -> str | None:
-        from decimal import Decimal
-
         if self._most is None:
             return None
         return f"{Decimal(max(0, self._most - self.nano)) / 10**9:f}"
@@ -292,17 +290,14 @@ class _Batch:
     """Records on their way into a store, and trials to a copy: soon, and several at once."""
 
     def __init__(self, store: Store, copies: RunCopy, tell: Callable[[str], None]) -> None:
-        import time
-
         self._store, self._copies = store, copies
         self._tell = tell
-        self._clock = time.monotonic
         self._waiting: list[Trial] = []
         self._since = time.monotonic()
 
     def add(self, trial: Trial) -> None:
         self._waiting.append(trial)
-        if self._clock() - self._since > BATCH_SECONDS:
+        if time.monotonic() - self._since > BATCH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -310,7 +305,7 @@ class _Batch:
         from statediff.errors import StorageError
 
         waiting, self._waiting = self._waiting, []
-        self._since = self._clock()
+        self._since = time.monotonic()
         try:
             self._store.put_trials(waiting)
         except StorageError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statediff.contract.authoring.versions import FILE, Releases, identifier, read_releases
+from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
 from statediff.contract.lint.subject import remark
 from statediff.errors import ContractError, Problem, UsageError
@@ -75,8 +75,7 @@ def releases_beside(path: Path) -> Releases:
 
 def review_remarks(path: Path, file: ContractFile) -> tuple[Problem, ...]:
     """The remark that the version is released and nobody signed it off; nothing otherwise."""
-    name = identifier(file.content.contract, file.content.version)
-    known = releases_beside(path).entries.get(name)
+    name, known = _release(path, file)
     if known is None or known.reviewed is not None:
         return ()
     message = f"{name} was released by {known.released_by} on {known.on}, and nobody reviewed it"
@@ -85,8 +84,7 @@ def review_remarks(path: Path, file: ContractFile) -> tuple[Problem, ...]:
 
 def require_unchanged(path: Path, file: ContractFile) -> None:
     """The contract is no released version, or has its very bytes; `ContractError` otherwise."""
-    name = identifier(file.content.contract, file.content.version)
-    known = releases_beside(path).entries.get(name)
+    name, known = _release(path, file)
     if known is not None and known.digest != file.digest:
         problem = file.source.problem(
             ("version",),
@@ -100,9 +98,14 @@ def require_unchanged(path: Path, file: ContractFile) -> None:
 
 def is_released(path: Path, file: ContractFile) -> bool:
     """Whether these bytes are a released version, which never changes."""
-    name = identifier(file.content.contract, file.content.version)
-    known = releases_beside(path).entries.get(name)
+    _, known = _release(path, file)
     return known is not None and known.digest == file.digest
+
+
+def _release(path: Path, file: ContractFile) -> tuple[str, Release | None]:
+    """What the contract's version is called, and what was released by that name."""
+    name = identifier(file.content.contract, file.content.version)
+    return name, releases_beside(path).entries.get(name)
 
 
 # ---------------------------------------------------------------- checks

@@ -129,7 +129,7 @@ def _agent(request: TrialRequest) -> Agent:
     key = (options, path if options.is_of_contract else Path())
     with _LOCK:
         if key not in _AGENTS:
-            _AGENTS[key] = options.agents([path])[0]
+            _AGENTS[key] = options.agent(path)
         return _AGENTS[key]
 
 

@@ -364,7 +364,7 @@ def fits(contract: str, patterns: Sequence[str]) -> bool:
 
 def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> list[str]:
     """What the agents are called; each of them can be had for every contract, else `UsageError`."""
-    made = [each.agents([entry.path for entry in entries]) for each in options]
+    made = [[each.agent(entry.path) for entry in entries] for each in options]
     names = [of_each[0].name for of_each in made]
     if len(set(names)) < len(names):
         raise UsageError(f"two agents have one name: {', '.join(sorted(names))}")
