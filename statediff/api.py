@@ -18,7 +18,7 @@
 >>> judged.verdict
 <Verdict.MATCH: 'MATCH'>
 
-What a caller can mend, and what fails around a trial, is a `StatediffError`. Whatever is odd about
+What a caller can fix, and what fails around a trial, is a `StatediffError`. Whatever is odd about
 the run is a finding of its judgement.
 """
 

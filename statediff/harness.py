@@ -325,9 +325,9 @@ def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
         return
     failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
     if all(finding.stage in _LACKS or finding.code.is_omission for finding in failed):
-        told = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
+        ends = "; ".join(f"{source}: {cause}" for source, cause in observed.failed)
         raise EnvironmentFailure(
-            f"{told}, while the agent ran: what it did not get done is not to be blamed on it, and "
+            f"{ends}, while the agent ran: what it did not get done is not to be blamed on it, and "
             "nothing that it did is wrong. The trial has no verdict; run it again"
         )
 

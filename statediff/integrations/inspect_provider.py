@@ -257,7 +257,7 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
             if isinstance(message, ChatMessageAssistant)
         )
         if asked > held.calls:
-            # Inspect itself refuses unknown tools and wrong arguments, and tells no tool of them.
+            # Inspect itself refuses unknown tools and wrong arguments, and no tool learns of them.
             held.miss(f"{asked - held.calls} calls never came to the sandbox's tools")
     has_file = held.trial.answer_path.exists()
     said = state.output.completion

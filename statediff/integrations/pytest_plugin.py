@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MARKER: Final = "statediff"
 CATEGORY: Final = "inconclusive"
-_TOLD: Final = "statediff_verdict"
+_KIND: Final = "statediff_verdict"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker is known; options that contradict each other are told at once."""
+    """The marker is known; options that contradict each other are refused at once."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(contract, variant='embedded'): the contract that decides the test, "
@@ -154,11 +154,11 @@ def pytest_runtest_makereport(
     from statediff.integrations.verdicts import Inconclusive  # noqa: PLC0415 - as said above
 
     if call.excinfo.errisinstance(HarnessError) and report.failed:
-        setattr(report, _TOLD, "error")
+        setattr(report, _KIND, "error")
     if call.excinfo.errisinstance(Inconclusive):
         # An expected failure is one that was seen; this one was not decided.
         vars(report).pop("wasxfail", None)
-        setattr(report, _TOLD, CATEGORY)
+        setattr(report, _KIND, CATEGORY)
         report.outcome = "failed"
         if item.config.getoption("--statediff-inconclusive") == "report":
             report.outcome = "skipped"
@@ -175,23 +175,22 @@ def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
     """INCONCLUSIVE is counted as such, a trial that could not be made as an error."""
-    told = getattr(report, _TOLD, None)
-    if told == CATEGORY:
+    kind = getattr(report, _KIND, None)
+    if kind == CATEGORY:
         return CATEGORY, "I", (CATEGORY.upper(), {"yellow": True})
-    return ("error", "E", ("ERROR", {"red": True})) if told == "error" else None
+    return ("error", "E", ("ERROR", {"red": True})) if kind == "error" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Every trial that was not decided is told, with its report."""
+    """Every trial that was not decided is listed, with its report."""
     undecided = terminalreporter.stats.get(CATEGORY, [])
     if not undecided:
         return
     terminalreporter.section("INCONCLUSIVE", yellow=True)
     for report in undecided:
         terminalreporter.line(f"INCONCLUSIVE {report.nodeid}", yellow=True)
-        told = dict(report.sections).get("INCONCLUSIVE") or str(report.longrepr)
-        terminalreporter.line(told)
+        terminalreporter.line(dict(report.sections).get("INCONCLUSIVE") or str(report.longrepr))
 
 
 def _first(error: BaseException) -> str:

@@ -189,8 +189,8 @@ class Trials:
         if self._out is not None:
             name = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid)[-80:].strip("-.")
             # Names of tests may differ in what was left out, and a bundle is known by its digest.
-            told = hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]
-            place = self._out / f"{name}-{told}-{judged.bundle.digest[:12]}"
+            digits = hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]
+            place = self._out / f"{name}-{digits}-{judged.bundle.digest[:12]}"
             judged.save(place)
             item.user_properties.append(("statediff_bundle", str(place)))
 
@@ -265,7 +265,7 @@ class Body:
 
     @property
     def prompt(self) -> str:
-        """The task, as an agent is told it."""
+        """The task, as an agent gets it."""
         return self.held.trial.prompt
 
     @property

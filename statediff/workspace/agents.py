@@ -1,6 +1,6 @@
-"""Which agent a trial is made with, by what a user says of it.
+"""The agent of a trial, by the options that a user gives.
 
-Exactly one way in is named; what only another way understands is refused, never ignored.
+Exactly one way in is named. An option that only another way understands is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class AgentOptions:
         return self.named is not None and ":" not in self.named
 
     def as_json(self) -> dict[str, object]:
-        """What is said, without what is not; the key of a model is not in it, only where it is."""
-        told = asdict(self)
-        told["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
-        told["timeout_seconds"] = (
+        """The options that are given; of a model's key only where it is, never the key."""
+        given = asdict(self)
+        given["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
+        given["timeout_seconds"] = (
             None if self.timeout_seconds is None else str(self.timeout_seconds)
         )
-        return {name: value for name, value in told.items() if value not in (None, False)}
+        return {name: value for name, value in given.items() if value not in (None, False)}
 
     @staticmethod
-    def read(told: Mapping[str, Any]) -> AgentOptions:
+    def read(given: Mapping[str, Any]) -> AgentOptions:
         """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
         try:
-            found = AgentOptions(**told)
+            found = AgentOptions(**given)
             return replace(
                 found,
                 mcp_config=None if found.mcp_config is None else Path(found.mcp_config),
@@ -124,7 +124,7 @@ class AgentOptions:
         if self.timeout_seconds is not None:
             raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
         if "" not in sys.path:
-            sys.path.insert(0, "")  # as `python -m` would: the module may lie where we stand
+            sys.path.insert(0, "")  # as `python -m` would: the module may be in the current folder
         return FunctionAgent.load(self.named)
 
     def _in_image(self, image: str, limit: float) -> Agent:

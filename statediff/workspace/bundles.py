@@ -1,6 +1,6 @@
 """Bundles by a path or URL that a user named, copies of runs at a URL, and samples for reviewers.
 
-A bundle lies in a folder, in a trial's folder, in a sealed or kept copy, or in a copied run.
+A bundle is in a folder, in a trial's folder, in a sealed or kept copy, or in a copied run.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def read_file(path: Path) -> bytes:
 
 @dataclass
 class RunCopy:
-    """A run's trials on their way to a place. Once that fails it is told, and the run goes on."""
+    """Copies a run's trials to a place. Once that fails it says so, and the run goes on."""
 
     folder: Path
     place: Place | None
@@ -164,7 +164,7 @@ def begin_copy(
 def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
     """The bundle at the URL that the path was made of, and the folder it was put in; None if none.
 
-    It lies where `judge` would have put it.
+    The folder is the one that `judge` would use.
     """
     from statediff.suite.artifacts import Place, parted
 
@@ -191,7 +191,7 @@ def bundle_in_copies(urls: Iterable[str], location: str, trial: str) -> Bundle |
         try:
             return Place(url).bundle(run, "trials", trial, "bundle")
         except StatediffError:
-            continue  # another may have it; whoever asks says what is missing
+            continue  # another may have it; the caller says what is missing
     return None
 
 

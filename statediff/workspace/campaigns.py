@@ -1,4 +1,4 @@
-"""A run's folder and the trials that are to be made in it: begun, taken up again, carried out."""
+"""A run's folder and its trials: begun, resumed and carried out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class How:
-    """By what trials are made: nothing of it changes what they are."""
+    """How trials are made; none of it changes what they are."""
 
     workers: int = 1
     scheduler: str | None = None
@@ -101,7 +101,7 @@ class Campaign:
 
 
 class Progress(Protocol):
-    """Whoever follows a run: learns of each trial as it ends, and of what goes on beside."""
+    """What follows a run: it learns of each trial as it ends, and of what goes on beside."""
 
     is_interrupted: bool
     is_out_of_money: bool
@@ -186,9 +186,9 @@ def carry_out(
     *,
     is_retried: bool = False,
 ) -> None:
-    """The wanted trials are made and told, and those that are kept counted beside them.
+    """The wanted trials are made and reported, and those that are kept are counted beside them.
 
-    Ctrl-C ends it in order; what has ended by then is told.
+    Ctrl-C ends it in order; what has ended by then is reported.
     """
     from statediff.suite.attempts import set_aside
     from statediff.suite.campaign import Rules, carried_out

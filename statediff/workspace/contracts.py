@@ -49,7 +49,7 @@ def _paths(named: str) -> Iterator[Path]:
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         is_folder = exists = False
     if not is_folder:
-        # A file that does not exist is reported by whoever opens it, unless a pack has the name.
+        # A file that does not exist is reported when it is opened, unless a pack has the name.
         known = {entry.name for entry in contract_folders()}
         yield path if exists or named not in known else contract_folder(named).contract
         return

@@ -226,13 +226,13 @@ def _played(episode: Episode, record: Trial, bundle: Bundle) -> Played:
         "findings": brief_findings(bundle),
     }
     return Played(
-        record.name,
-        episode.planned.contract,
-        episode.planned.agent,
-        record,
-        trial_line(bundle),
-        document,
-        episode.run / "trials" / record.name / "bundle",
+        trial=record.name,
+        contract=episode.planned.contract,
+        agent=episode.planned.agent,
+        record=record,
+        line=trial_line(bundle),
+        document=document,
+        folder=episode.run / "trials" / record.name / "bundle",
     )
 
 
@@ -246,4 +246,10 @@ def _failed(episode: Episode, kind: FaultKind, why: str) -> Played:
         cause=str(kind),
     )
     planned = episode.planned
-    return Played(planned.name, planned.contract, planned.agent, record, fault=why)
+    return Played(
+        trial=planned.name,
+        contract=planned.contract,
+        agent=planned.agent,
+        record=record,
+        fault=why,
+    )

@@ -1,6 +1,6 @@
 """What a command line names: states, answers, traces and contracts, as files.
 
-A state is `PATH` or `NAME=PATH`. The plug-ins of the systems say which of them reads it, and how
+A state is `PATH` or `NAME=PATH`. The plug-ins of the systems say who reads it, and what
 the source is called where there is no NAME; `-` is standard input. NAME is the source's identity.
 """
 
@@ -151,7 +151,7 @@ def _delivered(file: SchemaFile, source: str, first: str) -> Schema:
 
 
 def _entity(name: str, entity: EntityRefinement) -> EntityType:
-    columns = {field: told.column or field for field, told in entity.fields.items()}
+    columns = {field: refined.column or field for field, refined in entity.fields.items()}
     key = () if entity.key == "none" else (entity.key or ("id",))
     for field in key:
         columns.setdefault(field, field)
@@ -225,8 +225,8 @@ def capture_pair(
     store = MemoryChunks()
     captured = take(ones, store, offline_clock, None, "before")
     last = take(twos, store, offline_clock, captured, "after")
-    told = [_history(source, others, store, captured, last) for source, others in within]
-    return captured, with_history(last, told) if told else last
+    histories = [_history(source, others, store, captured, last) for source, others in within]
+    return captured, with_history(last, histories) if histories else last
 
 
 def _between(during: Sequence[str], ends: Sequence[StateFile]) -> dict[str, tuple[StateFile, ...]]:
@@ -339,7 +339,7 @@ def answer_from(path: Path | None) -> Value | NoAnswer:
 def trace_from(path: Path | None, is_complete: bool = False) -> Trace:
     """The trace in a file, in any form that has a reader; `InputError` where it cannot be read.
 
-    With `is_complete`, whoever asks vouches that it holds every call and no agent wrote it.
+    With `is_complete`, the caller vouches that it holds every call and no agent wrote it.
     """
     if path is None:
         return Trace(cause="no trace was given")

@@ -1,7 +1,7 @@
 """Pages of trials and runs, kept beside what they are made from.
 
 A page is made from bundles and can be made again from them at any time, so a page that cannot be
-written is told and never changes what is said of the trials.
+written is reported and changes nothing of the trials.
 """
 
 from __future__ import annotations
