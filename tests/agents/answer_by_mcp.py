@@ -23,9 +23,12 @@ async def main() -> tuple[list[str], dict[str, Any]]:
         for further in sys.argv[1:]:
             await call("fetch", id=further)
         await call(
-            "outbox_send", sender="care@hearthside.example", to=["ops@hearthside.example"],
-            subject="Order 1009", body="Looked at.",
-        )  # fmt: skip
+            "outbox_send",
+            sender="care@hearthside.example",
+            to=["ops@hearthside.example"],
+            subject="Order 1009",
+            body="Looked at.",
+        )
         return tools, {"status": order["content"]["status"], "sources": [order["id"]]}
 
 

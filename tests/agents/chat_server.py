@@ -114,8 +114,13 @@ def completion(step: Step) -> dict[str, Any]:
 def chunks(step: Step) -> Iterator[dict[str, Any]]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
-                "choices": [choice]}  # fmt: skip
+        return {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": "m",
+            "choices": [choice],
+        }
 
     yield chunk({"role": "assistant", "content": ""})
     size = max(7, len(step.text) // 50)

@@ -31,25 +31,31 @@ async def main(how: str) -> int:
             await client.call_tool("shop_db_query", {"sql": "DELETE FROM customers"})
         facts = (
             await told(
-                client, "shop_db_query",
+                client,
+                "shop_db_query",
                 sql="SELECT o.paid_with, c.email, (SELECT value FROM settings WHERE name ="
                 " 'business_time') AS now, (SELECT SUM(quantity * unit_cents) FROM order_lines"
                 f" WHERE order_id = {ORDER} AND returned_at IS NOT NULL) AS cents,"
                 " (SELECT by_staff_id FROM approvals WHERE order_id = o.id LIMIT 1) AS approver"
                 f" FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.id = {ORDER}",
             )
-        )["rows"][0]  # fmt: skip
+        )["rows"][0]
         cents = facts["cents"]
         values = f"{ORDER}, {facts['paid_with']}, {cents}, 'returned', {facts['approver']}"
         values += f", '{facts['now']}'"
         await told(
-            client, "shop_db_execute",
+            client,
+            "shop_db_execute",
             statements=[f"INSERT INTO refunds ({COLUMNS}) VALUES ({values})"],
-        )  # fmt: skip
+        )
         await told(
-            client, "outbox_send", sender="care@hearthside.example", to=[facts["email"]],
-            subject=f"Your refund for order {ORDER}", body="It is on its way.",
-        )  # fmt: skip
+            client,
+            "outbox_send",
+            sender="care@hearthside.example",
+            to=[facts["email"]],
+            subject=f"Your refund for order {ORDER}",
+            body="It is on its way.",
+        )
     return cents
 
 

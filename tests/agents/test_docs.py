@@ -20,9 +20,11 @@ INSERT = (
     " VALUES (1009, 117, 3900, 'returned', 2, '2026-03-16 10:30:00')"
 )
 MAIL = {
-    "sender": "care@hearthside.example", "to": ["nora.lindqvist@post.example"],
-    "subject": "Your refund", "body": "Done.",
-}  # fmt: skip
+    "sender": "care@hearthside.example",
+    "to": ["nora.lindqvist@post.example"],
+    "subject": "Your refund",
+    "body": "Done.",
+}
 MODEL = (
     Step("", [("shop_db_execute", json.dumps({"statements": [INSERT]}))]),
     Step("", [("outbox_send", json.dumps(MAIL))]),
@@ -51,13 +53,18 @@ def test_every_command_shown_prints_what_is_shown(shown: str, folder: Path) -> N
     expected = [line for line in lines if not line.startswith("$ ")]
     with speaking(*MODEL) as server:
         done = subprocess.run(
-            ["/bin/sh", "-c", "\n".join(commands)], cwd=folder, check=False, capture_output=True,
+            ["/bin/sh", "-c", "\n".join(commands)],
+            cwd=folder,
+            check=False,
+            capture_output=True,
             env={
-                "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
+                "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+                "HOME": str(folder),
                 "PYTHONPATH": os.pathsep.join([str(CHECKOUT), *filter(None, sys.path)]),
-                "PYTHONUTF8": "1", "MODEL_URL": server.url,
+                "PYTHONUTF8": "1",
+                "MODEL_URL": server.url,
             },
-        )  # fmt: skip
+        )
     printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
     assert done.returncode == 0, done.stderr.decode()
     assert matches(expected, printed), "\n".join([*printed, done.stderr.decode()])

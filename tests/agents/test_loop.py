@@ -34,17 +34,25 @@ def trial(tmp_path: Path) -> Trial:
         db.execute("INSERT INTO people VALUES (1, 'Ada'), (2, 'Grace')")
     db.close()
     return Trial(
-        prompt="How many people are there?", inputs={}, urls={"db": f"sqlite:///{tmp_path}/db"},
-        folder=folder, answer_path=folder / "answer.json", trace_path=folder / "trace.jsonl",
-    )  # fmt: skip
+        prompt="How many people are there?",
+        inputs={},
+        urls={"db": f"sqlite:///{tmp_path}/db"},
+        folder=folder,
+        answer_path=folder / "answer.json",
+        trace_path=folder / "trace.jsonl",
+    )
 
 
 def run(trial: Trial, server: ChatServer, **more: object) -> AgentRun:
     pauses: list[float] = []
     endpoint = Endpoint(
-        server.url, "test-model", "sk-secret", streams=bool(more.pop("streams", False)),
-        answer_seconds=float(more.pop("answer_seconds", 10.0)), pause=pauses.append,
-    )  # fmt: skip
+        server.url,
+        "test-model",
+        "sk-secret",
+        streams=bool(more.pop("streams", False)),
+        answer_seconds=float(more.pop("answer_seconds", 10.0)),
+        pause=pauses.append,
+    )
     budget = more.pop("budget", Budget(PRICES))
     done = LoopAgent(endpoint, budget, **more).run(trial, clock)
     assert all(pause <= 60 for pause in pauses)

@@ -24,9 +24,11 @@ PROGRAM = ("-c", "from statediff.cli.main import main; main()")
 
 def by_stdio(folder: Path, act: Any, *arguments: str) -> Any:
     server = StdioServerParameters(
-        command=sys.executable, args=[*PROGRAM, *arguments], cwd=folder,
+        command=sys.executable,
+        args=[*PROGRAM, *arguments],
+        cwd=folder,
         env={"PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"]},
-    )  # fmt: skip
+    )
 
     async def run() -> Any:
         with (folder / "stderr").open("w") as errors:
@@ -53,8 +55,9 @@ def test_a_sandbox_is_served_on_standard_input_and_every_call_recorded(tmp_path:
     trace = read_calls(tmp_path / "calls.jsonl")
     assert trace.gap is None
     assert [(a.action_class, a.error is None) for a in trace.actions] == [
-        (ActionClass.READ, True), (ActionClass.UNKNOWN, False),
-    ]  # fmt: skip
+        (ActionClass.READ, True),
+        (ActionClass.UNKNOWN, False),
+    ]
     assert "calls: calls.jsonl" in (tmp_path / "stderr").read_text()
 
 
@@ -75,9 +78,11 @@ def test_a_proxy_on_standard_input_records_what_it_passes_on(tmp_path: Path) -> 
 def test_ctrl_c_ends_a_server_and_leaves_its_log_whole(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, *PROGRAM, "mcp", "shop", "--http", "0", "--trace", "calls.jsonl"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    )
     try:
         url = process.stdout.readline().decode().strip()
         assert url.startswith("http://127.0.0.1:")

@@ -99,11 +99,13 @@ def test_a_server_that_crashes_fails_its_call_and_is_started_again(remote, tmp_p
     path = config(
         tmp_path,
         near={
-            "command": sys.executable, "args": ["-S", TINY], "env": {"UPSTREAM_SECRET": "${TOKEN}"},
+            "command": sys.executable,
+            "args": ["-S", TINY],
+            "env": {"UPSTREAM_SECRET": "${TOKEN}"},
         },
         far={"url": remote},
         gone={"command": str(tmp_path / "nothing-here")},
-    )  # fmt: skip
+    )
     environment = {**os.environ, "TOKEN": "from the environment"}
 
     async def act(client: Client) -> Any:

@@ -72,13 +72,23 @@ class System(BaseHTTPRequestHandler):
         """Git's own server side, as a web server would start it."""
         path, _, query = self.path.partition("?")
         done = subprocess.run(
-            ["git", "http-backend"], input=body, capture_output=True, check=True,
-            env={**os.environ, "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1",
-                 "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
-                 "CONTENT_TYPE": self.headers.get("Content-Type", ""), "REMOTE_USER": "agent",
-                 "CONTENT_LENGTH": str(len(body)),
-                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", "")},
-        )  # fmt: skip
+            ["git", "http-backend"],
+            input=body,
+            capture_output=True,
+            check=True,
+            env={
+                **os.environ,
+                "GIT_PROJECT_ROOT": str(self.root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "REMOTE_USER": "agent",
+                "CONTENT_LENGTH": str(len(body)),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            },
+        )
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         self.send_response(200)
         for line in head.decode().split("\r\n"):
@@ -125,9 +135,12 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
 
 def test_a_request_passes_and_is_a_call(setting: Setting) -> None:
     answer, content = setting.ask(
-        "POST", "/issue?a=1", b'{"title": "x"}', Content_Type="application/json",
+        "POST",
+        "/issue?a=1",
+        b'{"title": "x"}',
+        Content_Type="application/json",
         Authorization="Basic YWRhOnNlY3JldA==",
-    )  # fmt: skip
+    )
     assert answer.status == 200
     assert json.loads(content)["body"] == '{"title": "x"}'
     (call,) = setting.calls()
@@ -163,9 +176,13 @@ def test_the_system_and_the_agent_each_see_their_own_names(setting: Setting) -> 
     ],
 )
 def test_a_request_is_of_the_class_of_what_it_asks(
-    setting: Setting, method: str, path: str, headers: dict[str, str], action_class: ActionClass,
+    setting: Setting,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    action_class: ActionClass,
     marks: Any,
-) -> None:  # fmt: skip
+) -> None:
     answer, _ = setting.ask(method, path, **headers)
     (call,) = setting.calls()
     assert (call.action_class, call.transactions) == (action_class, marks)
@@ -274,8 +291,11 @@ def test_a_push_says_which_references_it_moved(setting: Setting, tmp_path: Path)
     def git(*words: str) -> str:
         done = subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
-            cwd=tmp_path, check=True, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return done.stdout.strip()
 
     git("init", "-q", "--bare", "backend.git")
@@ -319,9 +339,13 @@ def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Pa
     with sandboxes(lambda name: tmp_path / name) as running:
         agent = CommandAgent((sys.executable, str(folder.agent("careful"))), 30.0)
         trial = run_trial(
-            running("helpdesk"), contract, NativeAgent(agent), TrialPlan("t", tmp_path / "t"),
-            clock=now, store=MemoryChunks(),
-        )  # fmt: skip
+            running("helpdesk"),
+            contract,
+            NativeAgent(agent),
+            TrialPlan("t", tmp_path / "t"),
+            clock=now,
+            store=MemoryChunks(),
+        )
     trace = trial.observed.run.trace
     assert trial.evaluated.judgement.verdict is Verdict.MATCH
     assert not trace.is_agent_influenced

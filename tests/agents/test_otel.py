@@ -40,10 +40,14 @@ def attributes(plain: dict[str, Any]) -> list[dict[str, Any]]:
 def span(number: int, name: str, told: dict[str, Any], **more: Any) -> dict[str, Any]:
     at = START + number * SECOND
     return {
-        "traceId": more.pop("trace", TRACE), "spanId": f"{number:016x}", "name": name,
-        "startTimeUnixNano": str(at), "endTimeUnixNano": str(at + SECOND // 2),
-        "attributes": attributes(told), **more,
-    }  # fmt: skip
+        "traceId": more.pop("trace", TRACE),
+        "spanId": f"{number:016x}",
+        "name": name,
+        "startTimeUnixNano": str(at),
+        "endTimeUnixNano": str(at + SECOND // 2),
+        "attributes": attributes(told),
+        **more,
+    }
 
 
 def tool(number: int, name: str, call: str | None, **more: Any) -> dict[str, Any]:
@@ -74,9 +78,10 @@ def protobuf(document: dict[str, Any]) -> bytes:
         if isinstance(entry, dict):
             return {
                 key: base64.b64encode(bytes.fromhex(each)).decode()
-                if key in ("traceId", "spanId", "parentSpanId") else as_base64(each)
+                if key in ("traceId", "spanId", "parentSpanId")
+                else as_base64(each)
                 for key, each in entry.items()
-            }  # fmt: skip
+            }
         return [as_base64(each) for each in entry] if isinstance(entry, list) else entry
 
     return ParseDict(as_base64(document), TracesData()).SerializeToString()
@@ -92,16 +97,24 @@ def read(folder: Path, *documents: Any, **more: Any) -> Trace:
 SESSION = spans(
     span(1, "invoke_agent shop", {"gen_ai.operation.name": "invoke_agent"}),
     tool(
-        3, "refund", "b", parentSpanId=f"{1:016x}",
-        told={"gen_ai.tool.call.arguments": '{"order": 1009, "cents": 3900}',
-              "gen_ai.tool.call.result": '{"refund": 7}'},
+        3,
+        "refund",
+        "b",
+        parentSpanId=f"{1:016x}",
+        told={
+            "gen_ai.tool.call.arguments": '{"order": 1009, "cents": 3900}',
+            "gen_ai.tool.call.result": '{"refund": 7}',
+        },
     ),
     tool(2, "look", "a", told={"gen_ai.tool.call.arguments": {"order": 1009, "deep": [1, 2.5]}}),
     tool(
-        4, "mail", "c", told={"error.type": "timeout"},
+        4,
+        "mail",
+        "c",
+        told={"error.type": "timeout"},
         status={"code": 2, "message": "no answer \x1b[31m"},
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("encoding", ["json", "protobuf", "delimited", "lines"])
@@ -134,48 +147,127 @@ def test_protobuf_and_json_say_the_same(tmp_path):
 
 
 PARTS = json.dumps(
-    [{"role": "assistant", "parts": [
-        {"type": "text", "content": "I refund it."},
-        {"type": "tool_call", "id": "b", "name": "refund", "arguments": {"order": 1009}}]}]
-)  # fmt: skip
+    [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "text", "content": "I refund it."},
+                {"type": "tool_call", "id": "b", "name": "refund", "arguments": {"order": 1009}},
+            ],
+        }
+    ]
+)
 RESPONSE = json.dumps(
-    [{"role": "tool", "parts": [
-        {"type": "tool_call_response", "id": "b", "response": {"refund": 7}}]}]
-)  # fmt: skip
-CALLS = [{"id": "b", "type": "function",
-          "function": {"name": "refund", "arguments": '{"order": 1009}'}}]  # fmt: skip
+    [
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "b", "response": {"refund": 7}}],
+        }
+    ]
+)
+CALLS = [
+    {"id": "b", "type": "function", "function": {"name": "refund", "arguments": '{"order": 1009}'}}
+]
 
 FORMS = {
-    "attributes since 1.37": [spans(
-        span(1, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.output.messages": PARTS}),
-        span(3, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": RESPONSE}),
-    )],
-    "one event since 1.37": [spans(
-        span(1, "chat m", {}, events=[event(
-            "gen_ai.client.inference.operation.details", {"gen_ai.output.messages": PARTS})]),
-        span(3, "chat m", {}, events=[event(
-            "gen_ai.client.inference.operation.details", {"gen_ai.input.messages": RESPONSE})]),
-    )],
-    "events of logs since 1.28": [spans(span(1, "chat m", {})), logs(
-        {"traceId": TRACE, "spanId": f"{1:016x}", "timeUnixNano": str(START),
-         "eventName": "gen_ai.choice",
-         "body": value({"index": 0, "finish_reason": "tool_calls",
-                        "message": {"role": "assistant", "tool_calls": CALLS}})},
-        {"traceId": TRACE, "spanId": f"{1:016x}", "timeUnixNano": str(START + SECOND),
-         "attributes": attributes({"event.name": "gen_ai.tool.message"}),
-         "body": value({"id": "b", "content": '{"refund": 7}'})},
-    )],
-    "events of spans since 1.28": [spans(span(1, "chat m", {}, events=[
-        event("gen_ai.assistant.message", {"tool_calls": json.dumps(CALLS)}),
-        event("gen_ai.tool.message", {"id": "b", "content": '{"refund": 7}'}),
-    ]))],
-    "one attribute before": [spans(span(1, "chat m", {}, events=[
-        event("gen_ai.content.prompt", {"gen_ai.prompt": json.dumps([
-            {"role": "user", "content": "refund it"},
-            {"role": "assistant", "tool_calls": CALLS},
-            {"role": "tool", "tool_call_id": "b", "content": '{"refund": 7}'}])}),
-    ]))],
-}  # fmt: skip
+    "attributes since 1.37": [
+        spans(
+            span(1, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.output.messages": PARTS}),
+            span(3, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": RESPONSE}),
+        )
+    ],
+    "one event since 1.37": [
+        spans(
+            span(
+                1,
+                "chat m",
+                {},
+                events=[
+                    event(
+                        "gen_ai.client.inference.operation.details",
+                        {"gen_ai.output.messages": PARTS},
+                    )
+                ],
+            ),
+            span(
+                3,
+                "chat m",
+                {},
+                events=[
+                    event(
+                        "gen_ai.client.inference.operation.details",
+                        {"gen_ai.input.messages": RESPONSE},
+                    )
+                ],
+            ),
+        )
+    ],
+    "events of logs since 1.28": [
+        spans(span(1, "chat m", {})),
+        logs(
+            {
+                "traceId": TRACE,
+                "spanId": f"{1:016x}",
+                "timeUnixNano": str(START),
+                "eventName": "gen_ai.choice",
+                "body": value(
+                    {
+                        "index": 0,
+                        "finish_reason": "tool_calls",
+                        "message": {"role": "assistant", "tool_calls": CALLS},
+                    }
+                ),
+            },
+            {
+                "traceId": TRACE,
+                "spanId": f"{1:016x}",
+                "timeUnixNano": str(START + SECOND),
+                "attributes": attributes({"event.name": "gen_ai.tool.message"}),
+                "body": value({"id": "b", "content": '{"refund": 7}'}),
+            },
+        ),
+    ],
+    "events of spans since 1.28": [
+        spans(
+            span(
+                1,
+                "chat m",
+                {},
+                events=[
+                    event("gen_ai.assistant.message", {"tool_calls": json.dumps(CALLS)}),
+                    event("gen_ai.tool.message", {"id": "b", "content": '{"refund": 7}'}),
+                ],
+            )
+        )
+    ],
+    "one attribute before": [
+        spans(
+            span(
+                1,
+                "chat m",
+                {},
+                events=[
+                    event(
+                        "gen_ai.content.prompt",
+                        {
+                            "gen_ai.prompt": json.dumps(
+                                [
+                                    {"role": "user", "content": "refund it"},
+                                    {"role": "assistant", "tool_calls": CALLS},
+                                    {
+                                        "role": "tool",
+                                        "tool_call_id": "b",
+                                        "content": '{"refund": 7}',
+                                    },
+                                ]
+                            )
+                        },
+                    ),
+                ],
+            )
+        )
+    ],
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -201,8 +293,11 @@ def test_a_call_that_was_asked_for_and_never_answered_is_none(tmp_path):
 
 
 def test_an_mcp_span_within_a_tools_span_is_the_same_call_and_another_tool_is_a_child(tmp_path):
-    mcp = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "plan",
-           "gen_ai.tool.call.arguments": '{"goal": 1}'}  # fmt: skip
+    mcp = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.tool.name": "plan",
+        "gen_ai.tool.call.arguments": '{"goal": 1}',
+    }
     inside = {"parentSpanId": f"{1:016x}"}
     trace = read(
         tmp_path,
@@ -229,19 +324,27 @@ def test_of_several_traces_with_calls_one_is_named(tmp_path):
 
 
 def test_a_loop_of_parents_ends(tmp_path):
-    loop = spans(tool(1, "a", None, parentSpanId=f"{2:016x}"),
-                 tool(2, "b", None, parentSpanId=f"{1:016x}"))  # fmt: skip
+    loop = spans(
+        tool(1, "a", None, parentSpanId=f"{2:016x}"), tool(2, "b", None, parentSpanId=f"{1:016x}")
+    )
     assert len(read(tmp_path, loop).actions) == 2
 
 
 @pytest.mark.parametrize(
     "raw",
     [
-        b"", b"{", b"{}", b"[]", b"\x00\x01", b'{"resourceSpans": 1}', b'{"resourceSpans": [[]]}',
+        b"",
+        b"{",
+        b"{}",
+        b"[]",
+        b"\x00\x01",
+        b'{"resourceSpans": 1}',
+        b'{"resourceSpans": [[]]}',
         b'{"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}]}]}',
-        b'{"resourceSpans": []}\n{"other": 1}', b"{" * 5000,
+        b'{"resourceSpans": []}\n{"other": 1}',
+        b"{" * 5000,
     ],
-)  # fmt: skip
+)
 def test_what_is_no_otlp_is_refused(raw, tmp_path):
     path = tmp_path / "spans"
     path.write_bytes(raw)
@@ -252,12 +355,17 @@ def test_what_is_no_otlp_is_refused(raw, tmp_path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"attributes": 7}, {"attributes": [7, {"key": 1}, {"key": "a", "value": {"x": 1}}]},
-        {"startTimeUnixNano": "9" * 30}, {"startTimeUnixNano": "-5"}, {"status": "bad"},
-        {"events": [1, {"attributes": None}]}, {"parentSpanId": 5}, {"name": None},
+        {"attributes": 7},
+        {"attributes": [7, {"key": 1}, {"key": "a", "value": {"x": 1}}]},
+        {"startTimeUnixNano": "9" * 30},
+        {"startTimeUnixNano": "-5"},
+        {"status": "bad"},
+        {"events": [1, {"attributes": None}]},
+        {"parentSpanId": 5},
+        {"name": None},
         {"startTimeUnixNano": str(2**63)},
     ],
-)  # fmt: skip
+)
 def test_spans_of_a_wrong_shape_are_read_as_far_as_they_go(wrong, tmp_path):
     document = spans(tool(1, "a", None), {**tool(2, "b", None), **wrong})
     assert read(tmp_path, document).actions[0].tool in ("a", "b")

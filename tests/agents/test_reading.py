@@ -64,9 +64,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
 
 def tried(shop: EmbeddedSandbox, agent: Agent, folder: Path) -> JudgedTrial:
     done = run_trial(
-        shop, parse_contract(CONTRACT, "c.yaml"), agent, TrialPlan("t", folder / "trial"),
-        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
-    )  # fmt: skip
+        shop,
+        parse_contract(CONTRACT, "c.yaml"),
+        agent,
+        TrialPlan("t", folder / "trial"),
+        clock=lambda: datetime.now(UTC),
+        store=MemoryChunks(),
+    )
     again = document(replay(done.evaluated.bundle))
     assert again == document(done.evaluated.judgement)
     return done
@@ -99,8 +103,15 @@ def _reads(trial: Trial) -> Any:
     order = trial.call("fetch", {"id": found})
     with pytest.raises(ToolError, match="there is no such artifact"):
         trial.call("fetch", {"id": "orders:999999"})
-    trial.call("outbox_send", {"sender": "care@hearthside.example", "subject": "1009",
-                               "to": ["ops@hearthside.example"], "body": "Looked at."})  # fmt: skip
+    trial.call(
+        "outbox_send",
+        {
+            "sender": "care@hearthside.example",
+            "subject": "1009",
+            "to": ["ops@hearthside.example"],
+            "body": "Looked at.",
+        },
+    )
     return {"status": order["content"]["status"], "sources": [found]}
 
 

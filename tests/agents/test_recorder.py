@@ -48,9 +48,11 @@ def test_a_call_is_told_with_all_that_was_known_of_it(recorder: Recorder) -> Non
         "refund", {"order": 1009}, parent=outer, context="the tools", messages="I refund it."
     )
     recorder.end(
-        call, result={"refund": 7}, class_=ActionClass.CONDITIONAL_UPDATE,
+        call,
+        result={"refund": 7},
+        class_=ActionClass.CONDITIONAL_UPDATE,
         transactions=[Mark("shop-db", "41"), Mark("outbox")],
-    )  # fmt: skip
+    )
     recorder.end(outer, transactions=[])
     recorder.close()
     trace = recorder.trace()
@@ -80,9 +82,17 @@ def test_a_call_is_told_with_all_that_was_known_of_it(recorder: Recorder) -> Non
 def test_a_trace_without_what_is_new_is_written_as_ever() -> None:
     document = trace_document(Trace((Action("call-1", "t"),)))
     assert set(document["actions"][0]) == {
-        "id", "tool", "class", "arguments", "result", "error", "principal", "attempt",
-        "started_at", "finished_at",
-    }  # fmt: skip
+        "id",
+        "tool",
+        "class",
+        "arguments",
+        "result",
+        "error",
+        "principal",
+        "attempt",
+        "started_at",
+        "finished_at",
+    }
 
 
 def test_the_same_calls_leave_the_same_bytes(tmp_path: Path) -> None:

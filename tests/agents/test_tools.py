@@ -62,9 +62,13 @@ def ask(table: ToolTable) -> Ask:
 
 def test_reading_cannot_write_and_writing_holds_whole_or_not_at_all(ask: Ask) -> None:
     for statement in (
-        "DELETE FROM people", "INSERT INTO people VALUES (2, 'Bob')", "DROP TABLE people",
-        "COMMIT", " commit;", "PRAGMA user_version = 7",
-    ):  # fmt: skip
+        "DELETE FROM people",
+        "INSERT INTO people VALUES (2, 'Bob')",
+        "DROP TABLE people",
+        "COMMIT",
+        " commit;",
+        "PRAGMA user_version = 7",
+    ):
         said = ask("db_query", sql=statement)
         assert isinstance(said, str), statement
     good, bad = "UPDATE people SET name = 'Eve'", "INSERT INTO people VALUES (1, 'twice')"
@@ -107,8 +111,11 @@ def test_the_class_of_a_call_is_that_of_its_statements(ask: Ask, table: ToolTabl
     told = [(a.action_class, a.transactions) for a in table.recorder.trace().actions]
     delete = ActionClass.IRREVERSIBLE_DELETION
     assert [kind for kind, _ in told] == [
-        ActionClass.READ, delete, ActionClass.CONDITIONAL_UPDATE, delete,
-    ]  # fmt: skip
+        ActionClass.READ,
+        delete,
+        ActionClass.CONDITIONAL_UPDATE,
+        delete,
+    ]
     assert told[0][1] == ()
     assert [mark.source for mark in told[3][1]] == ["db"]
 
@@ -129,16 +136,21 @@ def test_no_path_leads_out_of_a_folder(path: str, ask: Ask, world: Path) -> None
 
 def test_files_are_listed_read_written_moved_and_removed(ask: Ask, world: Path) -> None:
     assert ask("files_write", path="deep/er/new.txt", content="über") == {
-        "written": "deep/er/new.txt", "bytes": 5,
-    }  # fmt: skip
+        "written": "deep/er/new.txt",
+        "bytes": 5,
+    }
     assert ask("files_read", path="deep/er/new.txt") == {"content": "über"}
     assert ask("files_move", path="deep/er/new.txt", to="moved.txt")["to"] == "moved.txt"
     assert "exists already" in ask("files_move", path="moved.txt", to="note.txt")
     kinds = {entry["name"]: entry["kind"] for entry in ask("files_list")["entries"]}
     assert kinds == {
-        "alias": "link", "deep": "folder", "moved.txt": "file", "note.txt": "file", "pipe": "other",
+        "alias": "link",
+        "deep": "folder",
+        "moved.txt": "file",
+        "note.txt": "file",
+        "pipe": "other",
         "way-out": "link",
-    }  # fmt: skip
+    }
     ask("files_delete", path="moved.txt")
     assert not (world / "files" / "moved.txt").exists()
     (world / "files" / "big").write_bytes(b"\xff" * 200_000)

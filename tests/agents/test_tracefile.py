@@ -79,7 +79,10 @@ def test_a_line_that_does_not_say_the_arguments_is_no_call_without_any(tmp_path:
 @pytest.mark.parametrize(
     "raw",
     [
-        b'{"form": "statediff.calls/1"}x\n', b'{"tool": 1}\n', b"\xff\xfe", b"[1]",
+        b'{"form": "statediff.calls/1"}x\n',
+        b'{"tool": 1}\n',
+        b"\xff\xfe",
+        b"[1]",
         b'{"cause":"","is_agent_influenced":false,"is_complete":true,"turns":null}\n{"id":1}\n',
         b'{"cause":"","is_agent_influenced":false,"is_complete":true,"turns":null}\nnot json\n',
         b'{"cause":1,"is_agent_influenced":"x","is_complete":7,"turns":3}\n',
@@ -89,7 +92,7 @@ def test_a_line_that_does_not_say_the_arguments_is_no_call_without_any(tmp_path:
         trace_lines(replace(WHOLE, actions=WHOLE.actions * 2)),
         b'{"form":"statediff.calls/1"}\n{"begin":{"id":"a"}}\n',
     ],
-)  # fmt: skip
+)
 def test_what_is_no_trace_is_refused_with_its_name(raw: bytes, tmp_path: Path) -> None:
     path = tmp_path / "the-trace"
     path.write_bytes(raw)

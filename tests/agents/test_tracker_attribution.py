@@ -63,9 +63,13 @@ def changed_by(
         "tools": Toolsmith(lambda call, given: act(Tooled(call, ["tracker"]), given)),
     }
     done = run_trial(
-        sandbox, load_contract(contract), agents[way], TrialPlan("t", folder / "out"),
-        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
-    )  # fmt: skip
+        sandbox,
+        load_contract(contract),
+        agents[way],
+        TrialPlan("t", folder / "out"),
+        clock=lambda: datetime.now(UTC),
+        store=MemoryChunks(),
+    )
     assert done.observed.run.error is None, done.observed.run.error
     calls = done.observed.run.trace.actions
     by_id = {call.id: call for call in calls}

@@ -64,8 +64,9 @@ class Tooled:
         paths = self.call("origin_list_files", revision=revision)["files"]
         return {
             path: self.call("origin_read_file", path=path, revision=revision)["content"]
-            for path in paths if not path.startswith(".")
-        }  # fmt: skip
+            for path in paths
+            if not path.startswith(".")
+        }
 
     def commit(self, branch: str, message: str, who: tuple[str, str], write: Files) -> str:
         author = dict(zip(("name", "email"), who, strict=True))

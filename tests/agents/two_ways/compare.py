@@ -38,9 +38,13 @@ def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> Attributed:
     shown = []
     for way, agent in (("native", native(act)), ("mcp", ByMcp(act))):
         done = run_trial(
-            sandbox, load_contract(contract_folder(task).contract), agent,
-            TrialPlan("t", folder / way), clock=lambda: datetime.now(UTC), store=MemoryChunks(),
-        )  # fmt: skip
+            sandbox,
+            load_contract(contract_folder(task).contract),
+            agent,
+            TrialPlan("t", folder / way),
+            clock=lambda: datetime.now(UTC),
+            store=MemoryChunks(),
+        )
         assert done.observed.run.error is None, done.observed.run.error
         judgement = done.evaluated.judgement
         found = [

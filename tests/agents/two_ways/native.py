@@ -33,9 +33,15 @@ def native(act: Callable[[Hands, Given], Any]) -> NativeAgent:
 def _ran(*words: str, given: str = "", folder: Path | None = None) -> str:
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder or "/nowhere"), "TZ": "UTC"}
     done = subprocess.run(
-        words, input=given, cwd=folder, env=environment, capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+        words,
+        input=given,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 0, f"{words[0]}: {done.stderr}{done.stdout}"
     return done.stdout
 
@@ -75,13 +81,26 @@ class Clients:
 
     def mail(self, sender: str, to: str, subject: str, body: str) -> None:
         message = [
-            f"Message-ID: {make_msgid(domain='agent.example')}", f"From: {sender}", f"To: {to}",
-            f"Subject: {subject}", "", body, "",
-        ]  # fmt: skip
+            f"Message-ID: {make_msgid(domain='agent.example')}",
+            f"From: {sender}",
+            f"To: {to}",
+            f"Subject: {subject}",
+            "",
+            body,
+            "",
+        ]
         _ran(
-            "curl", "-sS", "--mail-from", sender, "--mail-rcpt", to, "-T", "-",
-            self._urls["outbox"], given="\r\n".join(message),
-        )  # fmt: skip
+            "curl",
+            "-sS",
+            "--mail-from",
+            sender,
+            "--mail-rcpt",
+            to,
+            "-T",
+            "-",
+            self._urls["outbox"],
+            given="\r\n".join(message),
+        )
 
     def write(self, path: str, text: str) -> None:
         place = Path(_file(self._urls["exports"]), path)
@@ -157,10 +176,15 @@ def _mariadb(url: str, sql: str) -> str:
     place = urlsplit(url)
     ours = f"label={LABEL}={connect().owner.label}"
     client = [
-        "mariadb", "--batch", "--raw", "-S", "/run/statediff/db.sock",
-        f"-u{unquote(place.username or '')}", f"-p{unquote(place.password or '')}",
+        "mariadb",
+        "--batch",
+        "--raw",
+        "-S",
+        "/run/statediff/db.sock",
+        f"-u{unquote(place.username or '')}",
+        f"-p{unquote(place.password or '')}",
         place.path.lstrip("/"),
-    ]  # fmt: skip
+    ]
     for container in _ran("docker", "ps", "-q", "--filter", ours).split():
         into = ["docker", "exec", "-i", container, *client]
         if subprocess.run([*into, "-e", ""], capture_output=True, check=False).returncode == 0:
@@ -187,9 +211,12 @@ class Roundup:
         self._origin = f"http://{place.hostname}:{place.port}"
         self._base = self._origin + place.path
         self._headers = {
-            "Accept": "application/json", "Content-Type": "application/json",
-            "X-Requested-With": "agent", "Origin": self._origin, "Referer": self._base,
-        }  # fmt: skip
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "X-Requested-With": "agent",
+            "Origin": self._origin,
+            "Referer": self._base,
+        }
         self._user = f"{self._login}:{unquote(place.password or '')}"
 
     def _ask(self, method: str, path: str, body: Any = None, **more: str) -> Any:

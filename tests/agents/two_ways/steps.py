@@ -179,9 +179,10 @@ def offboard_user(do: Hands, given: Given) -> Any:
     )
     do.mail(DESK, str(facts["email"]), "Somebody has left", "What they had is now yours.")
     return {
-        "new_owner": int(facts["id"]), "resources": int(facts["handed"]),
+        "new_owner": int(facts["id"]),
+        "resources": int(facts["handed"]),
         "keys": int(facts["held"]),
-    }  # fmt: skip
+    }
 
 
 def raise_quotas(do: Hands, given: Given) -> Any:
@@ -259,9 +260,10 @@ def clean_branches(do: Hands, given: Given) -> Any:
     branches = do.refs()["branches"]
     contained = do.log(given["branch"])
     merged = [
-        name for name, at in sorted(branches.items())
+        name
+        for name, at in sorted(branches.items())
         if name.startswith(("feature/", "fix/")) and at in contained
-    ]  # fmt: skip
+    ]
     for name in merged:
         do.delete_branch(name)
     return {"deleted": merged}
@@ -273,9 +275,12 @@ def plan_release(do: Hands, given: Given) -> Any:
     tags = {at: name for name, at in refs["tags"].items() if name.startswith("v")}
     failing = _failing(do.files(given["branch"]))
     return {
-        "commit": main, "tag": f"v{given['version']}", "failing": failing,
-        "releasable": not failing, "previous": next(tags[each] for each in history if each in tags),
-    }  # fmt: skip
+        "commit": main,
+        "tag": f"v{given['version']}",
+        "failing": failing,
+        "releasable": not failing,
+        "previous": next(tags[each] for each in history if each in tags),
+    }
 
 
 def _failing(files: Files) -> list[str]:
@@ -286,9 +291,13 @@ def _failing(files: Files) -> list[str]:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(content)
         run = subprocess.run(
-            [sys.executable, "-B", "-m", "unittest", "-v"], cwd=copy, check=False,
-            env={**os.environ, "PYTHONPATH": "src"}, capture_output=True, text=True,
-        )  # fmt: skip
+            [sys.executable, "-B", "-m", "unittest", "-v"],
+            cwd=copy,
+            check=False,
+            env={**os.environ, "PYTHONPATH": "src"},
+            capture_output=True,
+            text=True,
+        )
     lines = (line.partition(" (") for line in run.stderr.splitlines())
     return [rest.partition(")")[0] for _, _, rest in lines if rest.endswith(("FAIL", "ERROR"))]
 
