@@ -32,7 +32,7 @@ class Seeding:
 
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, report]."),
+        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, told]."),
     ] = None
     sample: Annotated[
         int,
