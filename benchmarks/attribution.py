@@ -32,8 +32,8 @@ from statediff.evaluate import Evaluated, evaluate, parse_contract
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.trace import Mark
 from statediff.systems.sqlite.feed import SqliteFeed
-from statediff.systems.sqlite.marks import LogMarks
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.wal import LogMarks
 
 ROWS = 400
 CONTRACT = b"""\

@@ -20,7 +20,7 @@ from statediff.evaluate import load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TASKS = {
     "accounts": "accounts/rotate-role",

@@ -30,9 +30,9 @@ from statediff.packs import (
     sandbox_pack,
 )
 from statediff.suite.sandbox_pool import Standing
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.protocol import System
 from statediff.systems.base.registry import system_of
-from statediff.systems.base.system import System
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import SOCKETS, Container, Spec, connect
 from statediff.systems.containers.images import image_tag
 

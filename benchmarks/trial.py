@@ -30,7 +30,7 @@ from statediff.evaluate import ContractFile, load_contract
 from statediff.harness import TrialPlan, run_trial
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TARGET_MS = 100.0
 

@@ -51,7 +51,7 @@ from statediff.model.values import Value
 from statediff.model.verdict import Verdict
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 from statediff.workspace.agents import AgentOptions

@@ -56,8 +56,7 @@ from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.library import Library
-from statediff.systems.base.protocol import Sandbox, Settled
-from statediff.systems.base.receipt import Receipt
+from statediff.systems.base.protocol import Receipt, Sandbox, Settled
 
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0

@@ -34,7 +34,7 @@ class PackSource:
 
     name: str
     kind: str
-    """What serves it, e.g. `sqlite`; see `statediff.systems.base.system`."""
+    """What serves it, e.g. `sqlite`; see `statediff.systems.base.protocol`."""
     of: str | None = None
     """The source whose system this one looks at too; None for a system of its own."""
     files: Mapping[str, Path] = field(default_factory=dict)

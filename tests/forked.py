@@ -22,7 +22,7 @@ from typing import NoReturn
 _IMPORTED = (
     "agents.command", "agents.tools", "cli.main", "cli.suites.reporting",
     "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
-    "harness", "meta.metatest", "reports.suites", "systems.base.embedded", "systems.git.sandbox",
+    "harness", "meta.metatest", "reports.suites", "systems.base.sandbox", "systems.git.sandbox",
     "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.workers",
     "workspace.campaigns", "workspace.contracts", "workspace.trials",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from statediff.evaluate import load_contract
 from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import ContractFolder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 Sandboxes: TypeAlias = Callable[[str], EmbeddedSandbox]
 

@@ -30,10 +30,8 @@ from statediff.conformance import (
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.packs import SandboxPack, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
-from statediff.systems.base.protocol import Sandbox
-from statediff.systems.base.receipt import Drift, SourceProof
-from statediff.systems.base.system import System
+from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.source import FilesSource
 from statediff.systems.git.source import GitSource
 from statediff.systems.sqlite.source import SqliteSource

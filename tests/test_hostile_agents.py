@@ -16,7 +16,7 @@ from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 FOLDER = contract_folder("shop/refund-returned-order")
 AFTERWARDS = """

@@ -17,7 +17,7 @@ from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.plugin import Refinement
-from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.tables.shape import parse_tables
 from statediff.systems.tables.source import TablesSource, fits
 

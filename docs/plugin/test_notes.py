@@ -8,8 +8,8 @@ from statediff.capture.source import Source
 from statediff.conformance import SourceSuite, SystemSuite, Way
 from statediff.packs import SandboxPack, read_pack
 from statediff.systems.base.plugin import StateInput
+from statediff.systems.base.protocol import System
 from statediff.systems.base.registry import state_reader, tools_of
-from statediff.systems.base.system import System
 
 
 def write(text: str):

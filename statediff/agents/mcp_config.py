@@ -22,7 +22,7 @@ from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
-from statediff.systems.base.plain import plain
+from statediff.systems.base.rows import plain
 
 MAX_CONFIG_BYTES: Final = 256 * 1024
 MAX_SERVERS: Final = 50

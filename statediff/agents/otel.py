@@ -39,7 +39,7 @@ from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Action, Trace
 from statediff.model.values import Map, Unobserved, Value, printable
-from statediff.systems.base.plain import plain
+from statediff.systems.base.rows import plain
 
 IMPORTED: Final = "imported from OpenTelemetry: whether every call has a span is not known"
 MAX_CALLS: Final = 100_000

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
-from statediff.systems.base.plain import plain
+from statediff.systems.base.rows import plain
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SPANS: Final = 200_000

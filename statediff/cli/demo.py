@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.model.state import ChunkStore
     from statediff.model.verdict import Verdict
-    from statediff.systems.base.embedded import EmbeddedSandbox
-    from statediff.systems.base.receipt import Receipt
+    from statediff.systems.base.protocol import Receipt
+    from statediff.systems.base.sandbox import EmbeddedSandbox
 
 SHOP = "shop/refund-returned-order"
 

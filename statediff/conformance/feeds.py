@@ -20,7 +20,7 @@ from statediff.conformance.systems import (
     states,
 )
 from statediff.model.state import MemoryChunks, State
-from statediff.systems.base.system import System
+from statediff.systems.base.protocol import System
 
 
 @dataclass(frozen=True)

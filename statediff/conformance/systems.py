@@ -18,10 +18,8 @@ from statediff.errors import SandboxError, UsageError
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.packs import SandboxPack
-from statediff.systems.base.protocol import Sandbox
-from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
 from statediff.systems.base.registry import system_of, tools_of
-from statediff.systems.base.system import System
 from statediff.systems.base.tool import tool_name
 
 SETTLE_SECONDS: Final = 5.0

@@ -41,7 +41,7 @@ from statediff.agents.tools import ToolTable
 from statediff.errors import AdapterError, UsageError
 from statediff.harness import Task as Told
 from statediff.model.values import ABSENT
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.contracts import contract_paths
 from statediff.workspace.trials import HeldTrial, clock, lend
 

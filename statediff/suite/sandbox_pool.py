@@ -19,9 +19,9 @@ from typing import Final
 
 from statediff.errors import AdapterError, SandboxError, StorageError
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.base.folders import clear
 from statediff.systems.base.reaper import Reaper
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 IDLE_SECONDS: Final = 30.0
 _Key = tuple[str, str]

@@ -38,8 +38,8 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Absent, Value
 from statediff.packs import EMBEDDED
 from statediff.suite.sandbox_pool import STANDING, Standing
-from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.base.protocol import Sandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.inputs import EPOCH, offline_clock
 

@@ -249,7 +249,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path, signal_number):
         from statediff.harness import Task, TrialPlan, observe_trial
         from statediff.model.state import MemoryChunks
         from statediff.packs import sandbox_pack
-        from statediff.systems.base.embedded import EmbeddedSandbox
+        from statediff.systems.base.sandbox import EmbeddedSandbox
 
         work = Path(sys.argv[1])
         code = ("import os, subprocess, sys, time;"

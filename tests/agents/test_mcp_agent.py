@@ -16,7 +16,7 @@ from statediff.model.state import MemoryChunks
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 PROGRAM = Path(__file__).parent / "refund_by_mcp.py"
 

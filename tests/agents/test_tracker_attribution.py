@@ -18,7 +18,7 @@ from statediff.model.delta import Entity
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.sandbox import EmbeddedTracker
 from tests.agents.by_tools import Toolsmith
 from tests.agents.two_ways.by_mcp import Tooled

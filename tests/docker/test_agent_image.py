@@ -20,7 +20,7 @@ from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import LABEL, connect
 from statediff.systems.containers.images import image_tag
 

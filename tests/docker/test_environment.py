@@ -17,7 +17,7 @@ from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import LABEL, Engine, connect
 
 TASKS = {"repo": "repo/clean-merged-branches", "shop": "shop/refund-returned-order"}

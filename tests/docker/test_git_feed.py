@@ -98,11 +98,20 @@ def test_a_push_without_its_second_half_is_a_gap(run, origin):  # noqa: F811 - a
     assert "cut off" in (run.end().gap or "")
 
 
-def test_a_feed_says_that_it_is_not_attached_or_comes_too_late(run):
+def test_a_feed_says_that_it_is_not_attached_and_sees_nothing_of_earlier_pushes(run):
     run.feed.detach()
     with pytest.raises(SourceUnavailable, match="no feed"):
         run.feed.finish(run.store, clock, run.scans[0])
     run("commit", "-q", "--allow-empty", "-m", "New")
     run("push", "-q", "origin", "main")
-    with pytest.raises(SourceUnavailable, match="reset"):
+    run.feed.attach()
+    run("push", "-q", "origin", "main:refs/heads/later")
+    [push] = run.end().transactions
+    assert push.position == "push 2"
+    assert push.state.digest() == run.scans[-1].digest()
+
+
+def test_a_feed_is_not_attached_in_the_middle_of_a_push(run, origin):  # noqa: F811 - a fixture
+    (origin.parent / "course" / "000000.before").mkdir()
+    with pytest.raises(SourceUnavailable, match="going on"):
         run.feed.attach()

@@ -12,7 +12,7 @@ import pytest
 from statediff.capture.take import take
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import LABEL, connect
 
 pytestmark = [

@@ -11,8 +11,8 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.packs import PackSource, sandbox_pack  # noqa: E402
-from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
-from statediff.systems.postgres.server import AGENT_CONNECTIONS, DATA  # noqa: E402
+from statediff.systems.containers.database import AGENT_CONNECTIONS  # noqa: E402
+from statediff.systems.postgres.sandbox import DATA, PostgresSystem  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 

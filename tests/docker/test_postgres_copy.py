@@ -9,10 +9,15 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.packs import PackSource  # noqa: E402
-from statediff.systems.postgres import copy as postgres_copy  # noqa: E402
-from statediff.systems.postgres.copy import Copied, ahead, blocks_copied, cells  # noqa: E402
+from statediff.systems.postgres import session as postgres_session  # noqa: E402
 from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
-from statediff.systems.postgres.session import connected  # noqa: E402
+from statediff.systems.postgres.session import (  # noqa: E402
+    Copied,
+    ahead,
+    blocks_copied,
+    cells,
+    connected,
+)
 
 pytestmark = pytest.mark.docker("postgres")
 MANY = "COPY (SELECT n, repeat('x', n % 90) FROM generate_series(1, 60000) n) TO STDOUT"
@@ -36,7 +41,7 @@ def url(tmp_path_factory):
 
 @pytest.fixture
 def line(url, monkeypatch):
-    monkeypatch.setattr(postgres_copy, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(postgres_session, "BLOCK_BYTES", 10_000)
     with connected(url, 60) as connection:
         yield connection
         assert connection.execute("SELECT 1").fetchone() == (1,)  # whatever was done with it

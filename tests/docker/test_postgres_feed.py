@@ -9,7 +9,7 @@ psycopg = pytest.importorskip("psycopg")
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import Coverage  # noqa: E402
 from statediff.systems.postgres import feed as postgres_feed  # noqa: E402
-from statediff.systems.postgres.wal import commits_between  # noqa: E402
+from statediff.systems.postgres.past import commits_between  # noqa: E402
 from tests.docker.postgres_worlds import LONG, Watched, agrees, ids, run, world  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")

@@ -14,8 +14,11 @@ psycopg = pytest.importorskip("psycopg")
 
 from statediff.capture.guard import differing  # noqa: E402
 from statediff.systems.postgres import feed as postgres_feed  # noqa: E402
-from statediff.systems.postgres.delta import Delta  # noqa: E402
-from statediff.systems.postgres.pages import changed_pages, check_pages  # noqa: E402
+from statediff.systems.postgres.past import (  # noqa: E402
+    Delta,
+    changed_pages,
+    check_pages,
+)
 from tests.docker.postgres_worlds import LONG, Watched, agrees, now, world  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")

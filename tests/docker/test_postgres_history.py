@@ -14,7 +14,7 @@ from statediff.model.readings import ReadingKind  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.model.verdict import Verdict  # noqa: E402
 from statediff.packs import sandbox_pack  # noqa: E402
-from statediff.systems.base.embedded import EmbeddedSandbox  # noqa: E402
+from statediff.systems.base.sandbox import EmbeddedSandbox  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 HEAD = """

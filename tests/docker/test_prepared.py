@@ -13,14 +13,13 @@ pytest.importorskip("docker")
 import psycopg
 
 from statediff.packs import PackSource
+from statediff.systems.containers.engine import Volume
 from statediff.systems.containers.prepared import STARTS, Shelf
-from statediff.systems.containers.volumes import Volume
 from statediff.systems.mariadb import sandbox as mariadb
 from statediff.systems.mariadb.sandbox import MariaDbSystem
 from statediff.systems.mariadb.session import connected, fetched
-from statediff.systems.postgres import server as postgres_server
-from statediff.systems.postgres.sandbox import PostgresSystem
-from statediff.systems.postgres.server import DATA, Made
+from statediff.systems.postgres import sandbox as postgres_sandbox
+from statediff.systems.postgres.sandbox import DATA, Made, PostgresSystem
 
 pytestmark = pytest.mark.docker("postgres", "mariadb")
 
@@ -34,7 +33,7 @@ Start = Callable[..., System]
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf[Made]:
     """PostgreSQL's, empty; MariaDB's is empty too."""
     monkeypatch.setattr(mariadb, "SHELF", Shelf())
-    monkeypatch.setattr(postgres_server, "SHELF", made := Shelf[Made]())
+    monkeypatch.setattr(postgres_sandbox, "SHELF", made := Shelf[Made]())
     return made
 
 
@@ -131,7 +130,7 @@ def test_where_nothing_can_be_mounted_over_it_each_is_made_of_its_texts(
     start: Start, monkeypatch: pytest.MonkeyPatch, kind: type[System]
 ):
     monkeypatch.setattr(
-        "statediff.systems.containers.volumes.OVER", "lowerdir={base}/nothing,no_such={work}"
+        "statediff.systems.containers.engine.OVER", "lowerdir={base}/nothing,no_such={work}"
     )
     systems = [start(kind) for _ in range(2)]
     assert [base_of(system) for system in systems] == [None, None]

@@ -24,7 +24,7 @@ from statediff.model.state import MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
 from statediff.resolve import resolve
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.containers.engine import LABEL, connect
 from statediff.systems.containers.served import FolderServer
 from statediff.systems.redmine.sandbox import RedmineTracker

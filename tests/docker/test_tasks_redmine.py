@@ -3,7 +3,7 @@
 import pytest
 
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.docker.cases import cases_of, check
 from tests.tasks import try_agent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.two_ways.compare import both_ways
 from tests.agents.two_ways.steps import TASKS
 

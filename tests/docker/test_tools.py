@@ -9,7 +9,7 @@ import pytest
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 
 def clock() -> datetime:

@@ -11,7 +11,7 @@ from statediff.evaluate import parse_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.by_tools import COLUMNS, Call, Toolsmith
 
 CONTRACT = b"""

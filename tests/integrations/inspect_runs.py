@@ -30,7 +30,7 @@ from statediff.integrations.inspect_provider import (
     statediff_tools,
 )
 from statediff.suite import sandbox_pool
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TOLD = """contract: t/told
 version: 1.0.0

@@ -26,9 +26,9 @@ from statediff.harness import Hooks, TrialPlan
 from statediff.suite import sandbox_pool
 from statediff.suite.attempts import kind_of
 from statediff.suite.sandbox_pool import STANDING, Standing
-from statediff.systems.base.embedded import EmbeddedSandbox
 from statediff.systems.base.folders import inhabitants
 from statediff.systems.base.protocol import Sandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace import trials
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.trials import HeldTrial, TrialRequest, lend, make_trial, open_sandbox

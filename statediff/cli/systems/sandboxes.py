@@ -32,7 +32,7 @@ from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.packs import SandboxPack
-    from statediff.systems.base.embedded import EmbeddedSandbox
+    from statediff.systems.base.sandbox import EmbeddedSandbox
 
 ROOT: Final = Path(".statediff") / "sandboxes"
 UP: Final = "up.json"
@@ -174,7 +174,7 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
 def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: bool) -> None:
     """The sandbox is up, and answers, until it is asked to end or time is over."""
     from statediff.agents.command import url_variable
-    from statediff.systems.base.embedded import EmbeddedSandbox
+    from statediff.systems.base.sandbox import EmbeddedSandbox
 
     try:
         with EmbeddedSandbox(pack, home / "work") as sandbox:

@@ -25,7 +25,7 @@ from statediff.importers.recorded import NotARun
 from statediff.importers.states import Base, value_of
 from statediff.model.schema import EntityType, Kind
 from statediff.model.values import Value
-from statediff.systems.base.typed import instant
+from statediff.systems.base.rows import instant
 from statediff.systems.tables.shape import Record
 
 Seed = Mapping[str, list[RawRow]]

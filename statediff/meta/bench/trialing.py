@@ -21,7 +21,7 @@ from statediff.harness import TrialPlan, run_trial
 from statediff.meta.bench.capturing import now
 from statediff.meta.bench.registry import Plan, Row, Wrong, measure, timed, times
 from statediff.packs import PackSource, contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 
 _DDL = "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, pad TEXT);"

@@ -17,7 +17,7 @@ from statediff.model.schema import Schema
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-    from statediff.systems.base.system import System
+    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 Refinement = Callable[[Schema], Schema]

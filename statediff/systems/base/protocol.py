@@ -1,4 +1,14 @@
-"""The Sandbox protocol: a resettable set of systems that proves its reset."""
+"""What a system and a sandbox do, and the receipt that proves a reset.
+
+A `System` is one resettable thing of a sandbox, e.g. a database or a mailbox. A pack's source names
+its kind (`sqlite`, `smtp`, …); the plug-in object of its system (`plugin.py`) says which class
+makes systems of that kind. The order is `start`, then for each trial `reset`, `verify`,
+`unsettled`; `stop` at any time. The evaluator's memory keeps what "pristine" means, never a file
+within an agent's reach.
+
+A `Sandbox` is a resettable set of systems. Its `Receipt` proves the base state by digests in which
+capture has no part.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +17,156 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Clock, Source
-from statediff.systems.base.receipt import Receipt
+from statediff.packs import PackSource
+
+RECEIPT_FORM: Final = "statediff.receipt/1"
+
+
+@dataclass(frozen=True, order=True)
+class Drift:
+    """One thing that is not as it was at the base: `what` is a table, a file or the mail."""
+
+    source: str
+    what: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.what}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class SourceProof:
+    """What one source was found to be: the base's digest, the digest found, and its size."""
+
+    source: str
+    method: str
+    """How the digest was taken, e.g. `sha256 of the database file`."""
+    expected: str
+    found: str
+    entities: int
+    """Entities in the base: rows of the database's tables, messages in the mailbox."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A sandbox was looked at after a reset; `proofs` and `drift` are sorted by source.
+
+    `run` refuses a sandbox whose receipt is not `ok`.
+    """
+
+    sandbox: str
+    version: str
+    verified_at: datetime
+    proofs: tuple[SourceProof, ...]
+    drift: tuple[Drift, ...] = ()
+    isolation: str = "none"
+    """`none`: the agent runs as the evaluator's user and could reach its files. `container`: in a
+    container of its own, from which it reaches the systems and its own folder only."""
+
+    @property
+    def ok(self) -> bool:
+        """Every source was proven to be in its base state."""
+        return (
+            not self.drift
+            and bool(self.proofs)
+            and all(proof.expected == proof.found for proof in self.proofs)
+        )
+
+    @property
+    def entities(self) -> int:
+        return sum(proof.entities for proof in self.proofs)
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt as a document for the run folder."""
+        return {
+            "form": RECEIPT_FORM,
+            "sandbox": self.sandbox,
+            "version": self.version,
+            "verified_at": self.verified_at.isoformat(),
+            "ok": self.ok,
+            "isolation": self.isolation,
+            "entities": self.entities,
+            "proofs": [
+                {
+                    "source": proof.source,
+                    "method": proof.method,
+                    "expected": proof.expected,
+                    "found": proof.found,
+                    "entities": proof.entities,
+                }
+                for proof in self.proofs
+            ],
+            "drift": [
+                {
+                    "source": entry.source,
+                    "what": entry.what,
+                    "expected": entry.expected,
+                    "found": entry.found,
+                }
+                for entry in self.drift
+            ],
+        }
+
+
+class System(Protocol):
+    """One system of a sandbox, with all the sources that look at it."""
+
+    FILES: ClassVar[Mapping[str, bool]]
+    """Which files or folders of the pack it takes beside `schema`, and whether it needs them."""
+
+    LOOKS: ClassVar[frozenset[str]]
+    """Kinds of further sources (`of:` in the pack) that look at a system of this kind."""
+
+    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
+        """Nothing runs yet. `folder` is the system's own: the agent may write it, resets empty it.
+
+        `looks` are the pack's further sources of this system. Raises `SandboxError` where the
+        pack's files do not make a base state.
+        """
+
+    def start(self) -> None:
+        """The system runs; a system that was already started is left as it is."""
+
+    def reset(self) -> None:
+        """It is in its base state again, as far as it can tell. Raises `SandboxError`."""
+
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        """What an independent look finds, and all that is not as in the base; never repaired."""
+
+    @property
+    def url(self) -> str:
+        """Where an agent reaches it, e.g. `smtp://127.0.0.1:40213`."""
+
+    def sources(self) -> tuple[Source, ...]:
+        """What the evaluator reads: the source itself and its `looks`."""
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What sees every commit of a run; attached after `verify`, detached before `reset`.
+
+        None of a system that offers no history.
+        """
+
+    def unsettled(self, deadline: float) -> str | None:
+        """Waits until nothing is in flight; why something is, if `deadline` (monotonic) passes."""
+
+    def unplug(self, source: str) -> None:
+        """The source cannot be read any more, for real, until the next reset. Fault injection."""
+
+    def stop(self) -> None:
+        """Nothing it started is running any more."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A system that knows whether its server served all the time, as those in containers do."""
+
+    def failure(self) -> str | None:
+        """Why an agent may have found no server since the last reset; None if it was there."""
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,12 @@ class Reaper:
         ours: list[int] = []
         try:
             ours += os.pipe()
-            waits, self._line = _raised(ours, 0), _raised(ours, 1)
+            waits, self._line = _raise_descriptor(ours, 0), _raise_descriptor(ours, 1)
             handle = _handle_of(self._parent)
             if handle is not None:
                 ours.append(handle)
-                handle = _raised(ours, 2)
-            self.pid = _spawned(waits, handle, name, arguments)
+                handle = _raise_descriptor(ours, 2)
+            self.pid = _spawn(waits, handle, name, arguments)
             ours.remove(self._line)
         finally:
             for each in ours:
@@ -88,7 +88,7 @@ def attempts() -> Iterator[None]:
         time.sleep(_PAUSE_SECONDS)
 
 
-def _raised(files: list[int], at: int) -> int:
+def _raise_descriptor(files: list[int], at: int) -> int:
     """The file under a number that is none of those a reaper uses; it closes when we exec."""
     higher = fcntl.fcntl(files[at], fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
     os.close(files[at])
@@ -103,7 +103,7 @@ def _handle_of(pid: int) -> int | None:
         return None  # a system without such: the end of the pipe must do
 
 
-def _spawned(waits: int, handle: int | None, name: str, arguments: tuple[str, ...]) -> int:
+def _spawn(waits: int, handle: int | None, name: str, arguments: tuple[str, ...]) -> int:
     files: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
         (os.POSIX_SPAWN_DUP2, waits, 0)
     ]
@@ -115,13 +115,19 @@ def _spawned(waits: int, handle: int | None, name: str, arguments: tuple[str, ..
     return os.posix_spawn(
         sys.executable,
         [
-            sys.executable, "-I", "-S", __file__, "wait", "-" if handle is None else "handle",
-            name, *arguments,
+            sys.executable,
+            "-I",
+            "-S",
+            __file__,
+            "wait",
+            "-" if handle is None else "handle",
+            name,
+            *arguments,
         ],
         {**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         file_actions=files,
         setsid=True,
-    )  # fmt: skip
+    )
 
 
 def _wait(has_handle: bool) -> bool:

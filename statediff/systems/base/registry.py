@@ -20,7 +20,7 @@ from statediff.errors import UsageError
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.plugin import StateReader, SystemKind, SystemPlugin
-from statediff.systems.base.system import System
+from statediff.systems.base.protocol import System
 from statediff.systems.base.tool import Tool
 
 GROUP: Final = "statediff.systems"
@@ -41,10 +41,10 @@ def plugins() -> Mapping[str, SystemPlugin]:
 
 @cache
 def _plugins_on(_path: tuple[str, ...]) -> Mapping[str, SystemPlugin]:
-    return {name: _loaded(plug_in) for name, plug_in in plug_ins(GROUP).items()}
+    return {name: _load(plug_in) for name, plug_in in plug_ins(GROUP).items()}
 
 
-def _loaded(plug_in: PlugIn) -> SystemPlugin:
+def _load(plug_in: PlugIn) -> SystemPlugin:
     plugin = plug_in.load()
     if isinstance(plugin, SystemPlugin):
         return plugin
@@ -59,7 +59,7 @@ def _loaded(plug_in: PlugIn) -> SystemPlugin:
 
 
 @contextmanager
-def _explained(what: str, requirement: str | None) -> Iterator[None]:
+def _explain_failures(what: str, requirement: str | None) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
@@ -91,7 +91,7 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
     if kind is None:
         known = ", ".join(sorted(kinds))
         raise UsageError(f"source {source.name!r} is of kind {source.kind!r}; there are: {known}")
-    with _explained(f"systems of kind {kind.name!r}", kind.requirement):
+    with _explain_failures(f"systems of kind {kind.name!r}", kind.requirement):
         made = kind.load()
     for look in looks:
         if look.kind not in made.LOOKS:
@@ -120,7 +120,7 @@ def tools_of(source: str, url: str) -> tuple[Tool[Any], ...]:
     found = _chosen(having, lambda tools: tools.answers(url), f"tools for {source!r}")
     if found is None:
         raise UsageError(f"there are no tools for {source!r}, a system reached by {scheme}://")
-    with _explained(f"tools for {source!r}", found.requirement):
+    with _explain_failures(f"tools for {source!r}", found.requirement):
         return found.make(source, url)
 
 

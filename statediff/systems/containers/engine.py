@@ -9,6 +9,12 @@ those that `Spec` names, gains no privilege, and its memory and processes are bo
 Everything made here carries a label that names the evaluator's process (`owner`). `connect`
 removes what dead owners left; a reaper outlives this process and removes its things even after
 `kill -9`.
+
+A plain volume begins as what its image has in that place. An overlay volume begins as another
+volume: what is written goes beside that one, file by file when it is first opened for writing. So
+many begin as the same at no cost, none sees another, and the first is never written again. Nothing
+waits for the disk, so such a volume is not mounted a second time: nobody can start a container
+again that uses one.
 """
 
 from __future__ import annotations
@@ -24,27 +30,111 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import docker
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import LogConfig, Mount
 
 from statediff.errors import SandboxError
 from statediff.systems.base.folders import remove
 from statediff.systems.base.reaper import Reaper, attempts
-from statediff.systems.containers import volumes
-from statediff.systems.containers.errors import gone
-from statediff.systems.containers.errors import said as told
 from statediff.systems.containers.forward import Connection, Forward, connected
-from statediff.systems.containers.owner import Owner
-from statediff.systems.containers.processes import Life, await_known, await_told
-from statediff.systems.containers.spec import MEBIBYTE, Ran, Shared, Spec
-from statediff.systems.containers.volumes import Volume
+from statediff.systems.containers.processes import Life, Owner, await_known, await_told
 
-__all__ = ["MEBIBYTE", "Container", "Engine", "Ran", "Shared", "Spec", "connect"]
+OVER: Final = "lowerdir={base},upperdir={written},workdir={work},volatile"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A volume of the engine's."""
+
+    name: str
+    path: str
+    """Where it lies on the engine's machine, for the engine only."""
+
+
+def plain_volume(api: docker.APIClient, labels: Mapping[str, str]) -> Volume:
+    """A new volume. Raises `DockerException`."""
+    made = api.create_volume(labels=dict(labels))
+    return Volume(made["Name"], made["Mountpoint"])
+
+
+def overlay_volume(
+    api: docker.APIClient, labels: Mapping[str, str], base: Volume, made: list[Volume]
+) -> Volume:
+    """A new volume over `base`; what was made for it stands in `made`, in the order to remove.
+
+    Whether the engine's kernel can mount it shows when a container that uses it is started.
+    """
+    for _ in ("what is written", "where the kernel works"):
+        made.insert(0, plain_volume(api, labels))
+    options = OVER.format(base=base.path, written=made[0].path, work=made[1].path)
+    whole = api.create_volume(
+        labels=dict(labels),
+        driver="local",
+        driver_opts={"type": "overlay", "device": "overlay", "o": options},
+    )
+    made.insert(0, Volume(whole["Name"], whole["Mountpoint"]))
+    return made[0]
+
+
+MEBIBYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A folder of this machine that a container sees too."""
+
+    folder: Path
+    at: str
+    is_read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a container is made from. Unless said here: no network, no capability, no writing."""
+
+    image: str
+    name: str
+    """How messages call it, e.g. the source's name."""
+    command: tuple[str, ...] = ()
+    """In place of the image's own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    """In place of the image's own, e.g. `65532:65532`."""
+    memory_folders: Mapping[str, str] = field(default_factory=lambda: {"/tmp": "size=64m"})  # noqa: S108 - a place inside
+    """Place → options of a `tmpfs`: empty at first, counted against `memory_bytes`."""
+    volumes: tuple[str, ...] = ()
+    """Places that may be written on disk; each begins as what the image has there."""
+    over: Mapping[str, Volume] = field(default_factory=dict)
+    """Place → what it begins as; it may be written on disk too, and the volume stays as it is."""
+    shared: tuple[Shared, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    memory_bytes: int = 512 * MEBIBYTE
+    processes: int = 256
+    shared_memory_bytes: int = 64 * MEBIBYTE
+    loopback_of: str = ""
+    """The id of a container whose loopback it shares, and no other network either."""
+    folder: str = ""  # where its program starts
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program in a container did."""
+
+    code: int
+    output: bytes
+    """Standard output; standard error is `errors`."""
+    errors: bytes
+
+    @property
+    def text(self) -> str:
+        return self.output.decode(errors="replace")
+
 
 LABEL: Final = "statediff.owner"
 HOST: Final = "server"
@@ -182,7 +272,7 @@ class Container:
         try:
             said = self._engine.api.logs(self.id, tail=lines or 12).decode(errors="replace")
         except DockerException as error:
-            return f"(no log: {told(error)})"
+            return f"(no log: {engine_message(error)})"
         return said if lines else said.strip()[-1200:] or "(it printed nothing)"
 
     def remove(self) -> None:
@@ -219,33 +309,43 @@ class Container:
         mounts = [Mount(SOCKETS, str(self._sockets), "bind")]
         mounts += [Mount(s.at, str(s.folder), "bind", s.is_read_only) for s in spec.shared]
         for place in spec.volumes:
-            self._volumes.append(volumes.plain(api, labels))
+            self._volumes.append(plain_volume(api, labels))
             mounts.append(Mount(place, self._volumes[-1].name, "volume"))
         for place, base in spec.over.items():
-            whole = volumes.over(api, labels, base, self._volumes)
+            whole = overlay_volume(api, labels, base, self._volumes)
             mounts.append(Mount(place, whole.name, "volume", no_copy=True))
         limits = api.create_host_config(
             network_mode=f"container:{spec.loopback_of}" if spec.loopback_of else "none",
-            read_only=True, tmpfs=dict(spec.memory_folders), mounts=mounts,
-            cap_drop=["ALL"], cap_add=list(spec.capabilities),
-            security_opt=["no-new-privileges"], pids_limit=spec.processes,
-            mem_limit=spec.memory_bytes, memswap_limit=spec.memory_bytes,
-            shm_size=spec.shared_memory_bytes, log_config=_LOG,
-        )  # fmt: skip
+            read_only=True,
+            tmpfs=dict(spec.memory_folders),
+            mounts=mounts,
+            cap_drop=["ALL"],
+            cap_add=list(spec.capabilities),
+            security_opt=["no-new-privileges"],
+            pids_limit=spec.processes,
+            mem_limit=spec.memory_bytes,
+            memswap_limit=spec.memory_bytes,
+            shm_size=spec.shared_memory_bytes,
+            log_config=_LOG,
+        )
         self.id = api.create_container(
-            spec.image, list(spec.command) or None, user=spec.user or None, labels=labels,
-            environment=dict(spec.environment), host_config=limits,
+            spec.image,
+            list(spec.command) or None,
+            user=spec.user or None,
+            labels=labels,
+            environment=dict(spec.environment),
+            host_config=limits,
             working_dir=spec.folder or None,
             hostname=None if spec.loopback_of else HOST,
             # Else the engine makes and wires up a network of nothing, which costs more than all
             # else it does; so the runtime makes the namespace, with nothing in it but loopback.
             network_disabled=not spec.loopback_of,
-        )["Id"]  # fmt: skip
+        )["Id"]
         api.start(self.id)
         self._life = Life.of(api, self.id)
 
     def _failure(self, what: str, error: Exception) -> SandboxError:
-        return SandboxError(f"{self.spec.name}: {what}: {told(error)}")
+        return SandboxError(f"{self.spec.name}: {what}: {engine_message(error)}")
 
 
 class Engine:
@@ -293,7 +393,7 @@ class Engine:
                 ) from error
             if isinstance(error, DockerException):
                 raise SandboxError(
-                    f"{spec.name}: the container cannot be started: {told(error)}"
+                    f"{spec.name}: the container cannot be started: {engine_message(error)}"
                 ) from error
             raise
         return container
@@ -371,11 +471,11 @@ def remove_left(label: str) -> None:
 
 def connect() -> Engine:
     """This machine's engine, with nothing left of dead owners. `SandboxError` if there is none."""
-    return _connected(os.getpid())
+    return _new_engine(os.getpid())
 
 
 @cache
-def _connected(_pid: int) -> Engine:
+def _new_engine(_pid: int) -> Engine:
     if not sys.platform.startswith("linux"):
         raise SandboxError(
             f"sandboxes in containers need Linux, found {sys.platform}; "
@@ -387,7 +487,9 @@ def _connected(_pid: int) -> Engine:
         engine.api.ping()
         engine.reap()
     except DockerException as error:
-        raise SandboxError(f"no Docker engine answers: {told(error)}; {NEXT_STEP}") from error
+        raise SandboxError(
+            f"no Docker engine answers: {engine_message(error)}; {NEXT_STEP}"
+        ) from error
     return engine
 
 
@@ -415,3 +517,19 @@ def _root() -> Path:
 
 def _folder(label: str) -> Path:
     return _root() / f"{_PREFIX}{label}"
+
+
+def gone(removal: Callable[[], object]) -> None:
+    """What was to be removed is gone, or somebody else is removing it."""
+    with contextlib.suppress(NotFound):
+        try:
+            removal()
+        except APIError as error:
+            if error.status_code != 409:  # somebody else is removing it
+                raise
+
+
+def engine_message(error: Exception) -> str:
+    """What the engine said, fit for a message."""
+    message = getattr(error, "explanation", None) or str(error)
+    return str(message).strip().rstrip(".")[:600]

@@ -119,9 +119,14 @@ def _build(
             engine.api.pull(base)
         identity = _identity(engine, base) or ""
         stream: Any = engine.api.build(
-            path=str(_root() / name), tag=tag, buildargs={"BASE": base}, rm=True, forcerm=True,
-            decode=True, labels={_BASE_LABEL: identity},
-        )  # fmt: skip
+            path=str(_root() / name),
+            tag=tag,
+            buildargs={"BASE": base},
+            rm=True,
+            forcerm=True,
+            decode=True,
+            labels={_BASE_LABEL: identity},
+        )
         for event in stream:
             if "error" in event:
                 end = "\n".join([*said, str(event["error"]).strip()])

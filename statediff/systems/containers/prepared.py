@@ -2,7 +2,7 @@
 
 To make a database of a pack's texts takes a server longer than to begin. So whoever is the second
 to ask for the same one ends its server when that is made and leaves the volume it wrote, over which
-it begins again, and who asks after that begins there too (`volumes.over`). The volume goes with
+it begins again, and who asks after that begins there too (`overlay_volume`). The volume goes with
 this process, however that ends.
 
 Nothing here proves anything. What a data folder must hold is told by what its maker found in it
@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from statediff.errors import SandboxError
-from statediff.systems.containers.engine import Container, connect
-from statediff.systems.containers.volumes import Volume
+from statediff.systems.containers.engine import Container, Volume, connect
 
 T = TypeVar("T")
 MOST: Final = 3
@@ -59,10 +58,10 @@ class Starts:
 
     def rest(self, wanted: threading.Event) -> None:
         """For a while nobody has started a server, or somebody waits for the work."""
-        while (left := self._left()) > 0 and not wanted.wait(left):
+        while (left := self._seconds_to_rest()) > 0 and not wanted.wait(left):
             pass
 
-    def _left(self) -> float:
+    def _seconds_to_rest(self) -> float:
         with self._lock:
             if self._under_way:
                 return QUIET_SECONDS
@@ -105,9 +104,9 @@ class Shelf(Generic[T]):
             place = self._places.setdefault((connect().owner, key), _Place())
             place.asked += 1
         with STARTS.one():
-            return self._started(place, make, begin)
+            return self._start_at(place, make, begin)
 
-    def _started(
+    def _start_at(
         self,
         place: _Place[T],
         make: Callable[[], tuple[Container, T]],
@@ -120,7 +119,7 @@ class Shelf(Generic[T]):
                         container, facts = make()
                         if not self._is_wanted(place):
                             return container, facts
-                        place.kept = _kept(container, facts)
+                        place.kept = _keep_volume(container, facts)
                         place.is_refused = place.kept is None
                     kept = place.kept
             if kept is not None:
@@ -135,7 +134,7 @@ class Shelf(Generic[T]):
         return place.asked > 1 and not place.is_refused and kept < MOST
 
 
-def _kept(container: Container, facts: T) -> Kept[T] | None:
+def _keep_volume(container: Container, facts: T) -> Kept[T] | None:
     """What the server wrote, which it does no more; None where it did not end well."""
     try:
         volume = container.ended()

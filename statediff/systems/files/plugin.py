@@ -17,7 +17,7 @@ from statediff.systems.base.plugin import (
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-    from statediff.systems.base.system import System
+    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 _ADMINISTRATION: Final = frozenset({".git"})

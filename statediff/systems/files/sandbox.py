@@ -24,10 +24,19 @@ from statediff.model.schema import Schema
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
-from statediff.systems.base.receipt import Drift, SourceProof
-from statediff.systems.files.filetree import Leaf, digest_of, restore, scan
+from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.files.source import ROOT, FilesSource
-from statediff.systems.files.tree import EntryKind, Folder, Limits, NotRead, shown
+from statediff.systems.files.tree import (
+    EntryKind,
+    Folder,
+    Leaf,
+    Limits,
+    NotRead,
+    files_digest,
+    restore,
+    scan,
+    shown,
+)
 
 METHOD: Final = "sha256 of all paths, kinds, modes and contents of the folder"
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
@@ -89,7 +98,7 @@ class EmbeddedDirectory:
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         """What is in the folder, and every entry that is not as in the base."""
-        found = self._found()
+        found = self._scan_place()
         drift = tuple(
             Drift(
                 self.source,
@@ -100,7 +109,7 @@ class EmbeddedDirectory:
             for path in sorted(self._base.keys() | found.keys())
             if self._base.get(path) != found.get(path)
         )
-        expected, digest = digest_of(self._base), digest_of(found)
+        expected, digest = files_digest(self._base), files_digest(found)
         return SourceProof(self.source, METHOD, expected, digest, len(self._base)), drift
 
     def unsettled(self, deadline: float) -> str | None:
@@ -118,7 +127,7 @@ class EmbeddedDirectory:
                 return f"{shown(changing)} is still changing"
             earlier = later
 
-    def _found(self) -> dict[str, Leaf]:
+    def _scan_place(self) -> dict[str, Leaf]:
         try:
             status = self.folder.lstat()
         except OSError:

@@ -1,6 +1,6 @@
 """A folder as a source: every entry below it, with its kind, mode, size, digest and link target.
 
-What is in the folder is read by `sources.tree`: no link is followed, nothing but regular files is
+What is in the folder is read by `files.tree`: no link is followed, nothing but regular files is
 opened, and content is hashed as a stream. The folder itself is the entity `.`; every other one has
 its path below it, parts joined by `/`, as its key. A path or link target that is not UTF-8 is kept
 as its bytes. Two names of one file (hard links) are two entities: the state says what can be read
@@ -24,6 +24,7 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Observed, Unobserved
+from statediff.systems.base.rows import source_schema
 from statediff.systems.files.tree import (
     Entry,
     EntryKind,
@@ -80,7 +81,7 @@ class FilesSource:
         return self._name
 
     def schema(self) -> Schema:
-        schema = Schema(self._name, "0", (FILE,), ((self._name, (FILE.name,)),))
+        schema = source_schema(self._name, [FILE])
         return schema if self._refine is None else self._refine(schema)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:

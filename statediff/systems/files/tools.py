@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -79,32 +79,28 @@ def file_tools(
         folder.delete(asked.path)
         return Done({"deleted": asked.path}, mark)
 
-    update = ActionClass.CONDITIONAL_UPDATE
+    def tool(
+        verb: str,
+        text: str,
+        arguments: type[Arguments],
+        act: Callable[[Any], Any],
+        kind: ActionClass,
+    ) -> Tool[Any]:
+        is_read = kind is ActionClass.READ
+        return Tool(tool_name(source, verb), text, arguments, act, kind, is_harmless=is_read)
+
     where = f"the folder {source}"
+    overwrite = f"Writes a file of {where}; folders on the way are made, and what it held is lost."
+    rename = f"Gives a file or folder of {where} another name, which is not taken yet."
+    remove = f"Removes a file, or an empty folder, of {where}."
+    update = ActionClass.CONDITIONAL_UPDATE
     return (
-        Tool(
-            tool_name(source, "list"), f"Names what is in {where}.", Listed, listed,
-            ActionClass.READ, is_harmless=True,
-        ),
-        Tool(
-            tool_name(source, "read"), f"Reads a file of {where}.", Named, read, ActionClass.READ,
-            is_harmless=True,
-        ),
-        Tool(
-            tool_name(source, "write"),
-            f"Writes a file of {where}; folders on the way are made, and what it held is lost.",
-            Written, write, update,
-        ),
-        Tool(
-            tool_name(source, "move"),
-            f"Gives a file or folder of {where} another name, which is not taken yet.",
-            Moved, move, update,
-        ),
-        Tool(
-            tool_name(source, "delete"), f"Removes a file, or an empty folder, of {where}.",
-            Named, delete, ActionClass.IRREVERSIBLE_DELETION,
-        ),
-    )  # fmt: skip
+        tool("list", f"Names what is in {where}.", Listed, listed, ActionClass.READ),
+        tool("read", f"Reads a file of {where}.", Named, read, ActionClass.READ),
+        tool("write", overwrite, Written, write, update),
+        tool("move", rename, Moved, move, update),
+        tool("delete", remove, Named, delete, ActionClass.IRREVERSIBLE_DELETION),
+    )
 
 
 class Folder:
@@ -116,7 +112,10 @@ class Folder:
 
     def entries(self, path: str) -> Any:
         """What is in the folder, sorted."""
-        with _told(path), self._inside(self._parts(path, may_be_empty=True)) as (folder, _):
+        with (
+            _refuse_as_tool_error(path),
+            self._inside(self._parts(path, may_be_empty=True)) as (folder, _),
+        ):
             found = []
             for name in sorted(os.listdir(folder)):  # noqa: PTH208 - a Path cannot be an open folder
                 if not path and name in self._hidden:
@@ -128,7 +127,7 @@ class Folder:
 
     def read(self, path: str) -> Any:
         """The file's text, or its bytes as base64 where it is no UTF-8; its beginning if long."""
-        with _told(path), self._parent(path) as (folder, name):
+        with _refuse_as_tool_error(path), self._parent(path) as (folder, name):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -143,7 +142,7 @@ class Folder:
 
     def write(self, path: str, raw: bytes) -> None:
         """The file holds exactly that."""
-        with _told(path), self._parent(path, make=True) as (folder, name):
+        with _refuse_as_tool_error(path), self._parent(path, make=True) as (folder, name):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "wb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -154,7 +153,7 @@ class Folder:
     def move(self, path: str, to: str) -> None:
         """It is where it was not before, and no longer where it was."""
         with (
-            _told(path),
+            _refuse_as_tool_error(path),
             self._parent(path) as (folder, name),
             self._parent(to, make=True) as (other, new),
         ):
@@ -165,7 +164,7 @@ class Folder:
 
     def delete(self, path: str) -> None:
         """It is gone."""
-        with _told(path), self._parent(path) as (folder, name):
+        with _refuse_as_tool_error(path), self._parent(path) as (folder, name):
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(about.st_mode):
                 os.rmdir(name, dir_fd=folder)
@@ -209,7 +208,7 @@ class Folder:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _refuse_as_tool_error(path: str) -> Iterator[None]:
     """What the system refuses is the call's error."""
     try:
         yield

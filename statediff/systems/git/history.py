@@ -10,9 +10,8 @@ from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.systems.files.tree import NotRead, shown, small_text, text_or_bytes
 from statediff.systems.git.objects import GitObject, Objects
-from statediff.systems.git.records import TreeEntry, commit_row, tag_row, tree_entries
 from statediff.systems.git.refs import Ref, Refs
-from statediff.systems.git.types import Listing
+from statediff.systems.git.types import Listing, TreeEntry, commit_row, tag_row, tree_entries
 
 MAX_COMMITS: Final = 200_000
 MAX_TAG_STEPS: Final = 32
@@ -87,7 +86,7 @@ class _Walk:
         commit: Observed
         try:
             target = self._refs.resolved(ref)
-            commit = None if target is None else self._peeled(target)
+            commit = None if target is None else self._commit_of_tag(target)
         except NotRead as error:
             target = commit = Unobserved(str(error))
             for listing in (self.history.tags, self.history.commits):
@@ -103,7 +102,7 @@ class _Walk:
         }
         return row, commit
 
-    def _peeled(self, oid: str) -> Observed:
+    def _commit_of_tag(self, oid: str) -> Observed:
         """The commit at the end of a tag; None where it leads to something else."""
         if oid in self._commits:
             return oid

@@ -9,14 +9,22 @@
 Whatever an id names is one content or unobserved: a file put in place of an object reads as
 damage, and so does an object of which a pack holds something else, for git asks its packs first
 and verifies nothing. Alternates and promised objects are never fetched.
+
+git looks things up in caches that somebody may forge: it believes the commit graph about a commit's
+tree and parents, and the index of several packs about where an object lies, and verifies neither.
+Whoever may write a repository's files may so have git show another history, or another content
+under an id, than the objects say. So what these files say is compared with what they were made of
+(`is_another_history`, `check_packs`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import struct
 import zlib
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +32,8 @@ from typing import Final
 
 import pygit2
 
+from statediff.model.batches import Row
 from statediff.systems.files.tree import Folder, NotRead, shown
-from statediff.systems.git.graph import check_packs
 
 MAX_OBJECT_BYTES: Final = 64 * 1024 * 1024
 MAX_CHAIN_BYTES: Final = 512 * 1024 * 1024
@@ -91,10 +99,10 @@ class Objects:
             raise NotRead(self._failed[oid])
         try:
             # In the order in which git looks: what a pack holds counts, not what lies beside it.
-            found = self._packed(oid) or self._loose(oid)
+            found = self._read_packed(oid) or self._loose(oid)
             if found is None:
                 raise NotRead("; ".join([f"object {oid} is missing", *self._why()]))
-            return _verified(found, oid)
+            return _verify(found, oid)
         except NotRead as error:
             self._failed[oid] = str(error)
             raise
@@ -132,10 +140,10 @@ class Objects:
             raise NotRead(f"object {oid} is damaged: its size is not the one it states")
         return GitObject(kind.decode(), content)
 
-    def _packed(self, oid: str) -> GitObject | None:
+    def _read_packed(self, oid: str) -> GitObject | None:
         """What the packs hold under the id, each of them the same, for git may ask any of them."""
         if self._packs is None:
-            self._packs = self._copied()
+            self._packs = self._copy_packs()
         raw = bytes.fromhex(oid)
         if self.causes:
             raise NotRead(f"object {oid} may be another one in a pack: {'; '.join(self.causes)}")
@@ -146,10 +154,10 @@ class Objects:
                 raise NotRead(f"object {oid} is damaged in its pack: it lies in two places")
             for place in places:
                 self._spend(oid, _chain_bytes(pack, place, oid))
-                found = _verified(_stored(pack, oid), oid)
+                found = _verify(_read_stored(pack, oid), oid)
         return found
 
-    def _copied(self) -> list[_Pack]:
+    def _copy_packs(self) -> list[_Pack]:
         """The packs, copied; those that cannot be read are in `causes`."""
         packs: list[_Pack] = []
         pack_left, index_left = MAX_PACK_BYTES, MAX_INDEX_BYTES
@@ -184,7 +192,7 @@ class Objects:
         return packs
 
 
-def _verified(found: GitObject, oid: str) -> GitObject:
+def _verify(found: GitObject, oid: str) -> GitObject:
     header = f"{found.type} {len(found.content)}\0".encode()
     hasher = hashlib.sha1 if len(oid) == 40 else hashlib.sha256
     if hasher(header + found.content).hexdigest() != oid:
@@ -192,7 +200,7 @@ def _verified(found: GitObject, oid: str) -> GitObject:
     return found
 
 
-def _stored(pack: _Pack, oid: str) -> GitObject:
+def _read_stored(pack: _Pack, oid: str) -> GitObject:
     """What libgit2 reads from the pack; the sizes were added up before."""
     try:
         _check_size(oid, pack.odb.read_header(oid)[1])
@@ -340,3 +348,120 @@ def _size(stored: bytes, at: int) -> tuple[int, int]:
         at += 1
         if not byte & 0x80:
             return size, at
+
+
+MAX_GRAPH_BYTES: Final = 64 * 1024 * 1024
+_ID: Final = 20
+_NO_PARENT: Final = 0x70000000
+_LAST: Final = 0x80000000
+_GRAPHS: Final = b"objects/info/commit-graphs"
+
+Graph = dict[str, tuple[str, tuple[str, ...]]]
+"""Id of a commit → the ids of its tree and of its parents."""
+
+
+def read_graph(git: Folder) -> Graph:
+    """What the commit graphs of a repository say. Raises `NotRead`."""
+    found: Graph = {}
+    single = git.read(b"objects/info/commit-graph", MAX_GRAPH_BYTES)
+    if single is not None:
+        _add(found, [], single)
+    if git.kind(_GRAPHS) is None:
+        return found
+    chain = git.read(_GRAPHS + b"/commit-graph-chain", MAX_GRAPH_BYTES)
+    ids: list[str] = []
+    left = MAX_GRAPH_BYTES
+    for line in (chain or b"").split():
+        stored = git.read(_GRAPHS + b"/graph-" + line + b".graph", left)
+        if stored is None:
+            raise NotRead(f"the commit graph {shown(line)} is not there")
+        left -= len(stored)
+        _add(found, ids, stored)
+    return found
+
+
+def is_another_history(git: Folder, commits: Iterable[Row]) -> bool:
+    """Whether a commit graph says otherwise of a commit than the commit. Raises `NotRead`."""
+    graph = read_graph(git)
+    return bool(graph) and any(
+        graph.get(str(row["id"]), said) != said
+        for row in commits
+        for said in [(row["tree"], row["parents"])]
+    )
+
+
+def _add(found: Graph, below: list[str], stored: bytes) -> None:
+    """The commits of one file, whose numbers follow those of the files below it."""
+    chunks = _chunks(stored, b"CGPH", 8, "a commit graph")
+    listed, commits = chunks.get(b"OIDL", b""), chunks.get(b"CDAT", b"")
+    edges = chunks.get(b"EDGE", b"")
+    count = len(listed) // _ID
+    if count * 36 != len(commits):
+        raise NotRead("a commit graph is damaged")
+    below.extend(listed[at : at + _ID].hex() for at in range(0, len(listed), _ID))
+    try:
+        for number in range(count):
+            tree, one, two = struct.unpack_from(">20sII", commits, 36 * number)
+            numbers = [one]
+            if two & _LAST:
+                at = two & ~_LAST
+                while True:
+                    (edge,) = struct.unpack_from(">I", edges, 4 * at)
+                    numbers.append(edge & ~_LAST)
+                    if edge & _LAST:
+                        break
+                    at += 1
+            else:
+                numbers.append(two)
+            parents = tuple(below[n] for n in numbers if n != _NO_PARENT)
+            said = tree.hex(), parents
+            if found.setdefault(below[number - count], said) != said:
+                raise NotRead("two commit graphs say different things of a commit")
+    except (struct.error, IndexError) as error:
+        raise NotRead("a commit graph is damaged") from error
+
+
+def check_packs(stored: bytes, places: Mapping[bytes, Mapping[bytes, tuple[int, ...]]]) -> None:
+    """Raises `NotRead` where the index of several packs says otherwise than those of the packs.
+
+    `places` maps the name of each pack's index to the places it gives for each id.
+    """
+    chunks = _chunks(stored, b"MIDX", 12, "the index of all packs")
+    names = chunks.get(b"PNAM", b"").rstrip(b"\0").split(b"\0")
+    listed, offsets = chunks.get(b"OIDL", b""), chunks.get(b"OOFF", b"")
+    large = chunks.get(b"LOFF", b"")
+    if len(listed) // _ID * 8 != len(offsets):
+        raise NotRead("the index of all packs is damaged")
+    try:
+        for at in range(len(listed) // _ID):
+            oid = listed[_ID * at : _ID * (at + 1)]
+            pack, place = struct.unpack_from(">II", offsets, 8 * at)
+            if place & _LAST and large:
+                (place,) = struct.unpack_from(">Q", large, 8 * (place & ~_LAST))
+            if place not in places.get(names[pack], {}).get(oid, ()):
+                raise NotRead(
+                    f"the index of all packs gives another place for {oid.hex()} than its pack's"
+                )
+    except (struct.error, IndexError) as error:
+        raise NotRead("the index of all packs is damaged") from error
+
+
+def _chunks(stored: bytes, magic: bytes, head: int, what: str) -> dict[bytes, bytes]:
+    """The parts of a file of chunks, each with its whole bytes (gitformat-chunk)."""
+    if stored[:6] != magic + b"\x01\x01" or len(stored) < head:
+        raise NotRead(f"{what} is not one that is read (version 1, SHA-1)")
+    count = stored[6]
+    found: dict[bytes, bytes] = {}
+    try:
+        table = [struct.unpack_from(">4sQ", stored, head + 12 * n) for n in range(count + 1)]
+    except struct.error as error:
+        raise NotRead(f"{what} is damaged") from error
+    for (name, start), (_, end) in itertools.pairwise(table):
+        if name in found or not head <= start <= end <= len(stored):
+            raise NotRead(f"{what} is damaged")
+        found[name] = stored[start:end]
+    if len(found.get(b"OIDL", b"")) % _ID or len(found.get(b"OIDF", b"")) != 1024:
+        raise NotRead(f"{what} is damaged")
+    if int.from_bytes(found[b"OIDF"][-4:], "big") * _ID != len(found.get(b"OIDL", b"")):
+        raise NotRead(f"{what} is damaged")
+    return found

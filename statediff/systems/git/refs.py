@@ -1,7 +1,8 @@
-"""Refs read from their files: loose, packed and symbolic, HEAD included.
+"""A repository's refs and settings, read from their files: git's own settings decide nothing here.
 
-Git's own settings decide nothing here. A ref that cannot be understood is a ref with a cause; a
-place that may hide refs (a link, a table format, a damaged list) makes the enumeration incomplete.
+Refs are loose, packed or symbolic, HEAD included. A ref that cannot be understood is a ref with a
+cause; a place that may hide refs (a link, a table format, a damaged list) makes the enumeration
+incomplete. Settings are parsed and never obeyed: includes are entries like any other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,105 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.systems.files.tree import Entry, EntryKind, Folder, Limits, NotRead, shown
+
+MAX_CONFIG_BYTES: Final = 1024 * 1024
+MAX_NAME_BYTES: Final = 4096
+_SECTION: Final = re.compile(rb'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\[^\n])*)")?\]')
+_NAME: Final = re.compile(rb"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
+_BLANK: Final = b" \t\r\n"
+_ESCAPES: Final = {ord("n"): 10, ord("t"): 9, ord("b"): 8, ord('"'): 34, ord("\\"): 92}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One entry: `name` with section and key in lower case, `value` None where `=` is missing."""
+
+    name: bytes
+    value: bytes | None
+
+
+def parse_config(stored: bytes) -> list[Setting]:
+    """The entries of a config file in their order. `NotRead` names the line that is not one."""
+    settings: list[Setting] = []
+    section = b""
+    at = 3 if stored.startswith(b"\xef\xbb\xbf") else 0
+    while at < len(stored):
+        if stored[at] in _BLANK:
+            at += 1
+        elif stored[at] in b"#;":
+            at = _line_end(stored, at)
+        elif match := _SECTION.match(stored, at):
+            section = match[1].lower()
+            if match[2] is not None:
+                section += b"." + re.sub(rb"\\(.)", rb"\1", match[2])
+            at = match.end()
+        elif section and (match := _NAME.match(stored, at)):
+            name = section + b"." + match[1].lower()
+            if len(name) > MAX_NAME_BYTES:
+                raise NotRead(f"a name is longer than {MAX_NAME_BYTES} bytes")
+            value, at = _value(stored, match.end())
+            settings.append(Setting(name, value))
+        else:
+            raise _malformed_line(stored, at)
+    return settings
+
+
+def last(settings: list[Setting], name: bytes) -> bytes | None:
+    """The value that counts for a setting with one value; None where it is not set."""
+    values = [setting.value for setting in settings if setting.name == name]
+    return (b"true" if values[-1] is None else values[-1]) if values else None
+
+
+def _malformed_line(stored: bytes, at: int) -> NotRead:
+    return NotRead(f"line {stored.count(10, 0, at) + 1} is not a setting")
+
+
+def _line_end(stored: bytes, at: int) -> int:
+    end = stored.find(b"\n", at)
+    return len(stored) if end < 0 else end
+
+
+def _value(stored: bytes, at: int) -> tuple[bytes | None, int]:
+    if at >= len(stored) or stored[at] == 10 or _is_line_end(stored, at):
+        return None, at
+    if stored[at : at + 1] != b"=":
+        raise _malformed_line(stored, at)
+    start, value, kept, is_quoted = at, bytearray(), 0, False
+    at += 1
+    while at < len(stored):
+        byte = stored[at]
+        if byte == 10 or _is_line_end(stored, at):
+            break
+        if byte in b"#;" and not is_quoted:
+            at = _line_end(stored, at)
+            break
+        if byte == ord('"'):
+            is_quoted = not is_quoted
+            kept = len(value)
+        elif byte == ord("\\"):
+            at += 1
+            if _is_line_end(stored, at):
+                at += 1  # CR LF
+            following = stored[at] if at < len(stored) else 10
+            if following != 10:
+                if following not in _ESCAPES:
+                    raise _malformed_line(stored, at)
+                value.append(_ESCAPES[following])
+                kept = len(value)
+        elif byte not in b" \t\r" or is_quoted:
+            value.append(byte)
+            kept = len(value)
+        elif value:
+            value.append(byte)  # kept only if something follows it
+        at += 1
+    if is_quoted:
+        raise _malformed_line(stored, start)
+    return bytes(value[:kept]), at
+
+
+def _is_line_end(stored: bytes, at: int) -> bool:
+    return stored[at : at + 2] == b"\r\n"
+
 
 MAX_REF_BYTES: Final = 4096
 NO_OBJECT: Final = "0" * 40
@@ -68,7 +168,7 @@ class Refs:
 def read_refs(git: Folder) -> Refs:
     """Every ref of the git folder."""
     causes: list[str] = []
-    by_name = _packed(git, causes)
+    by_name = _packed_refs(git, causes)
     strays: list[Entry] = []
     loose: set[bytes] = set()
     hidden: list[bytes] = []  # where loose refs may stand that override packed ones
@@ -127,7 +227,7 @@ def is_ref_name(name: bytes) -> bool:
     return len(name) <= MAX_REF_BYTES and b"/" in name and not _FORBIDDEN.search(name)
 
 
-def _packed(git: Folder, causes: list[str]) -> dict[bytes, Ref]:
+def _packed_refs(git: Folder, causes: list[str]) -> dict[bytes, Ref]:
     found: dict[bytes, Ref] = {}
     try:
         stored = git.read(b"packed-refs", MAX_PACKED_BYTES)
@@ -155,22 +255,22 @@ def _packed(git: Folder, causes: list[str]) -> dict[bytes, Ref]:
 
 def _loose(name: bytes, entry: Entry) -> Ref:
     if entry.kind is EntryKind.LINK:
-        return _linked(name, entry.target)
+        return _ref_of_link(name, entry.target)
     if entry.kind is not EntryKind.FILE:
         return Ref(name, cause=f"{shown(name)} is a {entry.kind.value}, not a file")
     if entry.content is None:
         return Ref(name, cause=entry.cause or f"{shown(name)} is too large for a ref")
-    return _parsed(name, entry.content)
+    return _parse_ref(name, entry.content)
 
 
-def _linked(name: bytes, target: bytes | None) -> Ref:
+def _ref_of_link(name: bytes, target: bytes | None) -> Ref:
     # Git once kept symbolic refs as links, and still reads those that point below refs/.
     if target is not None and target.startswith(b"refs/") and is_ref_name(target):
         return Ref(name, symbolic=target)
     return Ref(name, cause=f"{shown(name)} is a link, which is not followed")
 
 
-def _parsed(name: bytes, stored: bytes) -> Ref:
+def _parse_ref(name: bytes, stored: bytes) -> Ref:
     if stored.startswith(b"ref:"):
         target = stored[4:].strip()
         if is_ref_name(target):
@@ -185,10 +285,10 @@ def _parsed(name: bytes, stored: bytes) -> Ref:
 def _head(git: Folder) -> Ref:
     try:
         if git.kind(b"HEAD") is EntryKind.LINK:
-            return _linked(b"HEAD", git.target(b"HEAD"))
+            return _ref_of_link(b"HEAD", git.target(b"HEAD"))
         stored = git.read(b"HEAD", MAX_REF_BYTES)
     except NotRead as error:
         return Ref(b"HEAD", cause=str(error))
     if stored is None:
         return Ref(b"HEAD", cause="HEAD is not there")
-    return _parsed(b"HEAD", stored)
+    return _parse_ref(b"HEAD", stored)

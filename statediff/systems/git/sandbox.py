@@ -6,17 +6,24 @@ the sandbox starts, with libgit2 and the commits' own authors and dates, so that
 the same everywhere; the image is kept in the evaluator's memory. The proof is a SHA-256 over the
 path, kind, mode and bytes of every file; it knows nothing of git and uses nothing that captures
 state. Whatever an agent does to hooks, config or refs is therefore seen, and nothing is executed.
+
+A pack's `history.fi` is text that people read in review and `git fast-import` reads alike; both
+make the same objects (`import_history`). Understood are `commit`, `tag`, `reset`, `mark`, `author`,
+`committer`, `tagger`, `from`, `merge`, `M <mode> inline <path>`, `D <path>`, `data <<END`, comments
+and blank lines. Everything else is refused with its line. Built with libgit2, so that no git needs
+to be installed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final
 
 import pygit2
@@ -29,12 +36,11 @@ from statediff.errors import SandboxError, UsageError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
-from statediff.systems.base.receipt import Drift, SourceProof
-from statediff.systems.files.filetree import Files, Leaf, digest_of, restore, scan
-from statediff.systems.git.fastimport import import_history
+from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.files.tree import Files, Leaf, files_digest, restore, scan
 from statediff.systems.git.source import GitSource
+from statediff.systems.git.testruns.process import BranchFiles, HeldFile
 from statediff.systems.git.testruns.source import TestPlan, TestRunSource, read_test_plan
-from statediff.systems.git.testruns.tree import BranchFiles, HeldFile
 
 METHOD: Final = "sha256 over path, kind, mode and bytes of every file"
 _BARE_CONFIG: Final = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
@@ -86,7 +92,7 @@ class EmbeddedRepository:
         built = self._build(source)
         self.image, self.subjects = built.image, built.subjects
         self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
-        self.digest = digest_of(self.expected)
+        self.digest = files_digest(self.expected)
         self._read = GitSource(
             source.name, self.place, refined, prefix=self.PREFIX, is_bare=self.IS_BARE
         )
@@ -144,7 +150,9 @@ class EmbeddedRepository:
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         found = self._scan()
-        proof = SourceProof(self.source, METHOD, self.digest, digest_of(found), len(self.expected))
+        proof = SourceProof(
+            self.source, METHOD, self.digest, files_digest(found), len(self.expected)
+        )
         inside = f"{self.administration.relative_to(self.folder)}/objects/"
         drift: list[Drift] = []
         strange_objects = 0
@@ -154,8 +162,8 @@ class EmbeddedRepository:
             if path.startswith(inside):
                 strange_objects += 1
                 continue
-            before, after = self._described(path, self.expected), self._described(path, found)
-            drift.append(Drift(self.source, self._called(path), before, after))
+            before, after = self._describe(path, self.expected), self._describe(path, found)
+            drift.append(Drift(self.source, self._name_of(path), before, after))
         if strange_objects:
             told = f"{strange_objects} files or folders that are new, changed or gone"
             drift.append(Drift(self.source, "object store", "the objects of the base", told))
@@ -197,7 +205,7 @@ class EmbeddedRepository:
                     return f"the quarantine folder objects/{name} of a push"
         return None
 
-    def _called(self, path: str) -> str:
+    def _name_of(self, path: str) -> str:
         """What a person calls the file at `path` under the system's folder."""
         root = str(self.administration.relative_to(self.folder))
         if not f"{path}/".startswith(f"{root}/"):
@@ -211,7 +219,7 @@ class EmbeddedRepository:
                 return word + inner.removeprefix(start)
         return inner or "the repository"
 
-    def _described(self, path: str, tree: Files) -> str:
+    def _describe(self, path: str, tree: Files) -> str:
         leaf = tree.get(path)
         if leaf is None:
             return "nothing there"
@@ -226,7 +234,7 @@ class EmbeddedRepository:
         history = source.files["history"]
         try:
             text = history.read_text(encoding="utf-8")
-            overlays = [_given(source.file(name)) for name in _OVERLAYS]
+            overlays = [_folder_identity(source.file(name)) for name in _OVERLAYS]
             key = (type(self).__name__, source.name, text, *overlays)
             with _BUILDING:
                 if key not in _BUILT:
@@ -244,9 +252,9 @@ class EmbeddedRepository:
                 raise SandboxError(f"{history}: expected a branch `main`, found none")
             layout = self._layout(repository, source)
             subjects, branches = _subjects(repository), _branches(repository)
-            layout |= self._administered(_packed(repository))
+            layout |= self._admin_files(_pack_files(repository))
         if (admin := source.file("admin")) is not None:
-            layout |= self._administered(_overlay(admin))
+            layout |= self._admin_files(_overlay(admin))
         for path in list(layout):
             for parent in Path(path).parents[:-1]:
                 layout.setdefault(str(parent), Leaf.folder())
@@ -254,9 +262,9 @@ class EmbeddedRepository:
 
     def _layout(self, repository: pygit2.Repository, source: PackSource) -> dict[str, Leaf]:
         refs = {name: str(repository.references[name].target) for name in repository.references}
-        return self._administered(_skeleton(_BARE_CONFIG, refs))
+        return self._admin_files(_skeleton(_BARE_CONFIG, refs))
 
-    def _administered(self, tree: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    def _admin_files(self, tree: Mapping[str, Leaf]) -> dict[str, Leaf]:
         root = self.administration.relative_to(self.folder)
         return {f"{root}/{path}": leaf for path, leaf in tree.items()}
 
@@ -299,7 +307,7 @@ class EmbeddedCheckout(EmbeddedRepository):
         # Its entries hold no times of files, so that it is the same in every sandbox.
         repository.index.write()
         index = Leaf.of(Path(repository.path, "index").read_bytes())
-        layout |= self._administered(_skeleton(_CLONE_CONFIG, refs) | {"index": index})
+        layout |= self._admin_files(_skeleton(_CLONE_CONFIG, refs) | {"index": index})
         if (work := source.file("work")) is not None:
             layout |= {f"{self.place.name}/{path}": leaf for path, leaf in _overlay(work).items()}
         return layout
@@ -312,7 +320,7 @@ def _skeleton(config: bytes, refs: Mapping[str, str]) -> dict[str, Leaf]:
     return tree | {name: Leaf.of(f"{target}\n".encode()) for name, target in refs.items()}
 
 
-def _packed(repository: pygit2.Repository) -> dict[str, Leaf]:
+def _pack_files(repository: pygit2.Repository) -> dict[str, Leaf]:
     """All objects as one pack with its index: two files instead of hundreds at every reset."""
     with tempfile.TemporaryDirectory() as made:
         repository.pack(made, n_threads=1)
@@ -347,10 +355,12 @@ def _plan_of(look: PackSource) -> TestPlan:
     return read_test_plan(path)
 
 
-def _given(folder: Path | None) -> Hashable:
+def _folder_identity(folder: Path | None) -> Hashable:
     """What a folder of the pack holds, if there is one."""
     return (
-        None if folder is None else digest_of({p: f.summary() for p, f in _overlay(folder).items()})
+        None
+        if folder is None
+        else files_digest({p: f.summary() for p, f in _overlay(folder).items()})
     )
 
 
@@ -361,3 +371,190 @@ def _overlay(folder: Path) -> dict[str, Leaf]:
     return {
         name: Leaf.of(path.read_bytes(), name.startswith("hooks/")) for name, path in found.items()
     }
+
+
+_PERSON: Final = re.compile(r"(.+) <([^<>]+)> ([0-9]{1,12}) ([+-])([0-9]{2})([0-9]{2})")
+_MODES: Final = {
+    "100644": pygit2.enums.FileMode.BLOB,
+    "100755": pygit2.enums.FileMode.BLOB_EXECUTABLE,
+    "120000": pygit2.enums.FileMode.LINK,
+}
+
+PackFiles = dict[str, tuple[pygit2.enums.FileMode, pygit2.Oid]]
+"""Path → mode and blob, of one commit."""
+
+
+def import_history(text: str, file: str, repository: pygit2.Repository) -> None:
+    """All objects and refs of the stream are in `repository`.
+
+    Raises `SandboxError` naming `file`, the line, and what was expected there.
+    """
+    _Import(_Lines(text, file), repository).run()
+
+
+@dataclass
+class _Lines:
+    """The stream, a line at a time; errors name the line last taken."""
+
+    text: str
+    file: str
+    number: int = 0
+    _lines: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = self.text.split("\n")
+
+    def peek(self) -> str | None:
+        """The next line that says something, not yet taken; None at the end."""
+        while self.number < len(self._lines):
+            line = self._lines[self.number]
+            if line and not line.startswith("#"):
+                return line
+            self.number += 1
+        return None
+
+    def take(self, word: str) -> str | None:
+        """What follows `word` where the next line begins with it; None where it does not."""
+        line = self.peek()
+        if line is None or not (line == word or line.startswith(f"{word} ")):
+            return None
+        self.number += 1
+        return line[len(word) + 1 :]
+
+    def need(self, word: str) -> str:
+        rest = self.take(word)
+        if rest is None:
+            self.number += 1
+            raise self.error(f"expected `{word} …`, found {self._found()!r}")
+        return rest
+
+    def block(self) -> str:
+        """The text of `data <<END` up to the line that is `END`, each line with its newline."""
+        opening = self.need("data")
+        end = opening.removeprefix("<<")
+        if not opening.startswith("<<") or not end:
+            raise self.error(f"expected `data <<END`, found `data {opening}`")
+        try:
+            stop = self._lines.index(end, self.number)
+        except ValueError:
+            raise self.error(f"expected a line `{end}` that ends the data, found none") from None
+        lines = self._lines[self.number : stop]
+        self.number = stop + 1
+        return "".join(f"{line}\n" for line in lines)
+
+    def error(self, message: str) -> SandboxError:
+        return SandboxError(f"{self.file}, line {self.number}: {message}")
+
+    def _found(self) -> str:
+        return self._lines[self.number - 1] if self.number <= len(self._lines) else "the end"
+
+
+class _Import:
+    """One pass over the stream. What a mark or a ref names is known once its command is read."""
+
+    def __init__(self, lines: _Lines, repository: pygit2.Repository) -> None:
+        self.lines = lines
+        self.repository = repository
+        self.marks: dict[str, pygit2.Oid] = {}
+        self.files: dict[pygit2.Oid, PackFiles] = {}
+        self.refs: dict[str, pygit2.Oid] = {}
+
+    def run(self) -> None:
+        while self.lines.peek() is not None:
+            if (ref := self.lines.take("commit")) is not None:
+                self._commit(ref)
+            elif (ref := self.lines.take("reset")) is not None:
+                self._set(ref, self._object(self.lines.need("from")))
+            else:
+                self._tag(self.lines.need("tag"))
+        for ref, target in sorted(self.refs.items()):
+            self.repository.references.create(ref, target, force=True)
+
+    def _commit(self, ref: str) -> None:
+        mark = self.lines.take("mark")
+        author = self._person("author")
+        committer = self._person("committer")
+        message = self.lines.block()
+        first = self.lines.take("from")
+        start = self.refs.get(ref) if first is None else self._object(first)
+        parents = [] if start is None else [start]
+        while (merged := self.lines.take("merge")) is not None:
+            parents.append(self._object(merged))
+        files = dict(self.files[start]) if start is not None else {}
+        self._change(files)
+        oid = self.repository.create_commit(
+            None, author, committer, message, self._tree(files), parents
+        )
+        self.files[oid] = files
+        self._set(ref, oid)
+        if mark is not None:
+            self.marks[mark] = oid
+
+    def _change(self, files: PackFiles) -> None:
+        while True:
+            if (changed := self.lines.take("M")) is not None:
+                mode, _, rest = changed.partition(" ")
+                where, _, path = rest.partition(" ")
+                if mode not in _MODES or where != "inline":
+                    raise self.lines.error(f"expected `M 100644 inline PATH`, found `M {changed}`")
+                name = self._path(path)
+                content = self.lines.block()
+                if mode == "120000":
+                    content = content.removesuffix("\n")
+                files[name] = (_MODES[mode], self.repository.create_blob(content.encode()))
+            elif (removed := self.lines.take("D")) is not None:
+                if files.pop(self._path(removed), None) is None:
+                    raise self.lines.error(f"expected a file to delete, found none at {removed!r}")
+            else:
+                return
+
+    def _tag(self, name: str) -> None:
+        target = self._object(self.lines.need("from"))
+        tagger = self._person("tagger")
+        kind = pygit2.enums.ObjectType.COMMIT
+        oid = self.repository.create_tag(name, target, kind, tagger, self.lines.block())
+        self.refs[f"refs/tags/{name}"] = oid  # libgit2 has made the ref as well
+
+    def _set(self, ref: str, target: pygit2.Oid) -> None:
+        if not ref.startswith("refs/") or not pygit2.reference_is_valid_name(ref):
+            raise self.lines.error(f"expected the name of a ref, e.g. refs/heads/main, not {ref!r}")
+        self.refs[ref] = target
+
+    def _object(self, name: str) -> pygit2.Oid:
+        found = self.marks.get(name) or self.refs.get(name)
+        if found is None:
+            raise self.lines.error(f"expected a mark or ref named above, found {name!r}")
+        return found
+
+    def _person(self, role: str) -> pygit2.Signature:
+        found = _PERSON.fullmatch(self.lines.need(role))
+        if found is None:
+            raise self.lines.error(f"expected `{role} NAME <EMAIL> SECONDS +ZONE`")
+        sign = -1 if found[4] == "-" else 1
+        minutes = sign * (int(found[5]) * 60 + int(found[6]))
+        return pygit2.Signature(found[1], found[2], int(found[3]), minutes, "utf-8")
+
+    def _path(self, path: str) -> str:
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or {"..", ".git"} & set(parts):
+            raise self.lines.error(f"expected a path inside the repository, found {path!r}")
+        return "/".join(parts)
+
+    def _tree(self, files: PackFiles) -> pygit2.Oid:
+        builder = self.repository.TreeBuilder()
+        for name, entries in _by_first_part(files):
+            if "" in entries:
+                mode, oid = entries[""]
+                builder.insert(name, oid, mode)
+            else:
+                builder.insert(name, self._tree(entries), pygit2.enums.FileMode.TREE)
+        return builder.write()
+
+
+def _by_first_part(files: PackFiles) -> Iterator[tuple[str, PackFiles]]:
+    """Each name of a folder with what lies under it; a file is `{"": …}`."""
+    found: dict[str, PackFiles] = {}
+    for path, entry in files.items():
+        name, _, rest = path.partition("/")
+        found.setdefault(name, {})[rest] = entry
+    yield from found.items()

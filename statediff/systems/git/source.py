@@ -3,8 +3,8 @@
 1. The layout is looked at once: a git folder in the work tree, or a bare repository. A `.git` that
    points elsewhere is not followed.
 2. Settings, hooks, index, administrative files and the work tree are files, read by us
-   (`sources.tree`): git's filters, attributes, hooks and file monitors have no say.
-3. Refs are read, then everything they lead to (`git_history`), then the refs again: when they
+   (`files.tree`): git's filters, attributes, hooks and file monitors have no say.
+3. Refs are read, then everything they lead to (`git.history`), then the refs again: when they
    moved meanwhile, once more from the beginning, and then unobserved.
 
 What an odd or hostile repository hides is unobserved with the cause, type by type; the others
@@ -23,9 +23,8 @@ from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table, build_table
-from statediff.systems.base.keyed import distinct_rows, named_rows
+from statediff.systems.base.rows import distinct_rows, named_rows
 from statediff.systems.files.tree import EntryKind, Folder, NotRead
-from statediff.systems.git.config import last
 from statediff.systems.git.folder import (
     Config,
     read_admin,
@@ -37,7 +36,7 @@ from statediff.systems.git.folder import (
 )
 from statediff.systems.git.history import History, read_history
 from statediff.systems.git.objects import Objects
-from statediff.systems.git.refs import Refs, read_refs
+from statediff.systems.git.refs import Refs, last, read_refs
 from statediff.systems.git.types import TYPE_NAMES, Listing, schema_of, unread
 
 GIT_FOLDER: Final = b".git"
@@ -165,10 +164,10 @@ def _under(git: Folder, refs: Refs, *, is_bare: bool) -> dict[str, Listing]:
         closing(Objects(git, Path(private))) as objects,
     ):
         history = read_history(refs, objects)
-    return _gathered(git, refs, config, history, is_bare)
+    return _gather(git, refs, config, history, is_bare)
 
 
-def _gathered(
+def _gather(
     git: Folder, refs: Refs, config: Config, history: History, is_bare: bool
 ) -> dict[str, Listing]:
     found = {

@@ -104,22 +104,34 @@ def repository_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     """The tools of one repository."""
     repository = Repository(source, url)
     read, update, delete = (
-        ActionClass.READ, ActionClass.CONDITIONAL_UPDATE, ActionClass.IRREVERSIBLE_DELETION,
-    )  # fmt: skip
+        ActionClass.READ,
+        ActionClass.CONDITIONAL_UPDATE,
+        ActionClass.IRREVERSIBLE_DELETION,
+    )
     listed: tuple[tuple[str, str, type[Arguments], Any, ActionClass], ...] = (
-        ("refs", "Names the branches and tags, and their commits.", NoArguments,
-         repository.refs, read),
+        (
+            "refs",
+            "Names the branches and tags, and their commits.",
+            NoArguments,
+            repository.refs,
+            read,
+        ),
         ("log", "Tells commits, newest first.", Logged, repository.log, read),
         ("show", "Tells one commit and which files it changed.", Shown, repository.show, read),
         ("list_files", "Names the files of a commit.", Listed, repository.files, read),
         ("read_file", "Reads a file of a commit.", Read, repository.read, read),
-        ("commit", "Makes one commit on top of a branch and pushes it.", Commit,
-         repository.commit, update),
+        (
+            "commit",
+            "Makes one commit on top of a branch and pushes it.",
+            Commit,
+            repository.commit,
+            update,
+        ),
         ("create_branch", "Makes a branch.", NewRef, repository.create_branch, update),
         ("create_tag", "Makes a tag.", NewTag, repository.create_tag, update),
         ("delete_branch", "Deletes a branch.", OldRef, repository.delete_branch, delete),
         ("delete_tag", "Deletes a tag.", OldRef, repository.delete_tag, delete),
-    )  # fmt: skip
+    )
     return tuple(
         Tool(
             tool_name(source, verb),
@@ -161,7 +173,7 @@ class Repository:
             for commit in walk:
                 if len(found) >= asked.most:
                     return {"commits": found, "more": True}
-                found.append(_described(commit))
+                found.append(_describe_commit(commit))
             return {"commits": found}
 
     def show(self, asked: Shown) -> Any:
@@ -177,7 +189,7 @@ class Repository:
                 for delta in diff.deltas
             ]
             more = {"more": True} if len(changed) > MAX_ENTRIES else {}
-            return {**_described(commit), "changed": changed[:MAX_ENTRIES], **more}
+            return {**_describe_commit(commit), "changed": changed[:MAX_ENTRIES], **more}
 
     def files(self, asked: Listed) -> Any:
         with _Mirror(self._lock, self._url) as mirror:
@@ -214,7 +226,7 @@ class Repository:
             mirror.references.create(name, made, force=True)
             _push(mirror, f"{name}:{name}")
         told = {"commit": str(made), "branch": asked.branch}
-        return Done(told, self._moved(name, str(parent.id), str(made)))
+        return Done(told, self._move_marks(name, str(parent.id), str(made)))
 
     def create_branch(self, asked: NewRef) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
@@ -222,7 +234,7 @@ class Repository:
             name = f"refs/heads/{asked.name}"
             _create(mirror, name, at)
         told = {"branch": asked.name, "commit": str(at)}
-        return Done(told, self._moved(name, NO_OBJECT, str(at)))
+        return Done(told, self._move_marks(name, NO_OBJECT, str(at)))
 
     def create_tag(self, asked: NewTag) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
@@ -240,7 +252,7 @@ class Repository:
                 mirror.create_tag(asked.name, at, kind, who, asked.message)
                 _push(mirror, f"{name}:{name}")
             made = str(mirror.references[name].target)
-        return Done({"tag": asked.name, "commit": str(at)}, self._moved(name, NO_OBJECT, made))
+        return Done({"tag": asked.name, "commit": str(at)}, self._move_marks(name, NO_OBJECT, made))
 
     def delete_branch(self, asked: OldRef) -> Done:
         return self._delete("branch", asked.name)
@@ -255,9 +267,9 @@ class Repository:
                 raise ToolError(f"there is no {kind} {name!r}")
             gone = str(mirror.references[full].target)
             _push(mirror, f":{full}")
-        return Done({"deleted": name}, self._moved(full, gone, NO_OBJECT))
+        return Done({"deleted": name}, self._move_marks(full, gone, NO_OBJECT))
 
-    def _moved(self, name: str, old: str, new: str) -> tuple[Mark, ...]:
+    def _move_marks(self, name: str, old: str, new: str) -> tuple[Mark, ...]:
         return (Mark(self._source, move(name.encode(), old, new)),)
 
 
@@ -369,7 +381,7 @@ def _signature(person: Person) -> pygit2.Signature:
         raise ToolError(f"{person.name!r} <{person.email!r}> is nobody git takes") from error
 
 
-def _described(commit: pygit2.Commit) -> dict[str, Any]:
+def _describe_commit(commit: pygit2.Commit) -> dict[str, Any]:
     who = commit.author
     return {
         "id": str(commit.id),

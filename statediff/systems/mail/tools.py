@@ -68,8 +68,10 @@ def _send(source: str, url: str, message: Sent) -> Done:
     recipients = [*message.to, *message.cc, *message.bcc]
     try:
         made["From"], made["To"], made["Subject"] = (
-            message.sender, ", ".join(message.to), message.subject,
-        )  # fmt: skip
+            message.sender,
+            ", ".join(message.to),
+            message.subject,
+        )
         if message.cc:
             made["Cc"] = ", ".join(message.cc)
         made.set_content(message.body)

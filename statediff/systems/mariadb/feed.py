@@ -4,7 +4,7 @@
    the evaluator may write past the log or change its settings; MariaDB allows that to
    accounts with global privileges only.
 2. `establish` reads the log from there to its end and applies it to the state before
-   (`mariadb_replay`). At the types that the log leaves in doubt, and at the schema objects, it
+   (`mariadb.replay`). At the types that the log leaves in doubt, and at the schema objects, it
    looks, in a snapshot that shows the log's end. `finish` is the same for whoever wants the
    history only.
 3. What the log does not show is guarded: a schema object that changed without a word in the log is
@@ -28,15 +28,6 @@ from statediff.capture.source import Clock, SourceUnavailable, replayed
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State, Table
 from statediff.model.values import printable
-from statediff.systems.mariadb.accounts import (
-    ACCOUNTS,
-    Accounts,
-    SecondServer,
-    Stored,
-    follow,
-    privileged,
-    stored_accounts,
-)
 from statediff.systems.mariadb.catalogue import OBJECT_NAMES
 from statediff.systems.mariadb.changes import Cascade
 from statediff.systems.mariadb.log import (
@@ -48,7 +39,19 @@ from statediff.systems.mariadb.log import (
     end_of_log,
     read_log,
 )
-from statediff.systems.mariadb.replay import GIVES_RIGHTS, NUMBERS, Look, Replay
+from statediff.systems.mariadb.replay import (
+    ACCOUNTS,
+    GIVES_RIGHTS,
+    NUMBERS,
+    Accounts,
+    Look,
+    Replay,
+    SecondServer,
+    Stored,
+    follow,
+    privileged,
+    stored_accounts,
+)
 from statediff.systems.mariadb.session import Connection, fetched
 from statediff.systems.mariadb.source import ATTEMPTS, MariaDbSource
 from statediff.systems.relational.schema import Refine, Shelf, moved_rows
@@ -166,11 +169,15 @@ class MariaDbFeed:
         is_all_its_own = len(logged) > 1 or all(_gave_numbers(e, before, end) for e in logged)
         told = [
             Transaction(
-                f"{self._name}/{number}", self._name, str(entry.place), entry.committed_at,
-                replay.state(number, end), (f"gtid {entry.place}",) if is_all_its_own else (),
+                f"{self._name}/{number}",
+                self._name,
+                str(entry.place),
+                entry.committed_at,
+                replay.state(number, end),
+                (f"gtid {entry.place}",) if is_all_its_own else (),
             )
             for number, entry in enumerate(logged, start=1)
-        ]  # fmt: skip
+        ]
         if not logged:
             last = replay.state(0, end)
             if last.digest() != before.digest():  # numbers were given out, and rolled back
@@ -217,10 +224,13 @@ class MariaDbFeed:
         ):
             known = cascades.get((table, name))
             cascades[table, name] = Cascade(
-                table, (*(known.child_columns if known else ()), column),
-                parent, (*(known.parent_columns if known else ()), target),
-                on_delete not in _STAYING, on_update not in _STAYING,
-            )  # fmt: skip
+                table,
+                (*(known.child_columns if known else ()), column),
+                parent,
+                (*(known.parent_columns if known else ()), target),
+                on_delete not in _STAYING,
+                on_update not in _STAYING,
+            )
         catalogue = self._source.catalogue(connection, database)
         return Look(catalogue, tuple(cascades.values()))
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
 import pymysql
@@ -27,18 +28,25 @@ MAX_TRANSACTIONS: Final = 10_000
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Bytes of rows in all transactions together."""
 _SETTINGS: Final = {
-    "log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL",
-    "binlog_row_metadata": "FULL", "log_bin_compress": "0",
-}  # fmt: skip
+    "log_bin": "1",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+    "log_bin_compress": "0",
+}
 _REPLICA_ID: Final = 1_000_000_007
 _ATTEMPTS: Final = 20
 _NO_KEYS_CHECKED: Final = 2
 _XA: Final = 64 | 128
 _SILENT: Final = (
-    event.FormatDescriptionEvent, event.RotateEvent, event.MariadbGtidListEvent,
-    event.MariadbBinLogCheckPointEvent, event.MariadbAnnotateRowsEvent, event.HeartbeatLogEvent,
+    event.FormatDescriptionEvent,
+    event.RotateEvent,
+    event.MariadbGtidListEvent,
+    event.MariadbBinLogCheckPointEvent,
+    event.MariadbAnnotateRowsEvent,
+    event.HeartbeatLogEvent,
     row_event.TableMapEvent,
-)  # fmt: skip
+)
 _BROKEN: Final = (struct.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 """What the reader of the log raises for an event that is not as it expects one."""
 
@@ -143,16 +151,16 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
     is_open: Logged | None = None
     is_alone = False
 
-    def connect(**settings: Any) -> Any:
-        made, _ = connected(url, seconds)
-        if settings.get("cursorclass") is not None:
-            made.cursorclass = settings["cursorclass"]
-        return made
-
     reader = BinLogStreamReader(
-        {}, _REPLICA_ID, is_mariadb=True, auto_position=str(start), blocking=False,
-        filter_non_implemented_events=False, enable_logging=False, pymysql_wrapper=connect,
-    )  # fmt: skip
+        {},
+        _REPLICA_ID,
+        is_mariadb=True,
+        auto_position=str(start),
+        blocking=False,
+        filter_non_implemented_events=False,
+        enable_logging=False,
+        pymysql_wrapper=partial(_connect, url, seconds),
+    )
     with closing(reader):
         while place.number < end.number or is_open is not None:
             found = _next(reader)
@@ -182,11 +190,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
             elif isinstance(found, event.QueryEvent):
                 text = str(found.query)
                 if text != "COMMIT":
-                    is_open = replace(
-                        is_open, statements=(*is_open.statements, text),
-                        database=found.schema.decode("utf-8", "backslashreplace"),
-                        session=_session(found),
-                    )  # fmt: skip
+                    is_open = _with_statement(is_open, found)
                 if is_alone or text in ("COMMIT", "ROLLBACK"):
                     yield is_open
                     is_open = None
@@ -194,6 +198,13 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                 raise SourceUnavailable(
                     f"its log holds an event of type {found.event_type}, which is not read"
                 )
+
+
+def _connect(url: str, seconds: float, **settings: Any) -> Any:
+    connection, _ = connected(url, seconds)
+    if settings.get("cursorclass") is not None:
+        connection.cursorclass = settings["cursorclass"]
+    return connection
 
 
 def _next(reader: BinLogStreamReader) -> Any:
@@ -216,9 +227,10 @@ def _following(found: Any, place: Place) -> Place:
 
 def _rows(found: Any) -> RowsChanged:
     kinds: dict[type, Kind] = {
-        row_event.WriteRowsEvent: Kind.WRITE, row_event.UpdateRowsEvent: Kind.UPDATE,
+        row_event.WriteRowsEvent: Kind.WRITE,
+        row_event.UpdateRowsEvent: Kind.UPDATE,
         row_event.DeleteRowsEvent: Kind.DELETE,
-    }  # fmt: skip
+    }
     kind = kinds.get(type(found))
     if kind is None:
         raise SourceUnavailable("its log holds parts of rows only")
@@ -227,12 +239,33 @@ def _rows(found: Any) -> RowsChanged:
         bitmaps = (found.columns_present_bitmap, found.columns_present_bitmap2)
     content = found.packet.read(found.event_size - found.packet.read_bytes)
     return RowsChanged(
-        found.schema, found.table, kind, found.columns, content, bitmaps,
+        found.schema,
+        found.table,
+        kind,
+        found.columns,
+        content,
+        bitmaps,
         keys_checked=not found.flags & _NO_KEYS_CHECKED,
-    )  # fmt: skip
+    )
+
+
+def _with_statement(logged: Logged, found: Any) -> Logged:
+    return replace(
+        logged,
+        statements=(*logged.statements, str(found.query)),
+        database=found.schema.decode("utf-8", "backslashreplace"),
+        session=_session(found),
+    )
 
 
 def _session(found: Any) -> tuple[tuple[str, Any], ...]:
-    names = ("sql_mode", "flags2", "user", "host", "character_set_client",
-             "collation_connection", "collation_server")  # fmt: skip
+    names = (
+        "sql_mode",
+        "flags2",
+        "user",
+        "host",
+        "character_set_client",
+        "collation_connection",
+        "collation_server",
+    )
     return tuple((name, getattr(found, name)) for name in names if hasattr(found, name))

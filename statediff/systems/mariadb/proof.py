@@ -48,14 +48,34 @@ WHERE table_schema = {database} AND table_name = {table} AND extra NOT LIKE '%VI
 ORDER BY ordinal_position
 """
 _WIDE: Final = frozenset({"mediumtext", "mediumblob", "longtext", "longblob", "json"})
-_PLAIN: Final = frozenset({
-    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "date", "datetime",
-    "timestamp", "time", "year",
-})  # fmt: skip
-_GEOMETRIES: Final = frozenset({
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-    "geometrycollection",
-})  # fmt: skip
+_PLAIN: Final = frozenset(
+    {
+        "tinyint",
+        "smallint",
+        "mediumint",
+        "int",
+        "bigint",
+        "decimal",
+        "double",
+        "date",
+        "datetime",
+        "timestamp",
+        "time",
+        "year",
+    }
+)
+_GEOMETRIES: Final = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+    }
+)
 _CHANGING: Final = frozenset({"created", "modified", "last_executed", "timestamp"})
 """Columns that tell when, not what."""
 

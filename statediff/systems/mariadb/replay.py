@@ -11,43 +11,158 @@
 
 Numbers that a table gives out are in no log. Where they differ at the two ends they are unobserved
 in between; without a change of definitions they only grow, so that equal ends mean no change.
+
+Accounts are followed on a second server (`follow`). The log has statements about accounts, not
+rows. What such a statement does follows from the accounts there are, the statement and a few
+settings of its session; so another server of the same image is given the accounts of the first one,
+as they were before the run, and the statements in their order. It is believed only where it begins
+and ends as the first one does. A statement whose meaning hangs on more than that (who is logged in,
+an encoding) leaves the accounts unobserved.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
+import pymysql
+
+from statediff.model.batches import Row
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table, build_table
 from statediff.model.values import Unobserved, key_order, printable, same
-from statediff.systems.mariadb.accounts import ACCOUNTS
-from statediff.systems.mariadb.catalogue import OBJECT_NAMES, Catalogue
-from statediff.systems.mariadb.cells import Inexact
+from statediff.systems.mariadb.catalogue import OBJECT_NAMES, Catalogue, rows_of
 from statediff.systems.mariadb.changes import (
     Cascade,
     Change,
+    Inexact,
     applied,
     gone_of,
     may_follow,
     read_changes,
 )
 from statediff.systems.mariadb.log import Kind, Logged, RowsChanged
+from statediff.systems.mariadb.session import Connection, connected, fetched, literal, quoted
 from statediff.systems.relational.schema import with_types
+
+SecondServer = Callable[[], AbstractContextManager[str]]
+"""A server of the same image and with the same database; its URL is that of its owner."""
+ACCOUNTS: Final = ("db.grant", "db.membership", "db.role")
+EVALUATORS: Final = frozenset(
+    f"'{name}'@'localhost'" for name in ("root", "mysql", "mariadb.sys", "statediff_reader")
+)
+"""Accounts that no agent has, so that what they may do is no doubt."""
+_TABLES: Final = (
+    "global_priv",
+    "db",
+    "tables_priv",
+    "columns_priv",
+    "procs_priv",
+    "proxies_priv",
+    "roles_mapping",
+)
+_PAST_THE_LOG: Final = """
+SELECT grantee FROM information_schema.user_privileges WHERE privilege_type <> 'USAGE'
+UNION SELECT grantee FROM information_schema.schema_privileges WHERE 'mysql' LIKE table_schema
+UNION SELECT grantee FROM information_schema.table_privileges WHERE table_schema = 'mysql'
+UNION SELECT grantee FROM information_schema.column_privileges WHERE table_schema = 'mysql'
+UNION SELECT CONCAT('''', user, '''@''', host, '''') FROM mysql.proxies_priv
+"""
+_SECONDS: Final = 30.0
+
+Stored = Mapping[str, tuple[tuple[Any, ...], ...]]
+"""The server's own tables of accounts, as they are."""
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts at some moment, and those that may write past the log."""
+
+    rows: Mapping[str, list[Row]]
+    privileged: tuple[str, ...]
+
+
+def privileged(connection: Connection[Any]) -> tuple[str, ...]:
+    """Who may change the log's settings, or the accounts, beside the evaluator."""
+    found = {str(who) for (who,) in fetched(connection, _PAST_THE_LOG)}
+    return tuple(sorted(found - EVALUATORS))
+
+
+def stored_accounts(connection: Connection[Any]) -> Stored:
+    """What a second server needs to have the same accounts. Raises `pymysql.Error`."""
+    return {
+        name: tuple(fetched(connection, f"SELECT * FROM mysql.{name}"))  # noqa: S608 - a constant
+        for name in _TABLES
+    }
+
+
+def follow(
+    server: SecondServer, database: str, stored: Stored, logged: Iterable[tuple[int, Logged]]
+) -> dict[int, Accounts] | None:
+    """The accounts after each of these transactions, and as 0 before them; None if untold."""
+    found: dict[int, Accounts] = {}
+    with server() as url:
+        try:
+            connection, _ = connected(url, _SECONDS)
+            with contextlib.closing(connection):
+                _store(connection, stored)
+                found[0] = _accounts(connection, database)
+                for number, transaction in logged:
+                    for text in transaction.statements:
+                        if not text.isascii() or "CURRENT_" in text.upper():
+                            return None
+                        _give(connection, transaction, text)
+                    found[number] = _accounts(connection, database)
+        except (pymysql.Error, OSError):
+            return None
+    return found
+
+
+def _accounts(connection: Connection[Any], database: str) -> Accounts:
+    connection.query("SET SESSION sql_mode = 'ANSI_QUOTES'")
+    return Accounts(rows_of(connection, database, ACCOUNTS), privileged(connection))
+
+
+def _give(connection: Connection[Any], transaction: Logged, text: str) -> None:
+    connection.query(f"SET SESSION sql_mode = {int(dict(transaction.session).get('sql_mode', 0))}")
+    if transaction.database:
+        connection.query(f"USE {quoted(transaction.database)}")
+    connection.query(text)
+
+
+def _store(connection: Connection[Any], stored: Stored) -> None:
+    connection.query("SET SESSION sql_mode = ''")
+    for name, rows in stored.items():
+        connection.query(f"DELETE FROM mysql.{name}")  # noqa: S608 - a constant
+        for row in rows:
+            values = ", ".join(map(_literal, row))
+            connection.query(f"INSERT INTO mysql.{name} VALUES ({values})")  # noqa: S608 - quoted
+    connection.query("FLUSH PRIVILEGES")
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f"X'{value.hex()}'" if isinstance(value, bytes) else literal(str(value))
+
 
 NUMBERS: Final = "db.sequence"
 ACCOUNT: Final = re.compile(
     r"\s*(GRANT|REVOKE|SET\s+PASSWORD|SET\s+DEFAULT\s+ROLE"
-    r"|(CREATE|DROP|ALTER|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE))\b", re.IGNORECASE
-)  # fmt: skip
+    r"|(CREATE|DROP|ALTER|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE))\b",
+    re.IGNORECASE,
+)
 GIVES_RIGHTS: Final = re.compile(r"\b(GRANT|RENAME\s+USER)\b|/\*M?!", re.IGNORECASE)
 """Found anywhere in what may give somebody rights; a comment can hold what is executed."""
 _CREATION: Final = re.compile(
     r"\s*CREATE\s+(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?"
-    r"(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)\b", re.IGNORECASE
-)  # fmt: skip
+    r"(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)\b",
+    re.IGNORECASE,
+)
 _OF_TABLES: Final = re.compile(
     r"\s*((ALTER|DROP|RENAME)\s+(TABLE|INDEX|TRIGGER|VIEW|EVENT|SEQUENCE)|TRUNCATE)\b",
     re.IGNORECASE,
@@ -253,9 +368,10 @@ class Replay:
         """The types that are otherwise after the run than the log says, sorted."""
         last = self._forwards[-1]
         return sorted(
-            name for name in last.keys() & end.tables.keys() - {NUMBERS}
+            name
+            for name in last.keys() & end.tables.keys() - {NUMBERS}
             if last[name].chunks != end.tables[name].chunks
-        )  # fmt: skip
+        )
 
     def tell(self, name: str, tables: Mapping[int, Table]) -> None:
         """The type after these transactions is known otherwise, and stays so until the next."""
@@ -315,8 +431,9 @@ class Replay:
         after = {key_order(key): row for key, row in end.rows()}
         open_value = Unobserved("no history: numbers are given out without being logged")
         rows = [
-            row if same(row["value"], after.get(key_order(key), {}).get("value"))
+            row
+            if same(row["value"], after.get(key_order(key), {}).get("value"))
             else {**row, "value": open_value}
             for key, row in table.rows()
-        ]  # fmt: skip
+        ]
         return build_table(table.type, rows, self._store, like=table)

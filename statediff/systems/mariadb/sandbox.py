@@ -1,14 +1,18 @@
 """A MariaDB server in a container, put back by filling what was changed, or by making it again.
 
 1. `start`: a container, the accounts, the database; what it then is, is what every reset must
-   reach (`mariadb_proof`).
+   reach (`mariadb.proof`).
 2. `reset`: what belongs to the whole server is compared with how it was. Where an agent changed
    that, the container is made anew. Else its connections are ended; tables of which only rows were
-   changed are filled again (`mariadb_restore`), and where more was changed, the database is dropped
+   changed are filled again (`Copies`), and where more was changed, the database is dropped
    and made again. The agent's password is a new one each time.
 3. `verify`: digests of the rows, every definition, account, privilege and global variable.
 
 MariaDB copies no database as a whole: the time of a reset follows the size of what was changed.
+
+The copies of tables lie in the server's own database `mysql`, which no agent may read or write.
+What is put back is compared at once; where that fails, the whole database is made again, and either
+way the proof of the reset decides.
 """
 
 from __future__ import annotations
@@ -16,48 +20,146 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 import pymysql
+from pymysql import Connection
 from pymysql.constants import CLIENT
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
-from statediff.errors import SandboxError
-from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.systems.base.folders import make_folder
-from statediff.systems.base.receipt import Drift, SourceProof
-from statediff.systems.containers.engine import Container, Spec, connect
-from statediff.systems.containers.images import image_tag
+from statediff.systems.containers.database import (
+    AGENT,
+    AGENT_CONNECTIONS,
+    PLACE,
+    READER,
+    STEP_SECONDS,
+    DatabaseServer,
+    DatabaseSystem,
+)
+from statediff.systems.containers.engine import Container
 from statediff.systems.containers.prepared import Kept, Shelf
 from statediff.systems.mariadb.feed import MariaDbFeed
-from statediff.systems.mariadb.proof import look
-from statediff.systems.mariadb.restore import Copies
+from statediff.systems.mariadb.proof import definition_of, look, rows_of
 from statediff.systems.mariadb.session import cause_of, connected, fetched, literal, quoted
 from statediff.systems.mariadb.source import MariaDbSource
-from statediff.systems.postgres.proof import digest_of
 
-METHOD: Final = (
-    "sha256 of every table's rows, definitions, accounts, privileges and global variables"
-)
-PLACE: Final = "/var/lib/statediff"
-"""All that the server may write, but for /tmp."""
-SOCKET: Final = "db.sock"
-AGENT: Final = "agent"
-READER: Final = "statediff_reader"
+_NEXT_NUMBER: Final = re.compile(r" AUTO_INCREMENT=(\d+)")
+_TRIGGERS: Final = """
+SELECT event_object_table, trigger_name, sql_mode FROM information_schema.triggers
+WHERE trigger_schema = {db} ORDER BY event_object_table, action_timing, event_manipulation,
+  action_order
+"""
+_COLUMNS: Final = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = {db} AND COALESCE(generation_expression, '') = ''
+ORDER BY table_name, ordinal_position
+"""
+
+
+class Copies:
+    """The rows of every table as they are now, and what it takes to bring them back."""
+
+    def __init__(self, admin: Connection[Any], database: str, base: Mapping[str, str]) -> None:
+        self._database = database
+        self._base = base
+        self._columns: dict[str, list[str]] = {}
+        for table, column in fetched(admin, _COLUMNS, database):
+            self._columns.setdefault(_text(table), []).append(quoted(_text(column)))
+        tables = sorted(label[6:] for label in base if label.startswith("table "))
+        self._copies = {name: f"mysql.statediff_base_{n}" for n, name in enumerate(tables)}
+        for name, copy in self._copies.items():
+            admin.query(f"DROP TABLE IF EXISTS {copy}")
+            admin.query(
+                f"CREATE TABLE {copy} ENGINE=InnoDB SELECT {', '.join(self._columns[name])}"  # noqa: S608 - quoted
+                f" FROM {self._place(name)}"
+            )
+        self._triggers = [
+            (_text(table), _text(name), _text(mode), self._trigger_statement(admin, _text(name)))
+            for table, name, mode in fetched(admin, _TRIGGERS, database)
+        ]
+
+    def restore(self, admin: Connection[Any], found: Mapping[str, str]) -> bool:
+        """Every table is as in the base; False where rows are not all that was changed."""
+        changed = {
+            label
+            for label in self._base.keys() | found.keys()
+            if self._base.get(label) != found.get(label) and not label.startswith("account ")
+        }
+        tables = set()
+        for label in changed:
+            kind, _, name = label.rpartition(" ")
+            if kind not in ("table", "rows of", "definition of") or name not in self._copies:
+                return False
+            base, now = self._base.get(label, ""), found.get(label, "")
+            if kind == "definition of" and _numberless(base) != _numberless(now):
+                return False
+            tables.add(name)
+        if not tables:
+            return True
+        admin.query("SET foreign_key_checks = 0, unique_checks = 0")
+        try:
+            with self._no_triggers(admin, tables):
+                for name in sorted(tables):
+                    self._fill(admin, name)
+        finally:
+            admin.query("SET foreign_key_checks = 1, unique_checks = 1")
+        return all(self._is_base(admin, name) for name in tables)
+
+    def _fill(self, admin: Connection[Any], name: str) -> None:
+        place, columns = self._place(name), ", ".join(self._columns[name])
+        admin.query("BEGIN")
+        admin.query(f"DELETE FROM {place}")  # noqa: S608 - quoted
+        admin.query(f"INSERT INTO {place} ({columns}) SELECT {columns} FROM {self._copies[name]}")  # noqa: S608 - quoted
+        admin.query("COMMIT")
+        number = _NEXT_NUMBER.search(self._base[f"definition of {name}"])
+        if (
+            number is not None
+            and definition_of(admin, self._database, name) != (self._base[f"definition of {name}"])
+        ):
+            admin.query(f"ALTER TABLE {place} AUTO_INCREMENT = {number[1]}")
+
+    @contextlib.contextmanager
+    def _no_triggers(self, admin: Connection[Any], tables: set[str]) -> Iterator[None]:
+        """What is written meanwhile sets off nothing; then every trigger is there again."""
+        triggers = [entry for entry in self._triggers if entry[0] in tables]
+        for _, name, _, _ in triggers:
+            admin.query(f"DROP TRIGGER {self._place(name)}")
+        yield
+        admin.query(f"USE {quoted(self._database)}")
+        ((usual,),) = fetched(admin, "SELECT @@sql_mode")
+        for _, _, mode, statement in triggers:
+            admin.query(f"SET sql_mode = '{mode}'")
+            admin.query(statement)
+        admin.query(f"SET sql_mode = '{_text(usual)}'")
+
+    def _trigger_statement(self, admin: Connection[Any], trigger: str) -> str:
+        shown = fetched(admin, f"SHOW CREATE TRIGGER {self._place(trigger)}")
+        return _text(shown[0][2])
+
+    def _is_base(self, admin: Connection[Any], name: str) -> bool:
+        return (
+            rows_of(admin, self._database, name) == self._base[f"table {name}"]
+            and definition_of(admin, self._database, name) == self._base[f"definition of {name}"]
+        )
+
+    def _place(self, name: str) -> str:
+        return f"{quoted(self._database)}.{quoted(name)}"
+
+
+def _numberless(definition: str) -> str:
+    return _NEXT_NUMBER.sub("", definition)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 OWNER: Final = "root"
-AGENT_CONNECTIONS: Final = 40
-"""At once; the server takes sixty, so that whoever reads always gets in."""
-STEP_SECONDS: Final = 60.0
-_PROBE_SECONDS: Final = 0.01
 _ACCOUNT: Final = f"account {AGENT}@localhost"
 _RUNNING: Final = f"""
 SELECT COUNT(*) FROM information_schema.processlist
@@ -68,71 +170,19 @@ SELECT id FROM information_schema.processlist WHERE user NOT IN ('{OWNER}', 'sys
 """  # noqa: S608 - a constant
 
 
-class MariaDbSystem:
-    """A `System`: one database of a server of its own."""
+class MariaDbSystem(DatabaseSystem["MariaDbServer"]):
+    """A `System`: one database of a MariaDB server of its own."""
 
-    FILES: ClassVar[Mapping[str, bool]] = {"ddl": True, "seed": True}
-    LOOKS: ClassVar[frozenset[str]] = frozenset()
+    METHOD: ClassVar = (
+        "sha256 of every table's rows, definitions, accounts, privileges and global variables"
+    )
+    HIDDEN: ClassVar = ("account ",)
 
-    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
-        self.source = source.name
-        self._pack = source
-        self._folder = folder
-        self._refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            self._refined = refine(load_schema_file(source.schema), source.name)
-        self._server: _Server | None = None
-
-    @property
-    def url(self) -> str:
-        return self._running().agent_url
-
-    def start(self) -> None:
-        """A server runs with a pristine database that nobody has used."""
-        if self._server is None:
-            make_folder(self._folder)
-            self._server = _Server(self.source, self._pack)
-
-    def stop(self) -> None:
-        """The container is gone, and all that it held."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.container.remove()
+    def _new_server(self) -> MariaDbServer:
+        return MariaDbServer(self.source, self._pack)
 
     def sources(self) -> tuple[Source, ...]:
         return (MariaDbSource(self.source, self._running().reader_url, self._refined),)
-
-    def unplug(self, source: str) -> None:
-        """The container is gone until the next reset."""
-        self._running().container.remove()
-
-    def reset(self) -> None:
-        """The database is as at the start; the server is a fresh one where that was needed."""
-        make_folder(self._folder)
-        if self._server is None or not self._server.restore():
-            self.stop()
-            self.start()
-            if not self._running().restore():
-                raise SandboxError(f"{self.source}: a server that was just started is not as new")
-
-    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the server is now, and all that is not as in the base."""
-        server = self._running()
-        try:
-            with server.admin() as admin:
-                found = look(admin, server.database)
-        except (pymysql.Error, OSError) as error:
-            found = {"server": cause_of(error)}
-        expected = server.expected
-        drift = tuple(
-            Drift(self.source, label, *_shown(label, expected, found))
-            for label in sorted(expected.keys() | found.keys())
-            if expected.get(label) != found.get(label)
-        )
-        proof = SourceProof(
-            self.source, METHOD, digest_of(expected), digest_of(found), server.entities
-        )
-        return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
         """What tells every commit of a run from the server's log."""
@@ -142,33 +192,11 @@ class MariaDbSystem:
     @contextlib.contextmanager
     def _second_server(self) -> Iterator[str]:
         """One more server with a pristine database, for as long as somebody asks it."""
-        server = _Server(self.source, self._pack)
+        server = self._new_server()
         try:
             yield server.owner_url
         finally:
-            server.container.remove()
-
-    def unsettled(self, deadline: float) -> str | None:
-        """Waits until no statement runs and no transaction that wrote is open; why one is."""
-        try:
-            with self._running().admin() as admin:
-                while True:
-                    if not _is_busy(admin):
-                        return None
-                    if time.monotonic() >= deadline:
-                        return "a statement or a write transaction of the agent's is still open"
-                    time.sleep(_PROBE_SECONDS)
-        except (pymysql.Error, OSError) as error:
-            return cause_of(error)
-
-    def failure(self) -> str | None:
-        """How others ended its server, which is one process; None where it served or crashed."""
-        return self._running().container.ended_by_others(SOCKET)
-
-    def _running(self) -> _Server:
-        if self._server is None:
-            raise SandboxError(f"{self.source}: its server is not running; start the sandbox first")
-        return self._server
+            server.stop()
 
 
 @dataclass(frozen=True)
@@ -184,61 +212,40 @@ class _Made:
 SHELF: Final[Shelf[_Made]] = Shelf()
 
 
-class _Server:
+class MariaDbServer(DatabaseServer[_Made]):
     """A container with a database as the pack describes it."""
 
+    KIND: ClassVar = "mariadb"
+    SCHEME: ClassVar = "mysql"
+    SOCKET: ClassVar = "db.sock"
+    ERROR: ClassVar = pymysql.Error
+    FAILURES: ClassVar = (pymysql.Error, OSError)
+
     def __init__(self, name: str, pack: PackSource) -> None:
-        self._name = name
-        self.database = re.sub(r"\W", "_", name)
-        try:
-            self._texts = [pack.files[k].read_text(encoding="utf-8") for k in ("ddl", "seed")]
-        except (OSError, UnicodeDecodeError) as error:
-            raise SandboxError(f"{name}: its pack cannot be read: {error}") from error
-        self._secrets: dict[str, str] = {}
-        self._image = image_tag("mariadb")
-        try:
-            key = (self._image, self.database, *self._texts)
-            self.container, made = SHELF.start(key, self._make, self._begin)
-        except pymysql.Error as error:
-            raise SandboxError(
-                f"{name}: {pack.files['ddl']} and {pack.files['seed']} do not make a database: "
-                f"{cause_of(error)}"
-            ) from error
+        super().__init__(name, pack)
+        made = self._start(SHELF, self.database)
         self.expected, self._copies = dict(made.expected), made.copies
         self._is_unused = True
-        self.entities = sum(
+        self._entities = sum(
             int(count) for label, count in self.expected.items() if label.startswith("rows of ")
         )
+
+    @property
+    def entities(self) -> int:
+        return self._entities
 
     def _make(self) -> tuple[Container, _Made]:
         """A server with the accounts and the database."""
         self._secrets = dict.fromkeys((OWNER, READER, AGENT), "")
         with self._running(volumes=(PLACE,)) as container:
             expected, copies = self._build()
-        known = {role: secret for role, secret in self._secrets.items() if role != AGENT}
-        return container, _Made(expected, copies, known)
+        return container, _Made(expected, copies, self._known_secrets())
 
     def _begin(self, kept: Kept[_Made]) -> Container:
         """A server over what another one wrote, whose agent nobody can be yet."""
         self._secrets = {**kept.facts.secrets, AGENT: ""}
         with self._running(over={PLACE: kept.volume}) as container:
             return container
-
-    @contextlib.contextmanager
-    def _running(self, **places: Any) -> Iterator[Container]:
-        """A server that answers; it is gone if what is then done with it fails."""
-        self.container = connect().run(Spec(self._image, self._name, **places))
-        try:
-            self.container.await_ready(self._answers)
-            yield self.container
-        except BaseException:
-            self.container.remove()
-            raise
-
-    @property
-    def agent_url(self) -> str:
-        port = self.container.forward(SOCKET)
-        return f"mysql://{AGENT}:{self._secrets[AGENT]}@127.0.0.1:{port}/{self.database}"
 
     @property
     def reader_url(self) -> str:
@@ -249,7 +256,7 @@ class _Server:
         return self._url(OWNER)
 
     def _url(self, role: str) -> str:
-        place = quote(str(self.container.socket(SOCKET)), safe="")
+        place = quote(str(self.container.socket(self.SOCKET)), safe="")
         return f"mysql://{role}:{self._secrets[role]}@/{self.database}?unix_socket={place}"
 
     @contextlib.contextmanager
@@ -258,15 +265,6 @@ class _Server:
         connection, _ = connected(self._url(OWNER), STEP_SECONDS)
         with contextlib.closing(connection):
             yield connection
-
-    def _answers(self) -> bool:
-        if not self.container.socket(SOCKET).exists():
-            return False  # to be refused takes a hundred times as long
-        try:
-            with self.admin():
-                return True
-        except (pymysql.Error, OSError):
-            return False
 
     def _build(self) -> tuple[dict[str, str], Copies]:
         with self.admin() as admin:
@@ -298,25 +296,32 @@ class _Server:
         admin.query(f"DROP DATABASE IF EXISTS {quoted(self.database)}")
         admin.query(f"CREATE DATABASE {quoted(self.database)}")
         self._set_password(admin, AGENT)
-        with contextlib.closing(
-            pymysql.connect(
-                unix_socket=str(self.container.socket(SOCKET)), user=AGENT,
-                password=self._secrets[AGENT], database=self.database, charset="utf8mb4",
-                ssl_disabled=True,
-                client_flag=CLIENT.MULTI_STATEMENTS, read_timeout=STEP_SECONDS,
-            )
-        ) as agent, agent.cursor() as cursor:  # fmt: skip
+        with (
+            contextlib.closing(
+                pymysql.connect(
+                    unix_socket=str(self.container.socket(self.SOCKET)),
+                    user=AGENT,
+                    password=self._secrets[AGENT],
+                    database=self.database,
+                    charset="utf8mb4",
+                    ssl_disabled=True,
+                    client_flag=CLIENT.MULTI_STATEMENTS,
+                    read_timeout=STEP_SECONDS,
+                )
+            ) as agent,
+            agent.cursor() as cursor,
+        ):
             for text in self._texts:
                 cursor.execute(text)
                 while cursor.nextset():
                     pass
             agent.commit()
 
-    def restore(self) -> bool:
+    def put_back(self) -> bool:
         """The database is as at the start; False where the server must be made anew."""
         try:
             with self.admin() as admin:
-                if not self._is_unused and not self._puts_back(admin):
+                if not self._is_unused and not self._restore(admin):
                     return False
                 self._is_unused = False
                 self._set_password(admin, AGENT)
@@ -331,7 +336,26 @@ class _Server:
             return False
         return True
 
-    def _puts_back(self, admin: pymysql.Connection[Any]) -> bool:
+    def look(self) -> dict[str, str]:
+        with self.admin() as admin:
+            return look(admin, self.database)
+
+    def is_busy(self, admin: pymysql.Connection[Any]) -> bool:
+        """Whether the agent runs a statement, or anybody holds a transaction that wrote."""
+        ((running,),) = fetched(admin, _RUNNING)
+        # `information_schema.innodb_trx` shows what was so up to 0.1 s ago; the status, what is.
+        ((_, _, status),) = fetched(admin, "SHOW ENGINE INNODB STATUS")
+        open_ones = str(status).split("---TRANSACTION")[1:]
+        return running != "0" or any("undo log entries" in entry for entry in open_ones)
+
+    def cause_of(self, error: Any) -> str:
+        return cause_of(error)
+
+    def failure(self) -> str | None:
+        """How others ended it, which is one process; None where it served or crashed."""
+        return self.container.ended_by_others(self.SOCKET)
+
+    def _restore(self, admin: pymysql.Connection[Any]) -> bool:
         """Rows and definitions are as at the start; False where more than they was changed."""
         for (thread,) in fetched(admin, _OTHERS):
             with contextlib.suppress(pymysql.Error):  # it ended by itself
@@ -344,20 +368,14 @@ class _Server:
         return True
 
 
-def _is_busy(admin: pymysql.Connection[Any]) -> bool:
-    """Whether the agent runs a statement, or anybody holds a transaction that wrote."""
-    ((running,),) = fetched(admin, _RUNNING)
-    # `information_schema.innodb_trx` shows what was so up to 0.1 s ago; the status shows what is.
-    ((_, _, status),) = fetched(admin, "SHOW ENGINE INNODB STATUS")
-    open_ones = str(status).split("---TRANSACTION")[1:]
-    return running != "0" or any("undo log entries" in entry for entry in open_ones)
-
-
 def _beyond(found: Mapping[str, str], database: str) -> dict[str, str]:
     """What is not in the database itself, but for the agent's password, which resets replace."""
-    inside = ("table ", "rows of ", "definition of ", *(
-        f"{kind} {database}." for kind in ("trigger", "routine", "event")
-    ))  # fmt: skip
+    inside = (
+        "table ",
+        "rows of ",
+        "definition of ",
+        *(f"{kind} {database}." for kind in ("trigger", "routine", "event")),
+    )
     return {
         label: _without_secret(value) if label == _ACCOUNT else value
         for label, value in found.items()
@@ -367,13 +385,3 @@ def _beyond(found: Mapping[str, str], database: str) -> dict[str, str]:
 
 def _without_secret(account: str) -> str:
     return re.sub(r'"(authentication_string|password_last_changed)":("[^"]*"|[0-9]+)', "", account)
-
-
-def _shown(label: str, expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[str, str]:
-    """Both sides in short; of what is secret only that they differ."""
-    if label.startswith("account "):
-        return (
-            "as in the base" if label in expected else "nothing",
-            "something else" if label in found else "nothing",
-        )
-    return expected.get(label, "nothing")[:200], found.get(label, "nothing")[:200]

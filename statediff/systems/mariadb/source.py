@@ -28,8 +28,8 @@ from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State, Table
-from statediff.model.values import ABSENT, Digested, Unobserved, is_value, printable
-from statediff.systems.base.typed import Convert, converter, instant, zone_named
+from statediff.model.values import ABSENT, Digested, printable
+from statediff.systems.base.rows import Convert, converter, instant, zone_named
 from statediff.systems.mariadb.catalogue import (
     OBJECT_NAMES,
     Catalogue,
@@ -39,7 +39,14 @@ from statediff.systems.mariadb.catalogue import (
     read_catalogue,
 )
 from statediff.systems.mariadb.session import Connection, cause_of, connected, quoted
-from statediff.systems.relational.schema import MAX_KEY_LENGTH, Refine, Shelf, continued, with_types
+from statediff.systems.relational.schema import (
+    Refine,
+    Shelf,
+    continued,
+    is_key,
+    unread_value,
+    with_types,
+)
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 LOCK_SECONDS: Final = 2
@@ -48,8 +55,14 @@ ATTEMPTS: Final = 3
 UNBOUNDED: Final = frozenset({"longtext", "longblob", "geometry", "json"})
 BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 DIGESTIBLE: Final = BINARY | {
-    "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json"
-}  # fmt: skip
+    "char",
+    "varchar",
+    "tinytext",
+    "text",
+    "mediumtext",
+    "longtext",
+    "json",
+}
 _SETTINGS: Final = (
     (
         "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
@@ -213,13 +226,6 @@ class Scan:
         return rows, cause
 
 
-def is_key(part: Any) -> bool:
-    """Whether a value can be part of a key that is spoken of."""
-    if part is None or not is_value(part):
-        return False
-    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
-
-
 class Query:
     """How one table is read: the statement, and how a stored row becomes a `Row`."""
 
@@ -266,7 +272,7 @@ class Query:
         sizes, digests = told[: len(self.guarded)], told[len(self.guarded) :]
         for guarded, size, digest in zip(self.guarded, sizes, digests, strict=True):
             if size is not None and int(size) > guarded.most:
-                row[guarded.name] = _left(size, digest)
+                row[guarded.name] = unread_value(size, digest)
         row.update(self._absent)
         return row
 
@@ -299,13 +305,6 @@ def _digest(guarded: Guarded) -> str:
         f"CASE WHEN OCTET_LENGTH({name}) > {guarded.most} THEN"
         f" CONCAT('{kind} ', OCTET_LENGTH({content}), ' ', SHA2({content}, 256)) END"
     )
-
-
-def _left(size: Any, digest: str | None) -> Unobserved:
-    if digest is None:
-        return Unobserved(f"value of {size} bytes exceeds the capture limit")
-    kind, told, sha256 = digest.split(" ")
-    return Digested(kind, int(told), sha256)
 
 
 def _expression(column: Column, most: int | None) -> str:

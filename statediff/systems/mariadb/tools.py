@@ -74,7 +74,7 @@ class MariaSession:
         self._note()
         cursor = self._execute(statement)
         names = tuple(column[0] for column in cursor.description or ())
-        return Rows(names, _refusals_told(cursor), cursor.rowcount)
+        return Rows(names, _report_refusals(cursor), cursor.rowcount)
 
     def _execute(self, statement: str) -> Any:
         cursor = self.connection.cursor()
@@ -112,7 +112,7 @@ class MariaSession:
         return bool(found[1])
 
 
-def _refusals_told(cursor: Any) -> Iterator[Any]:
+def _report_refusals(cursor: Any) -> Iterator[Any]:
     try:
         with cursor:  # what is not read to its end would be in the way of the next statement
             yield from cursor

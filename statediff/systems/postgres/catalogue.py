@@ -10,13 +10,14 @@ import psycopg
 
 from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.systems.postgres import objects, queries
+from statediff.systems.base.rows import source_schema
+from statediff.systems.postgres import queries
 from statediff.systems.postgres.values import PgType, kind_of
 from statediff.systems.relational.schema import quoted
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 RUNS_FUNCTIONS: Final = "to plan a statement on it would run a function of the database"
-OBJECT_TYPES: Final = tuple(listing.type for listing in objects.LISTINGS)
+OBJECT_TYPES: Final = tuple(listing.type for listing in queries.LISTINGS)
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)
 _RELATIONS: Final = (queries.PLANNED, queries.TABLES)
 
@@ -82,7 +83,7 @@ class Catalogue:
 
 def relations(connection: Connection) -> tuple[Relation, ...]:
     """Every table there is, but for partitions: their rows are those of the whole."""
-    return _relations(*_asked(connection, _RELATIONS))
+    return _relations(*_ask_all(connection, _RELATIONS))
 
 
 def _relations(
@@ -115,11 +116,17 @@ def _relations(
 
 def read_catalogue(connection: Connection) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `psycopg.Error`."""
-    types, stored, keyed, referring, sequences, *related = _asked(
+    types, stored, keyed, referring, sequences, *related = _ask_all(
         connection,
-        (queries.TYPES, queries.COLUMNS, queries.KEYS, queries.REFERENCES, queries.SEQUENCES,
-         *_RELATIONS),
-    )  # fmt: skip
+        (
+            queries.TYPES,
+            queries.COLUMNS,
+            queries.KEYS,
+            queries.REFERENCES,
+            queries.SEQUENCES,
+            *_RELATIONS,
+        ),
+    )
     bases = {oid: (is_domain, base, element) for oid, is_domain, base, element in types}
     columns: dict[int, list[Column]] = {}
     for table, name, oid, declared, required, is_builtin in stored:
@@ -140,7 +147,7 @@ def read_catalogue(connection: Connection) -> Catalogue:
     return Catalogue(tables, listed, refused)
 
 
-def _asked(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any, ...]]]:
+def _ask_all(connection: Connection, asked: Iterable[str]) -> list[list[tuple[Any, ...]]]:
     """The answers to several queries, all of them sent before the first answer is waited for."""
     with connection.pipeline():
         cursors = [connection.execute(query.encode()) for query in asked]
@@ -152,13 +159,13 @@ def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, s
     answers: dict[str, list[tuple[Any, ...]]] = {}
     refused: dict[str, str] = {}
     try:
-        _, *found = _asked(
-            connection, ["SAVEPOINT listing", *(listing.query for listing in objects.LISTINGS)]
+        _, *found = _ask_all(
+            connection, ["SAVEPOINT listing", *(listing.query for listing in queries.LISTINGS)]
         )
-        answers = dict(zip((each.type.name for each in objects.LISTINGS), found, strict=True))
+        answers = dict(zip((each.type.name for each in queries.LISTINGS), found, strict=True))
     except psycopg.errors.InsufficientPrivilege:
         connection.execute("ROLLBACK TO listing")
-        for listing in objects.LISTINGS:
+        for listing in queries.LISTINGS:
             name = listing.type.name
             try:
                 answers[name] = connection.execute(listing.query.encode()).fetchall()
@@ -167,7 +174,7 @@ def _listings(connection: Connection) -> tuple[dict[str, list[Row]], dict[str, s
                 answers[name], refused[name] = [], str(error.diag.message_primary)
             else:
                 connection.execute("SAVEPOINT listing")
-    names = {each.type.name: [f.name for f in each.type.fields] for each in objects.LISTINGS}
+    names = {each.type.name: [f.name for f in each.type.fields] for each in queries.LISTINGS}
     listed: dict[str, list[Row]] = {
         name: [dict(zip(names[name], row, strict=True)) for row in rows]
         for name, rows in answers.items()
@@ -211,8 +218,7 @@ def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
     by_oid = {entry.relation.oid: entry for entry in catalogue.tables.values()}
     types = [_entity_type(entry, by_oid) for entry in catalogue.tables.values()]
     types.extend(OBJECT_TYPES)
-    ordered = tuple(sorted(types, key=lambda t: t.name))
-    return Schema(name, "0", ordered, ((name, tuple(t.name for t in ordered)),))
+    return source_schema(name, sorted(types, key=lambda t: t.name))
 
 
 def _entity_type(entry: TableEntry, by_oid: dict[int, TableEntry]) -> EntityType:

@@ -59,9 +59,10 @@ FROM (
 """
 """The functions that the server came with: only its superuser could have replaced one."""
 _PLANNED: Final = (
-    "enable_seqscan = off", "enable_bitmapscan = off",  # one pass by the index of the key
+    "enable_seqscan = off",
+    "enable_bitmapscan = off",  # one pass by the index of the key
     f"statement_timeout = {DIGEST_SECONDS * 1000}",
-)  # fmt: skip
+)
 
 _known: WeakKeyDictionary[ChunkStore, dict[tuple[str, str], bytes]] = WeakKeyDictionary()
 """Per chunk store: (how rows are read, chunk) → the digest of rows that read so."""
@@ -136,9 +137,10 @@ class Digests:
         if digests is None:
             return None
         changed = tuple(
-            at for at, (one, other) in enumerate(zip(known, digests, strict=True))
+            at
+            for at, (one, other) in enumerate(zip(known, digests, strict=True))
             if one is None or one != other.sha256
-        )  # fmt: skip
+        )
         compared = Compared(like, digests, changed)
         is_little = 2 * len(changed) <= len(known) and len(compared.runs) <= MOST_RUNS
         return compared if is_little else None

@@ -3,13 +3,13 @@
 1. `attach` opens a transaction, which keeps every version of every row, and reserves the log from
    there on. Nothing is made or set in the database that is watched: no publication, no trigger.
 2. `establish` puts a barrier into the log and reads from it which transactions committed, in their
-   order, and which pages each of them touched (`postgres_wal`).
+   order, and which pages each of them touched (`postgres.past`).
 3. What lies on these pages is read before and after, in SQL, by the code that scans
-   (`postgres_past`, `postgres_delta`): rows without a key, values kept outside their row and
+   (`postgres.past`): rows without a key, values kept outside their row and
    computed columns need no care of their own. Schema objects, roles, grants, settings, sequences
    and large objects are always read whole, in the same snapshot; a table that was made anew,
    rewritten or truncated, or is unlogged, is scanned: that is the guard.
-4. Between the ends, each transaction's state is told in the same way (`postgres_moments`).
+4. Between the ends, each transaction's state is told in the same way (`postgres.intermediate`).
 
 What it cannot see: rolled-back work; states of unlogged tables, of sequences and of what was
 rewritten, in between (unobserved, with the cause); what a server of another release logs. It needs
@@ -35,19 +35,20 @@ from statediff.capture.guard import Doubt, Established
 from statediff.capture.source import Clock, SourceUnavailable, replayed
 from statediff.model.state import ChunkStore, State, Table
 from statediff.systems.postgres.catalogue import OBJECT_NAMES
-from statediff.systems.postgres.delta import Delta
 from statediff.systems.postgres.intermediate import Moments
-from statediff.systems.postgres.pages import check_pages
-from statediff.systems.postgres.past import Held, Look
-from statediff.systems.postgres.session import Connection, cause_of
-from statediff.systems.postgres.source import PostgresSource, Scan
-from statediff.systems.postgres.wal import (
+from statediff.systems.postgres.past import (
     Commit,
+    Delta,
     File,
+    Held,
+    Look,
     Snapshot,
+    check_pages,
     commits_between,
     flushed,
 )
+from statediff.systems.postgres.session import Connection, cause_of
+from statediff.systems.postgres.source import PostgresSource, Scan
 from statediff.systems.relational.schema import Shelf, with_types
 
 Admin = Callable[[float], AbstractContextManager[Connection]]
@@ -135,9 +136,13 @@ class PostgresFeed:
             state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
             part = replayed(self.source, as_of, state, gaps=scan.shelf.failures, position=position)
             moments = Moments(
-                delta, hold.start, hold.admin, hold.held, self._source.session,
+                delta,
+                hold.start,
+                hold.admin,
+                hold.held,
+                self._source.session,
                 self._source.own_databases,
-            )  # fmt: skip
+            )
             causes = {doubt.type: doubt.cause for doubt in doubts}
             seen = moments.told(self.source, store, before, state, position, causes)
             return Established(part, seen, tuple(doubts))

@@ -26,12 +26,19 @@ from statediff.model.readings import Transaction
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkStore, State, Table
 from statediff.systems.postgres.catalogue import OBJECT_NAMES
-from statediff.systems.postgres.delta import SILENT, VALUES_CHANGED, Delta
-from statediff.systems.postgres.objects import LISTINGS
-from statediff.systems.postgres.past import Definition, Held, Look
+from statediff.systems.postgres.past import (
+    SILENT,
+    VALUES_CHANGED,
+    Commit,
+    Definition,
+    Delta,
+    Held,
+    Look,
+    Snapshot,
+)
+from statediff.systems.postgres.queries import LISTINGS
 from statediff.systems.postgres.session import Connection, cause_of
 from statediff.systems.postgres.source import Scan
-from statediff.systems.postgres.wal import Commit, Snapshot
 from statediff.systems.relational.schema import Shelf, moved_rows
 
 MAX_TRANSACTIONS: Final = 2_000
@@ -49,14 +56,29 @@ _BY_ROLES: Final[Mapping[str, frozenset[str]]] = {
 }
 _GRANT_NAMES: Final = frozenset({"pg_proc", "pg_type", "pg_namespace"}) | _NAMES
 _GRANTS: Final = _GRANT_NAMES | {
-    "pg_class", "pg_attribute", "pg_database", "pg_language", "pg_largeobject_metadata",
-    "pg_parameter_acl", "pg_default_acl",
-}  # fmt: skip
-_OF_NO_LISTING: Final = frozenset({
-    "pg_statistic", "pg_statistic_ext_data", "pg_largeobject", "pg_largeobject_metadata",
-    "pg_database", "pg_db_role_setting", "pg_auth_members", "pg_depend", "pg_shdepend",
-    "pg_init_privs", "pg_parameter_acl",
-})  # fmt: skip
+    "pg_class",
+    "pg_attribute",
+    "pg_database",
+    "pg_language",
+    "pg_largeobject_metadata",
+    "pg_parameter_acl",
+    "pg_default_acl",
+}
+_OF_NO_LISTING: Final = frozenset(
+    {
+        "pg_statistic",
+        "pg_statistic_ext_data",
+        "pg_largeobject",
+        "pg_largeobject_metadata",
+        "pg_database",
+        "pg_db_role_setting",
+        "pg_auth_members",
+        "pg_depend",
+        "pg_shdepend",
+        "pg_init_privs",
+        "pg_parameter_acl",
+    }
+)
 """What the listings that are not asked anew do not rest on."""
 _QUERIES: Final = {listing.type.name: listing.query for listing in LISTINGS}
 _SIZE: Final = "SELECT coalesce(sum(pg_table_size(oid::oid)), 0)::int8 FROM unnest(%s::int8[]) oid"
@@ -68,9 +90,14 @@ class Moments:
     """What is needed to tell them: the two ends, and connections that may look at any moment."""
 
     def __init__(
-        self, delta: Delta, start: Snapshot, admin: Connection, held: Held, open_session: Open,
+        self,
+        delta: Delta,
+        start: Snapshot,
+        admin: Connection,
+        held: Held,
+        open_session: Open,
         own_databases: Container[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._delta = delta
         self._start = start
         self._admin = admin
@@ -79,9 +106,14 @@ class Moments:
         self._own = own_databases
 
     def told(
-        self, source: str, store: ChunkStore, before: State, after: State, position: str,
+        self,
+        source: str,
+        store: ChunkStore,
+        before: State,
+        after: State,
+        position: str,
         doubts: Mapping[str, str],
-    ) -> Seen:  # fmt: skip
+    ) -> Seen:
         """Every transaction that left another state; a gap where not each of them can be told."""
         commits = self._delta.commits
         told: list[Transaction] = []
@@ -109,7 +141,7 @@ class Moments:
                     if len(looks) < 2:
                         looks.append(Look(stack.enter_context(self._open())))
                     look = looks[(number - 1) % 2]
-                    look.enter(self._admin, self._held, self._seen_after(number))
+                    look.enter(self._admin, self._held, self._snapshot_after(number))
                     tell(run.state(number, earlier, look), commit.lsn, commit, True)
                     earlier = look
         except SourceUnavailable as error:
@@ -124,7 +156,7 @@ class Moments:
             tell(after, position, None, False)
         return Seen(tuple(told))
 
-    def _seen_after(self, number: int) -> Snapshot:
+    def _snapshot_after(self, number: int) -> Snapshot:
         """What one sees once so many commits are through."""
         done = {xid for commit in self._delta.commits[:number] for xid in commit.parts}
         top = max(self._start.top, max(done) + 1)
@@ -136,9 +168,14 @@ class _Run:
     """The states between, in order."""
 
     def __init__(
-        self, delta: Delta, store: ChunkStore, before: State, after: State,
-        doubts: Mapping[str, str], own: Container[str],
-    ) -> None:  # fmt: skip
+        self,
+        delta: Delta,
+        store: ChunkStore,
+        before: State,
+        after: State,
+        doubts: Mapping[str, str],
+        own: Container[str],
+    ) -> None:
         self._delta = delta
         self._store = store
         self._before = before

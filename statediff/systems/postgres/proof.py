@@ -118,19 +118,19 @@ def stand_still(
     oid = _oid(connection, database)
     if not oid:
         return None
-    touched, last = _touched(connection, oid)
+    touched, last = _file_stamps(connection, oid)
     now: Any = connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
     if is_wanted(max(0.0, last + _STEP_SECONDS - float(now[0]))):
         return None
     digests = _digests(connection, oid)
-    return Files(digests, touched if _touched(connection, oid)[0] == touched else {})
+    return Files(digests, touched if _file_stamps(connection, oid)[0] == touched else {})
 
 
 def files_since(connection: Connection, database: str, known: Files | None) -> dict[str, str]:
     """Each file and its digest: as `known`, if no file was changed since, else digested anew."""
     connection.execute("CHECKPOINT")
     oid = _oid(connection, database)
-    if known is not None and known.touched and _touched(connection, oid)[0] == known.touched:
+    if known is not None and known.touched and _file_stamps(connection, oid)[0] == known.touched:
         return dict(known.digests)
     return _digests(connection, oid)
 
@@ -143,7 +143,7 @@ def _oid(connection: Connection, database: str) -> str:
     return "" if found is None else str(found[0])
 
 
-def _touched(connection: Connection, oid: str) -> tuple[dict[str, str], float]:
+def _file_stamps(connection: Connection, oid: str) -> tuple[dict[str, str], float]:
     """File → its size and times, and the latest second in which one was changed."""
     if not oid:
         return {}, 0.0
@@ -201,21 +201,3 @@ def begun_at(connection: Connection) -> str:
         " WHERE backend_type = 'checkpointer'"
     ).fetchone()
     return str(found[0])
-
-
-def digest_of(parts: Mapping[str, str]) -> str:
-    """One digest of all the parts."""
-    hasher = hashlib.sha256()
-    for label in sorted(parts):
-        hasher.update(f"{len(label)} {label} {len(parts[label])} {parts[label]}\n".encode())
-    return hasher.hexdigest()
-
-
-def shown(label: str, expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[str, str]:
-    """Both sides in short; of what is secret or long only that they differ."""
-    if label.startswith((SECRET, "file ")):
-        return (
-            "as in the base" if label in expected else "nothing",
-            "something else" if label in found else "nothing",
-        )
-    return expected.get(label, "nothing")[:200], found.get(label, "nothing")[:200]

@@ -1,15 +1,27 @@
-"""How the rows of one PostgreSQL table are read: the statement, and what a stored row becomes."""
+"""How the rows of one PostgreSQL table are read: the statement, and what a stored row becomes.
+
+`TableQuery` reads rows one by one; `BulkReader` reads whole columns. For it the rows arrive as
+`COPY … (FORMAT csv)`, in blocks of whole rows. Per chunk, Arrow converts each column of a plain
+type. A column of another type, or one with a value that its type's native form cannot hold
+(`infinity`, NaN among decimals, years before Christ), goes value by value through the functions
+that row-wise reading uses. Either way gives the same chunk, byte for byte.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.model.batches import Row
-from statediff.model.schema import EntityType, Kind
-from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value
-from statediff.systems.base.typed import Convert, converter, instant, zone_named
-from statediff.systems.postgres.bulk import BulkReader, Column
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from statediff.model.batches import Row, batch_of, encode_column
+from statediff.model.bulk import NotInBulk
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import ABSENT, Digested, Key
+from statediff.systems.base.rows import Convert, converter, instant, zone_named
 from statediff.systems.postgres.catalogue import TableEntry
 from statediff.systems.postgres.values import (
     BYTES_OID,
@@ -21,19 +33,190 @@ from statediff.systems.postgres.values import (
     TEXT_OIDS,
     TIMESTAMP_OID,
     PgType,
+    kind_of,
     reader,
 )
-from statediff.systems.relational.schema import MAX_KEY_LENGTH, quoted
+from statediff.systems.relational.schema import MAX_KEY_LENGTH, quoted, unread_value
+
+_NATIVE: Final[Mapping[Kind, pa.DataType]] = {
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+}
+_CAST: Final[Mapping[Kind, pa.DataType]] = {
+    Kind.DATE: pa.date32(),
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.LOCAL_TIMESTAMP: pa.timestamp("us"),
+}
+_ODD_DECIMAL: Final = r"^-?0\.0{6}|[^-.0-9]"
+"""Not a number, or one that the normal form of a decimal writes with an exponent."""
+_ROW_KINDS: Final = frozenset({Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT, Kind.DECIMAL, *_CAST})
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one stored column is read: as its own kind in Arrow, else by `steps`, value by value."""
+
+    field: Field
+    steps: tuple[Convert, ...]
+    is_plain: bool
+
+    @staticmethod
+    def of(field: Field, pg_type: PgType, steps: tuple[Convert, ...]) -> Column:
+        """The column of one field; it is plain where the schema has not given it another kind."""
+        is_plain = (
+            not pg_type.is_array
+            and field.kind is kind_of(pg_type)
+            and field.kind in _ROW_KINDS
+            and (field.kind is not Kind.LOCAL_TIMESTAMP or field.zone is None)
+        )
+        return Column(field, steps, is_plain)
+
+    @property
+    def read_as(self) -> pa.DataType:
+        return _NATIVE.get(self.field.kind, pa.string()) if self.is_plain else pa.string()
+
+    def normal(self, read: pa.Array) -> tuple[pa.Array, str]:
+        """The column in normal form, and the name of the form."""
+        kind = self.field.kind
+        if self.is_plain:
+            found = _native(kind, read)
+            if found is not None:
+                return found, kind.value
+        return encode_column(kind, [self._value(text) for text in _texts(read)])
+
+    def _value(self, text: Any) -> Any:
+        if text is None:
+            return None
+        for step in self.steps:
+            text = step(text)
+        return text
+
+
+def _native(kind: Kind, read: pa.Array) -> pa.Array | None:
+    if kind in _CAST:
+        try:
+            return pc.cast(read, _CAST[kind])
+        except pa.ArrowInvalid:
+            return None
+    if kind is Kind.DECIMAL and pc.any(pc.match_substring_regex(read, _ODD_DECIMAL)).as_py():
+        return None
+    return read
+
+
+def _texts(read: pa.Array) -> list[Any]:
+    texts: list[Any] = read.to_pylist()
+    return texts
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Rows as they were parsed: keys native, the other columns native or text."""
+
+    keys: tuple[str, ...]
+    batch: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
+
+    def key(self, at: int) -> Key:
+        return tuple(self.batch.column(name)[at].as_py() for name in self.keys)
+
+    def is_ascending(self) -> bool:
+        """Whether the keys ascend. Raises `NotInBulk` for one that is null or too long."""
+        columns = [self.batch.column(name) for name in self.keys]
+        for column in columns:
+            if column.null_count or (
+                column.type == pa.string()
+                and (pc.max(pc.utf8_length(column)).as_py() or 0) > MAX_KEY_LENGTH
+            ):
+                raise NotInBulk("a row has no key, or one beyond the capture limit")
+        rows = len(self) - 1
+        ascends: Any = None
+        for column in reversed(columns):
+            left, right = column.slice(0, rows), column.slice(1, rows)
+            less = pc.less(left, right)
+            tied = None if ascends is None else pc.and_(pc.equal(left, right), ascends)
+            ascends = less if tied is None else pc.or_(less, tied)
+        return rows < 1 or bool(pc.all(ascends).as_py())
+
+    def part(self, start: int, stop: int) -> TextBlock:
+        return TextBlock(self.keys, self.batch.slice(start, stop - start))
+
+
+@dataclass(frozen=True)
+class BulkReader:
+    """How the text of one table becomes blocks, and the rows of a chunk its batch."""
+
+    type: EntityType
+    columns: tuple[Column, ...]
+    is_guarded: bool = False
+    """Behind the values the text has the size of each, and the digest of each that is left out."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the keys can be ordered and told apart in columns."""
+        plain = {c.field.name for c in self.columns if c.is_plain}
+        kinds = {self.type.by_name[k].kind for k in self.type.key}
+        return set(self.type.key) <= plain and kinds <= {Kind.INT, Kind.TEXT} and bool(kinds)
+
+    def blocks(self, texts: Iterable[bytes | bytearray]) -> Iterator[TextBlock]:
+        """The rows in blocks. Raises `NotInBulk` where the text is not what the types promise."""
+        return map(self._parse, texts)
+
+    def _parse(self, text: bytes | bytearray) -> TextBlock:
+        types = [c.read_as for c in self.columns]
+        if self.is_guarded:
+            count = len(types)
+            types += [pa.int64()] * count + [pa.string()] * count
+        names = [str(at) for at in range(len(types))]
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(text),
+                csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names),
+                csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+                csv.ConvertOptions(
+                    column_types=dict(zip(names, types, strict=True)),
+                    null_values=[""],
+                    true_values=["t"],
+                    false_values=["f"],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowException as error:
+            raise NotInBulk(str(error).partition("\n")[0]) from error
+        stored = names[: len(self.columns)]
+        sizes, digests = names[len(stored) : 2 * len(stored)], names[2 * len(stored) :]
+        if any((pc.max(table[name]).as_py() or 0) > MAX_VALUE_BYTES for name in sizes) or any(
+            table[name].null_count < len(table) for name in digests
+        ):
+            raise NotInBulk("a value exceeds the capture limit")
+        table = table.select(stored).rename_columns([c.field.name for c in self.columns])
+        (batch,) = table.to_batches()
+        return TextBlock(self.type.key, batch)
+
+    def encode(self, parts: Sequence[TextBlock]) -> pa.RecordBatch:
+        """The rows of one chunk as a batch in normal form."""
+        batch = pa.concat_batches([part.batch for part in parts])
+        stored = {c.field.name: c for c in self.columns}
+        absent = (ABSENT,) * batch.num_rows
+        return batch_of(
+            [
+                (f.name, *stored[f.name].normal(batch.column(f.name)))
+                if f.name in stored
+                else (f.name, *encode_column(f.kind, absent))
+                for f in self.type.fields
+            ]
+        )
+
 
 OUTSIDE_BYTES: Final = MAX_VALUE_BYTES // 256
 """Less than this outside its rows, and no value of a table can unpack to `MAX_VALUE_BYTES`."""
-
-
-def is_key(part: Any) -> bool:
-    """Whether the value may be part of a key: known, not null, and of bounded length."""
-    if part is None or not is_value(part):
-        return False
-    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
 
 
 class TableQuery:
@@ -52,9 +235,10 @@ class TableQuery:
             for f in entity_type.fields
             if (column := entry.column(f.source_column)) is not None
         ]
-        self._names = tuple(f.name for f, _ in stored)
+        types = {f.name: column.type for f, column in stored}
+        self._names = tuple(types)
         self._absent = dict.fromkeys(
-            (f.name for f in entity_type.fields if f.name not in self._names), ABSENT
+            (f.name for f in entity_type.fields if f.name not in types), ABSENT
         )
         self._readers: list[tuple[str, Convert]] = []
         columns_read: list[Column] = []
@@ -66,14 +250,8 @@ class TableQuery:
             self._readers.extend((field.name, step) for step in steps)
             columns_read.append(Column.of(field, column.type, steps))
         self.bulk = BulkReader(entity_type, tuple(columns_read), self.is_guarded)
-        types = {f.name: column.type for f, column in stored}
         self.is_sorted = (
-            self._is_planned
-            and bool(self.key)
-            and all(
-                types[k].oid in ORDERED_OIDS and not types[k].is_array and not types[k].is_own
-                for k in self.key
-            )
+            self._is_planned and bool(self.key) and all(_is_ordered(types[k]) for k in self.key)
         )
         self._stored = ", ".join(quoted(column.name) for _, column in stored)
         expressions = {f.name: f"t.{quoted(column.name)}" for f, column in stored}
@@ -87,29 +265,32 @@ class TableQuery:
         if self.is_guarded:
             each = [(expressions[n], types[n], self._most[n]) for n in self._names]
             columns = [
-                *(_guarded(*one) for one in each),
+                *(_guard(*one) for one in each),
                 *(_size(column, pg_type) for column, pg_type, _ in each),
                 *(_digest(*one) for one in each),
             ]
-        order = [
-            expressions[k] + (' COLLATE "C"' if types[k].oid in TEXT_OIDS else "") for k in self.key
-        ]
-        self._order = f" ORDER BY {', '.join(order)}" if self.is_sorted else ""
+        order = ", ".join(_sort_key(expressions[k], types[k]) for k in self.key)
+        self._order = f" ORDER BY {order}" if self.is_sorted else ""
         self._from = f"FROM {entry.relation.only} AS t"
         self._select = f"SELECT {', '.join(columns) or 'NULL'} {self._from}"  # names are quoted
         self._key_columns = ", ".join(expressions[k] for k in self.key)
         self.columns = tuple(columns)
         """What is selected, as SQL."""
         self.types = tuple(types.values())
-        self.is_digestible = (
+        self.is_digestible = self._can_be_digested(entity_type, entry, types)
+        """Whether equal binary forms of its rows are equal rows, and its key's index orders them as
+        its chunks are cut; see `postgres.digests`."""
+
+    def _can_be_digested(
+        self, entity_type: EntityType, entry: TableEntry, types: Mapping[str, PgType]
+    ) -> bool:
+        return (
             self.is_sorted
             and self.bulk.is_possible
             and entry.key == tuple(entity_type.by_name[k].source_column for k in self.key)
             and all(types[k].oid in INTEGER_OIDS for k in self.key)
             and all(t.oid in SENT_OIDS and not t.is_own for t in self.types)
         )
-        """Whether equal binary forms of its rows are equal rows, and its key's index orders them as
-        its chunks are cut; see `postgres_digests`."""
 
     @property
     def text(self) -> str:
@@ -153,7 +334,7 @@ class TableQuery:
             sizes, digests = stored[count : 2 * count], stored[2 * count :]
             for name, size, digest in zip(self._names, sizes, digests, strict=True):
                 if size is not None and int(size) > self._most[name]:
-                    row[name] = _left(size, digest)
+                    row[name] = unread_value(size, digest)
         else:  # nothing was left out: what the schema wants as digests is made so here
             for name, most in self._most.items():
                 if most < MAX_VALUE_BYTES and isinstance(value := row[name], str | bytes):
@@ -181,8 +362,17 @@ def _size(column: str, pg_type: PgType) -> str:
     return f"CASE WHEN pg_column_compression({column}) IS NULL THEN {plain} ELSE {unpacked} END"
 
 
-def _guarded(column: str, pg_type: PgType, most: int) -> str:
+def _guard(column: str, pg_type: PgType, most: int) -> str:
     return f"CASE WHEN {_size(column, pg_type)} <= {most} THEN {column} END"
+
+
+def _is_ordered(pg_type: PgType) -> bool:
+    """Whether the server orders the type's values as a state does."""
+    return pg_type.oid in ORDERED_OIDS and not pg_type.is_array and not pg_type.is_own
+
+
+def _sort_key(expression: str, pg_type: PgType) -> str:
+    return expression + (' COLLATE "C"' if pg_type.oid in TEXT_OIDS else "")
 
 
 def _digestible(pg_type: PgType) -> bool:
@@ -198,10 +388,3 @@ def _digest(column: str, pg_type: PgType, most: int) -> str:
     told = f"octet_length({content}) || ' ' || encode(sha256({content}), 'hex')"
     kind = "bytes" if is_bytes else "text"
     return f"CASE WHEN {_size(column, pg_type)} > {most} THEN '{kind} ' || {told} END"
-
-
-def _left(size: str, digest: str | None) -> Unobserved:
-    if digest is None:
-        return Unobserved(f"value of {size} bytes exceeds the capture limit")
-    kind, told, sha256 = digest.split(" ")
-    return Digested(kind, int(told), sha256)

@@ -7,117 +7,82 @@
    that, the container is made anew; else its connections are ended, the database is renamed away
    and a clone takes its name. The agent's password is a new one each time.
 3. `verify`: the database's files are those of `pristine`, byte for byte, and the server's own
-   catalogue is as it was (`postgres_proof`).
+   catalogue is as it was (`postgres.proof`).
 
-The next clone is made, and mostly digested, in the background (`postgres_spares`). What decides
+The next clone is made, and mostly digested, in the background (`Spares`). What decides
 what "pristine" means is in this process's memory; the databases it comes from let nobody connect.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+import secrets
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 import psycopg
+from psycopg import pq, sql
 
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import load_schema_file
-from statediff.errors import SandboxError
-from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.systems.base.folders import make_folder
-from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.containers.database import (
+    AGENT,
+    AGENT_CONNECTIONS,
+    PLACE,
+    READER,
+    STEP_SECONDS,
+    DatabaseServer,
+    DatabaseSystem,
+)
+from statediff.systems.containers.engine import MEBIBYTE, Container
+from statediff.systems.containers.prepared import STARTS, Kept, Shelf
 from statediff.systems.postgres.feed import PostgresFeed
-from statediff.systems.postgres.proof import digest_of, shown
-from statediff.systems.postgres.server import READER, Server
-from statediff.systems.postgres.session import cause_of
+from statediff.systems.postgres.proof import (
+    SECRET,
+    Connection,
+    Files,
+    begun_at,
+    cluster,
+    count_rows,
+    files_of,
+    files_since,
+    names_of,
+    stand_still,
+)
+from statediff.systems.postgres.session import cause_of, connected, hung_up_after, opened
 from statediff.systems.postgres.source import PostgresSource
 
-METHOD: Final = (
-    "sha256 of the database's files, none changed since it was taken, and of the server's roles,"
-    " settings and databases"
-)
-_PROBE_SECONDS: Final = 0.01
-_BUSY: Final = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = %s AND pid <> pg_backend_pid() AND usename <> %s
-  AND (state IN ('active', 'fastpath function call') OR backend_xid IS NOT NULL)
-"""
 
+class PostgresSystem(DatabaseSystem["PostgresServer"]):
+    """A `System`: one database of a PostgreSQL server of its own."""
 
-class PostgresSystem:
-    """A `System`: one database of a server of its own."""
+    METHOD: ClassVar = (
+        "sha256 of the database's files, none changed since it was taken, and of the server's"
+        " roles, settings and databases"
+    )
+    HIDDEN: ClassVar = (SECRET, "file ")
 
-    FILES: ClassVar[Mapping[str, bool]] = {"ddl": True, "seed": True}
-    LOOKS: ClassVar[frozenset[str]] = frozenset()
+    def _new_server(self) -> PostgresServer:
+        return PostgresServer(self.source, self._pack)
 
-    def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
-        self.source = source.name
-        self.database = re.sub(r"\W", "_", source.name)
-        self._pack = source
-        self._folder = folder
-        self._refined: Callable[[Schema], Schema] | None = None
-        if source.schema is not None:
-            self._refined = refine(load_schema_file(source.schema), source.name)
-        self._server: Server | None = None
-
-    @property
-    def url(self) -> str:
-        return self._running().agent_url
-
-    def start(self) -> None:
-        """A server runs with a pristine database that nobody has used."""
-        if self._server is None:
-            make_folder(self._folder)
-            self._server = Server(self.source, self.database, self._pack)
-
-    def stop(self) -> None:
-        """The container is gone, and all that it held."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
+    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
+        """What the files and the server are now, and all that is not as in the base."""
+        proof = super().verify()
+        self._running().spares.prepare()
+        return proof
 
     def sources(self) -> tuple[Source, ...]:
         server = self._running()
         return (PostgresSource(self.source, server.reader_url, self._refined, server.own),)
-
-    def unplug(self, source: str) -> None:
-        """The container is gone until the next reset."""
-        self._running().container.remove()
-
-    def reset(self) -> None:
-        """The database is a fresh clone; the server is a fresh one where that was needed."""
-        make_folder(self._folder)
-        if self._server is None or not self._server.exchange():
-            self.stop()
-            self.start()
-            if not self._running().exchange():
-                raise SandboxError(f"{self.source}: a server that was just started is not as new")
-
-    def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the files and the server are now, and all that is not as in the base."""
-        server = self._running()
-        try:
-            with server.as_first(), server.admin() as admin:
-                found = server.look(admin, self.database)
-        except psycopg.Error as error:
-            found = {"server": cause_of(error)}
-        expected = server.expected
-        drift = tuple(
-            Drift(self.source, server.named(label), *shown(label, expected, found))
-            for label in sorted(expected.keys() | found.keys())
-            if expected.get(label) != found.get(label)
-        )
-        server.spares.prepare()
-        proof = SourceProof(
-            self.source, METHOD, digest_of(expected), digest_of(found), server.entities
-        )
-        return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
         """The server's log tells every commit."""
@@ -125,26 +90,427 @@ class PostgresSystem:
         source = PostgresSource(self.source, server.reader_url, self._refined, server.spares.own)
         return (PostgresFeed(source, lambda seconds: server.apart(seconds=seconds)),)
 
-    def unsettled(self, deadline: float) -> str | None:
-        """Waits until no statement runs and no transaction that wrote is open; why one is."""
-        server = self._running()
+
+PRISTINE: Final = "pristine"
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A clone that nobody has used, or that is being made."""
+
+    name: str
+    made: Future[None]
+    files: Future[Files | None]
+    wanted: threading.Event
+
+    def known_files(self) -> Files | None:
+        """What its files were while it stood still; None where it was wanted before."""
         try:
-            with server.admin() as admin:
-                while True:
-                    busy = admin.execute(_BUSY, (self.database, READER)).fetchone()
-                    if busy is not None and busy[0] == 0:
-                        return None
-                    if time.monotonic() >= deadline:
-                        return "a statement or a write transaction of the agent's is still open"
-                    time.sleep(_PROBE_SECONDS)
-        except psycopg.Error as error:
-            return cause_of(error)
+            return self.files.result(STEP_SECONDS)
+        except (psycopg.Error, TimeoutError):
+            return None
+
+
+class Spares:
+    """One spare at hand at a time; the databases that were used before are dropped meanwhile."""
+
+    def __init__(self, name: str, admin: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self.own: set[str] = {PRISTINE}
+        """Databases that come and go behind the one that is used; exact names, none ever given
+        twice, and none forgotten while somebody may still read a list in which it stands."""
+        self._admin = admin
+        self._spare: Spare | None = None
+        self._used: list[str] = []
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"clones of {name}")
+
+    def prepare(self) -> Spare:
+        """A clone is at hand, or being made."""
+        if self._spare is None:
+            name = f"spare_{secrets.token_hex(8)}"
+            self.own.add(name)
+            wanted = threading.Event()
+            made = self._worker.submit(self._make_at_leisure, name, wanted)
+            self._spare = self._new_spare(name, made, wanted)
+        return self._spare
+
+    def first(self) -> str:
+        """The name of a whole clone, which is at hand once it is adopted."""
+        name = f"spare_{secrets.token_hex(8)}"
+        self._make(name)
+        return name
+
+    def adopt(self, name: str) -> None:
+        """The clone so called, which was made before, is at hand."""
+        self.own.add(name)
+        made: Future[None] = Future()
+        made.set_result(None)
+        self._spare = self._new_spare(name, made, threading.Event())
+
+    def _new_spare(self, name: str, made: Future[None], wanted: threading.Event) -> Spare:
+        return Spare(name, made, self._worker.submit(self._digest, name, wanted), wanted)
+
+    def take(self) -> Spare:
+        """The clone, whole; it is the caller's. Raises `psycopg.Error` or `TimeoutError`."""
+        spare = self.prepare()
+        spare.wanted.set()
+        self._spare = None
+        spare.made.result(STEP_SECONDS)
+        return spare
+
+    def retire(self) -> str:
+        """A name for the database that was used until now: it will be dropped under it."""
+        name = f"used_{secrets.token_hex(8)}"
+        self.own.add(name)
+        self._used.append(name)
+        return name
+
+    def close(self) -> None:
+        """Nothing is being made any more."""
+        if self._spare is not None:
+            self._spare.wanted.set()
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _make_at_leisure(self, name: str, wanted: threading.Event) -> None:
+        STARTS.rest(wanted)
+        self._make(name)
+
+    def _make(self, name: str) -> None:
+        with self._admin() as admin:
+            while self._used:
+                admin.execute(f"DROP DATABASE IF EXISTS {self._used[-1]} WITH (FORCE)".encode())
+                self._used.pop()
+            admin.execute(
+                f"CREATE DATABASE {name} TEMPLATE {PRISTINE} STRATEGY file_copy"
+                " ALLOW_CONNECTIONS false".encode()
+            )
+
+    def _digest(self, name: str, wanted: threading.Event) -> Files | None:
+        if wanted.is_set():
+            return None
+        with self._admin() as admin:
+            return stand_still(admin, name, wanted.wait)
+
+
+DATA: Final = f"{PLACE}/data"
+MEMORY_BYTES: Final = 1536 * MEBIBYTE
+"""A limit: what was written and not yet brought to disk counts too, and databases are copied."""
+BUILD_SECONDS: Final = 600.0
+KILLED: Final = int(signal.SIGKILL)
+NOTED_SECONDS: Final = 1.0
+"""The server's notes come by way of the engine."""
+NOTED_LINES: Final = 10_000
+_POLL_SECONDS: Final = 0.02
+_PING_SECONDS: Final = 10
+_DEATH: Final = re.compile(
+    r"^\S+ \S+ UTC \[1\] LOG:  .*\(PID \d+\)"
+    r" (?:was terminated by signal (\d+)|exited with exit code)",
+    re.MULTILINE,
+)
+"""What process 1 notes; what an agent says follows a tab, and its errors are not noted at all."""
+_ASKED: Final = re.compile(r"^\S+ \S+ UTC \[1\] LOG:  received \w+ shutdown request$", re.MULTILINE)
+"""Its own processes that end then, some with a code, have died of nothing."""
+
+_ROLES: Final = """
+CREATE ROLE {agent} LOGIN CONNECTION LIMIT {most};
+CREATE ROLE {reader} LOGIN BYPASSRLS PASSWORD {secret};
+GRANT pg_read_all_data, pg_read_all_settings TO {reader};
+REVOKE ALL ON DATABASE postgres FROM PUBLIC;
+ALTER DATABASE template1 RENAME TO {pristine};
+ALTER DATABASE {pristine} IS_TEMPLATE false;
+"""
+_OWNERSHIP: Final = """
+GRANT SELECT ON pg_catalog.pg_authid, pg_catalog.pg_largeobject, pg_catalog.pg_subscription
+  TO {reader};
+ALTER SCHEMA public OWNER TO {agent};
+SET SESSION AUTHORIZATION {agent};
+"""
+_HBA: Final = "local all all scram-sha-256"
+_BUSY: Final = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = %s AND pid <> pg_backend_pid() AND usename <> %s
+  AND (state IN ('active', 'fastpath function call') OR backend_xid IS NOT NULL)
+"""
+_END: Final = """
+SELECT count(pg_terminate_backend(pid, 2000)) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND usename <> current_user
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pack's texts made of a server; the same in every server over its data folder."""
+
+    entities: int
+    names: Mapping[str, str]
+    """File → what it holds."""
+    files: Mapping[str, str]
+    """File of the pristine database → digest."""
+    spare: str
+    """A clone of it that nobody has used."""
+    secrets: Mapping[str, str] = field(repr=False)
+    """The evaluator's own; an agent's is made anew at every reset."""
+
+
+SHELF: Final[Shelf[Made]] = Shelf()
+
+
+class PostgresServer(DatabaseServer[Made]):
+    """A container with a pristine database and, mostly, a clone of it at hand."""
+
+    KIND: ClassVar = "postgres"
+    SCHEME: ClassVar = "postgresql"
+    SOCKET: ClassVar = ".s.PGSQL.5432"
+    LIMITS: ClassVar = {"memory_bytes": MEMORY_BYTES, "shared_memory_bytes": 256 * MEBIBYTE}
+    ERROR: ClassVar = psycopg.Error
+    FAILURES: ClassVar = (psycopg.Error,)
+
+    def __init__(self, name: str, pack: PackSource) -> None:
+        super().__init__(name, pack)
+        self._secrets = {role: secrets.token_urlsafe(24) for role in ("postgres", READER, AGENT)}
+        self.spares = Spares(name, self.apart)
+        self.own = self.spares.own
+        self._used: Spare | None = None
+        self._server_wide: dict[str, str] = {}
+        self._began = ""
+        self.expected = {}
+        self._was_looked_at = False
+        self._admin: Connection | None = None
+        self._made = self._start(SHELF)
+        self.spares.adopt(self._made.spare)
+
+    def _make(self) -> tuple[Container, Made]:
+        """A server that has a pristine database, of which a clone is at hand."""
+        with self._running(volumes=(PLACE,)) as container:
+            entities, names = self._build()
+            # A clone is made first: unlike a checkpoint, that brings to disk what is not logged.
+            spare = self.spares.first()
+            with self.admin(BUILD_SECONDS) as admin:
+                files = files_of(admin, PRISTINE)
+        return container, Made(entities, names, files, spare, self._known_secrets())
+
+    def _begin(self, kept: Kept[Made]) -> Container:
+        """A server over what another one wrote."""
+        self._hang_up()
+        self._secrets |= kept.facts.secrets
+        with self._running(over={PLACE: kept.volume}) as container:
+            return container
+
+    @property
+    def entities(self) -> int:
+        """The rows of the pristine database."""
+        return self._made.entities
+
+    @property
+    def reader_url(self) -> str:
+        return self._url(READER, self.database)
+
+    def _url(self, role: str, database: str) -> str:
+        folder = str(self.container.socket(self.SOCKET).parent).replace("/", "%2F")
+        return f"postgresql://{role}:{self._secrets[role]}@{folder}/{database}"
+
+    @contextlib.contextmanager
+    def admin(self, seconds: float = STEP_SECONDS) -> Iterator[Connection]:
+        """The connection of the server's owner, which no agent can be; it stays until it fails.
+
+        For whoever puts back and proves; who works beside them takes one `apart`.
+        """
+        kept = self._working_connection()
+        with hung_up_after(kept, seconds):
+            yield kept
+
+    def _working_connection(self) -> Connection:
+        """A connection that works; the server may have ended the one there was."""
+        try:
+            if self._admin is not None:
+                self._admin.execute("SELECT")
+                return self._admin
+        except psycopg.Error:
+            self._hang_up()
+        self._admin = opened(self._url("postgres", "postgres"))
+        self._admin.execute("RESET row_security")
+        return self._admin
+
+    def _hang_up(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+        self._admin = None
+
+    @contextlib.contextmanager
+    def apart(
+        self, database: str = "postgres", seconds: float = STEP_SECONDS
+    ) -> Iterator[Connection]:
+        """A connection of the server's owner for once."""
+        with connected(self._url("postgres", database), seconds) as connection:
+            connection.execute("RESET row_security")
+            yield connection
+
+    def _lets_in(self) -> bool:
+        """Whether it takes new connections: one that was asked to end keeps those it has."""
+        place = f"{self._url('postgres', 'postgres')}?connect_timeout={_PING_SECONDS}"
+        return pq.PGconn.ping(place.encode()) == pq.Ping.OK
+
+    def _build(self) -> tuple[int, dict[str, str]]:
+        """The roles and the pristine database are made; its rows, and what its files hold."""
+        tables, rows = self._texts
+        names = {
+            "agent": sql.Identifier(AGENT),
+            "reader": sql.Identifier(READER),
+            "pristine": sql.Identifier(PRISTINE),
+            "most": sql.Literal(AGENT_CONNECTIONS),
+            "secret": sql.Literal(self._secrets[READER]),
+        }
+        with self.admin() as admin:
+            for step in _ROLES.strip().split("\n"):
+                admin.execute(sql.SQL(step).format(**names))
+            _set_password(admin, "postgres", self._secrets["postgres"])
+            admin.execute(
+                sql.SQL("COPY (SELECT {}) TO {}").format(
+                    sql.Literal(_HBA), sql.Literal(f"{DATA}/pg_hba.conf")
+                )
+            )
+            admin.execute("SELECT pg_reload_conf()")
+            admin.execute("CREATE EXTENSION pg_walinspect SCHEMA public")
+        with self.apart(PRISTINE, BUILD_SECONDS) as admin:
+            admin.execute(sql.SQL(_OWNERSHIP).format(**names))
+            admin.execute("SET search_path = public")
+            admin.execute(tables.encode())
+            admin.execute(b"BEGIN;" + rows.encode() + b";COMMIT")
+            entities = count_rows(admin)
+            admin.execute("RESET SESSION AUTHORIZATION")
+            admin.execute("SET search_path = pg_catalog")
+            admin.execute("ANALYZE")
+            admin.execute("VACUUM (FREEZE)")
+            held = names_of(admin)
+        with self.apart(seconds=BUILD_SECONDS) as admin:
+            admin.execute(f"ALTER DATABASE {PRISTINE} ALLOW_CONNECTIONS false")
+        return entities, held
+
+    @contextlib.contextmanager
+    def as_first(self) -> Iterator[None]:
+        """Until it was looked at once it is being started, and what others need later can wait."""
+        with contextlib.nullcontext() if self._was_looked_at else STARTS.one():
+            yield
+
+    def put_back(self) -> bool:
+        """The database is a clone that nobody used; False where the server must be made anew."""
+        try:
+            with self.as_first(), self.admin() as admin:
+                verifier = self._renew_password(admin)
+                if self._server_wide:
+                    if not self._lets_in():
+                        return False
+                    if begun_at(admin) != self._began or self.container.is_starved():
+                        return False
+                    admin.execute(_END)
+                    now = cluster(admin, self.own)
+                    if _without_agent(now) != _without_agent(self._server_wide):
+                        return False
+                self._swap(admin)
+                self._began = begun_at(admin)
+                if not self._server_wide:
+                    self._server_wide = cluster(admin, self.own)
+                self._server_wide[SECRET + AGENT] = verifier
+                self.expected = {**self._server_wide, **_file_labels(self._made.files)}
+        except (psycopg.Error, TimeoutError):
+            return False
+        return True
+
+    def _renew_password(self, admin: Connection) -> str:
+        """Nobody knows the agent's password; what the server keeps of it."""
+        self._secrets[AGENT] = secrets.token_urlsafe(24)
+        return _set_password(admin, AGENT, self._secrets[AGENT])
+
+    def _swap(self, admin: Connection) -> None:
+        """The spare has the database's name; nobody is connected to what had it before."""
+        self._used = self.spares.take()
+        steps = [
+            f"ALTER DATABASE {self._used.name} RENAME TO {self.database}",
+            f"ALTER DATABASE {self.database} ALLOW_CONNECTIONS true",
+        ]
+        if self._server_wide:
+            admin.execute(f"ALTER DATABASE {self.database} ALLOW_CONNECTIONS false".encode())
+            admin.execute(_END)
+            steps.insert(0, f"ALTER DATABASE {self.database} RENAME TO {self.spares.retire()}")
+        admin.execute("; ".join(steps).encode())
+
+    def look(self) -> dict[str, str]:
+        with self.as_first(), self.admin() as admin:
+            found = cluster(admin, self.own)
+            self._was_looked_at = True
+            known = None if self._used is None else self._used.known_files()
+            return {**found, **_file_labels(files_since(admin, self.database, known))}
+
+    def is_busy(self, admin: Connection) -> bool:
+        busy = admin.execute(_BUSY, (self.database, READER)).fetchone()
+        return busy is None or busy[0] != 0
+
+    def cause_of(self, error: Any) -> str:
+        return cause_of(error)
+
+    def describe(self, label: str) -> str:
+        """What a label speaks of, in words: a file by the table that lies in it."""
+        number = re.match(r"file base/(\d+)", label)
+        if number is None:
+            return label
+        held = self._made.names.get(number[1], "a file that is not in the base")
+        return f"{held} ({label.removeprefix('file base/')})"
 
     def failure(self) -> str | None:
-        """How others ended its server, or a process of it; None where it served or crashed."""
-        return self._running().failure()
+        """How others ended it, or a process of it, since the last exchange; None if nobody did.
 
-    def _running(self) -> Server:
-        if self._server is None:
-            raise SandboxError(f"{self.source}: its server is not running; start the sandbox first")
-        return self._server
+        Where one of its processes dies, all begin again. One that was killed was killed by others;
+        one that crashed, or was killed for its memory, may have been made to by what it was told.
+        """
+        if self.container.is_starved():
+            return None
+        cause = self.container.ended_by_others()
+        if not self.container.has_ended():
+            try:
+                # Whoever is connected stays so in a server that was asked to end: so a new one.
+                with self.apart() as admin:
+                    if self._began == begun_at(admin):
+                        return None
+                cause = "its server began again"
+            except psycopg.Error as error:
+                cause = cause_of(error)
+        deaths, was_asked = self._note_deaths()
+        if KILLED in deaths:
+            return "a process of its server was killed"
+        if was_asked and deaths <= {0}:
+            return cause or "its server ended"
+        return None if deaths else cause
+
+    def _note_deaths(self) -> tuple[set[int], bool]:
+        """By which signals processes of it died, 0 for a code, and whether it was asked to end."""
+        deadline = time.monotonic() + NOTED_SECONDS
+        while True:
+            log = self.container.log(NOTED_LINES)
+            found = {int(number or 0) for number in _DEATH.findall(log)}
+            was_asked = _ASKED.search(log) is not None
+            if found or was_asked or time.monotonic() >= deadline:
+                return found, was_asked
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """Nothing of it is running."""
+        super().stop()
+        self.spares.close()
+
+
+def _without_agent(found: Mapping[str, str]) -> dict[str, str]:
+    """The server but for the agent's password, which every reset replaces."""
+    return {label: value for label, value in found.items() if label != SECRET + AGENT}
+
+
+def _file_labels(files: Mapping[str, str]) -> dict[str, str]:
+    return {f"file base/{name}": digest for name, digest in files.items()}
+
+
+def _set_password(admin: Connection, role: str, secret: str) -> str:
+    """What the server keeps of it, from which it cannot be told."""
+    encrypted = admin.pgconn.encrypt_password(secret.encode(), role.encode(), b"scram-sha-256")
+    verifier = encrypted.decode()
+    admin.execute(
+        sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
+    )
+    return verifier

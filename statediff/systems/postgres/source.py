@@ -7,7 +7,7 @@
 3. One repeatable-read, read-only transaction covers the catalogue and all rows.
 4. Rows come from plain tables only, named with their schema; no view, rule, policy, cast, operator
    or function of the database is run (`search_path` holds nothing but the server's own). Of a large
-   table only what the server's digests tell to be other than before is read (`postgres_digests`).
+   table only what the server's digests tell to be other than before is read (`postgres.digests`).
 5. After each table it is checked that the name still means the table that was locked.
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
@@ -41,11 +41,16 @@ from statediff.systems.postgres.catalogue import (
     read_catalogue,
     relations,
 )
-from statediff.systems.postgres.copy import ahead, blocks_copied
 from statediff.systems.postgres.digests import Digests
-from statediff.systems.postgres.rows import OUTSIDE_BYTES, TableQuery, is_key
-from statediff.systems.postgres.session import READ_SECONDS, cause_of, connected
-from statediff.systems.relational.schema import Refine, Shelf, continued, with_types
+from statediff.systems.postgres.rows import OUTSIDE_BYTES, TableQuery
+from statediff.systems.postgres.session import (
+    READ_SECONDS,
+    ahead,
+    blocks_copied,
+    cause_of,
+    connected,
+)
+from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
 
 _ATTEMPTS: Final = 3
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -143,7 +148,7 @@ class PostgresSource:
             catalogue = read_catalogue(connection)
             found = tuple(entry.relation for entry in catalogue.tables.values())
             # What is held cannot be renamed: where all is as guessed, its names meant these tables.
-            if _named(found) == _named(guess) if guess else {r.oid for r in found} <= set(held):
+            if _by_name(found) == _by_name(guess) if guess else {r.oid for r in found} <= set(held):
                 break
             connection.execute("ROLLBACK")  # a table was made in between
         else:
@@ -155,7 +160,7 @@ class PostgresSource:
         return held, catalogue
 
 
-def _named(tables: tuple[Relation, ...]) -> list[Relation]:
+def _by_name(tables: tuple[Relation, ...]) -> list[Relation]:
     return [replace(table, outside_bytes=0) for table in tables]
 
 
@@ -178,7 +183,7 @@ def _lock(
                 _hold(connection, wanted)
                 seen = connection.execute(_SNAPSHOT)
         except psycopg.Error as error:
-            _ = _given_up(connection, error)
+            _ = _give_up(connection, error)
         else:
             return held, str((seen.fetchone() or ("",))[0])
         connection.execute("SET LOCAL lock_timeout = '200ms'")
@@ -187,7 +192,7 @@ def _lock(
                 with connection.pipeline():
                     _hold(connection, [table])
             except psycopg.Error as error:
-                held[table.oid] = _given_up(connection, error)
+                held[table.oid] = _give_up(connection, error)
     return held, str((connection.execute(_SNAPSHOT).fetchone() or ("",))[0])
 
 
@@ -198,7 +203,7 @@ def _hold(connection: Connection, tables: list[Relation]) -> None:
     connection.execute("RELEASE held")
 
 
-def _given_up(connection: Connection, error: psycopg.Error) -> str:
+def _give_up(connection: Connection, error: psycopg.Error) -> str:
     """The transaction goes on without what was to be held; why it is not."""
     if connection.broken:
         raise error
@@ -307,7 +312,7 @@ class Scan:
     ) -> Table | None:
         met = _Pass()
         try:
-            with contextlib.closing(self._copied(texts, query.relation, met)) as copied:
+            with contextlib.closing(self._copy_rows(texts, query.relation, met)) as copied:
                 table = self.shelf.in_bulk(query.bulk, copied, like)
         except NotInBulk:
             return None
@@ -315,7 +320,7 @@ class Scan:
 
     def _stream(self, query: TableQuery, met: _Pass) -> Iterator[Row]:
         rows = self._one_by_one(query.text)
-        with contextlib.closing(self._copied(rows, query.relation, met)) as copied:
+        with contextlib.closing(self._copy_rows(rows, query.relation, met)) as copied:
             for stored in copied:
                 row = query.row(stored)
                 if all(is_key(row[name]) for name in query.key):
@@ -327,7 +332,7 @@ class Scan:
         with self._connection.cursor() as cursor, cursor.copy(text.encode()) as copy:
             yield from copy.rows()
 
-    def _copied(self, delivered: Generator[T], relation: Relation, met: _Pass) -> Generator[T]:
+    def _copy_rows(self, delivered: Generator[T], relation: Relation, met: _Pass) -> Generator[T]:
         """What a `COPY` delivers; `met.cause` says why that is not all of it."""
         self._connection.execute("SAVEPOINT rows")
         is_whole = False
@@ -335,7 +340,7 @@ class Scan:
             with contextlib.closing(delivered):
                 yield from delivered
             is_whole = True
-            met.cause = self._replaced(relation)
+            met.cause = self._replacement_cause(relation)
         except (psycopg.Error, UnicodeDecodeError) as error:
             is_whole = False
             if self._connection.broken:
@@ -347,7 +352,7 @@ class Scan:
             if not is_whole and not self._connection.broken:
                 self._connection.execute("ROLLBACK TO rows")
 
-    def _replaced(self, relation: Relation) -> str | None:
+    def _replacement_cause(self, relation: Relation) -> str | None:
         """Why what was read under its name may not have been the table that is held."""
         (found,) = self._connection.execute(
             "SELECT to_regclass(%s)::oid::int8", (relation.quoted,)

@@ -65,7 +65,7 @@ class PostgresSession:
             raise ToolError(f"the database refuses it: {error}") from error
         names = tuple(column.name for column in cursor.description or ())
         touched = cursor.rowcount if cursor.rowcount >= 0 else None
-        return Rows(names, _refusals_told(rows), touched)
+        return Rows(names, _report_refusals(rows), touched)
 
     def _marks(self, source: str) -> tuple[Mark, ...]:
         # In full: the agent's statements may have set a search path with functions of its own.
@@ -83,7 +83,7 @@ class PostgresSession:
         return marks
 
 
-def _refusals_told(rows: Iterator[Any]) -> Iterator[Any]:
+def _report_refusals(rows: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from rows
     except (psycopg.Error, UnicodeError) as error:

@@ -20,7 +20,7 @@ from statediff.errors import InputError
 from statediff.model.schema import Kind
 from statediff.model.strictjson import read_json
 from statediff.model.values import MAX_DEPTH, Unobserved
-from statediff.systems.base.typed import Convert, instant
+from statediff.systems.base.rows import Convert, instant
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 _ARRAY_DEPTH: Final = 6
@@ -170,8 +170,23 @@ ORDERED_OIDS: Final = INTEGER_OIDS | {25, 1043}
 """Types that the server can sort as `key_order` does (text under the collation "C")."""
 TEXT_OIDS: Final = frozenset({25, 1043})
 SENT_OIDS: Final = frozenset(_READERS) | {
-    18, 19, 25, _JSON, 650, 774, 829, 869, 1042, 1043, 1083, 1186, 1266, 1560, 1562, 2950,
-}  # fmt: skip
+    18,
+    19,
+    25,
+    _JSON,
+    650,
+    774,
+    829,
+    869,
+    1042,
+    1043,
+    1083,
+    1186,
+    1266,
+    1560,
+    1562,
+    2950,
+}
 """Types whose `send` function gives all of a value, so that its text follows from that: those that
 are read as more than text, "char", name, text, json, network addresses, char, varchar, times,
 intervals, bit strings and uuid. Arrays of them too."""

@@ -19,28 +19,33 @@ from typing import Any, Final
 import httpx
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
-from statediff.errors import InputError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
-from statediff.model.strictjson import read_json
-from statediff.model.values import ABSENT, Map, Observed, Value, printable
+from statediff.model.values import ABSENT, Map, Observed, Value
+from statediff.systems.base.rows import source_schema
 from statediff.systems.redmine.tables import DUPLICATES, ISSUE, CustomField
 from statediff.systems.roundup.values import number
+from statediff.systems.trackers.rest import NO_TRACKER, read_object
 
 PAGE_SIZE: Final = 100
 ATTEMPTS: Final = 3
 ANSWER_SECONDS: Final = 10.0
-MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 MAX_PAGES: Final = 1000
 TYPES: Final = ("attachment", "issues")
 """The tables of the types that the interface tells of."""
 _UNTOLD: Final = frozenset({"digest", "fixed_version_id", "updated_by"})
 _LINKED: Final = (
-    "assigned_to", "author", "category", "parent", "priority", "project", "status", "tracker",
-)  # fmt: skip
-_NO_TRACKER: Final = "what answers is not the tracker's interface"
+    "assigned_to",
+    "author",
+    "category",
+    "parent",
+    "priority",
+    "project",
+    "status",
+    "tracker",
+)
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,8 @@ class RedmineApiSource:
         return self._name
 
     def schema(self) -> Schema:
-        types = tuple(_told_of(t) for t in self._learned()[0].types if t.source_table in TYPES)
-        return Schema(self._name, "0", types, ((self._name, tuple(t.name for t in types)),))
+        types = tuple(_api_type(t) for t in self._learned()[0].types if t.source_table in TYPES)
+        return source_schema(self._name, types)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
@@ -123,7 +128,7 @@ class RedmineApiSource:
         return scanned(self._name, as_of, state, gaps=[] if known.is_complete else [cause])
 
 
-def _told_of(entity: EntityType) -> EntityType:
+def _api_type(entity: EntityType) -> EntityType:
     return replace(entity, fields=tuple(f for f in entity.fields if f.source_column not in _UNTOLD))
 
 
@@ -136,7 +141,7 @@ class _Interface:
 
     def all(self, further: tuple[CustomField, ...]) -> dict[str, list[Row]]:
         """Table of a type → its rows."""
-        listed = self._listed()
+        listed = self._list_issues()
         files = [row for id_, found in listed.items() for row in _attachments(id_, found)]
         numbers = {row["id"] for row in files if type(row["id"]) is int}
         if len(numbers) != len(files):
@@ -146,7 +151,7 @@ class _Interface:
             "attachment": files,
         }
 
-    def _listed(self) -> dict[int, Map]:
+    def _list_issues(self) -> dict[int, Map]:
         """Every issue by its number."""
         listed: dict[int, Map] = {}
         total: int | None = None
@@ -180,36 +185,14 @@ class _Interface:
         )
         said, batch = answer.get("total_count"), _several(answer, "issues")
         if type(said) is not int or len(batch) > size:
-            raise SourceUnavailable(_NO_TRACKER)
+            raise SourceUnavailable(NO_TRACKER)
         return batch, said
 
     def _get(self, path: str) -> Map:
-        try:
-            with self._client.stream("GET", path) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise SourceUnavailable(f"the tracker answered {response.status_code}")
-                content = b""
-                for part in response.iter_bytes():
-                    content += part
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise SourceUnavailable("an answer exceeds the capture limit")
-        except httpx.HTTPError as error:
-            raise SourceUnavailable(_cause(error)) from error
-        try:
-            answer = read_json(content, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES)
-        except InputError as error:
-            raise SourceUnavailable(str(error)) from error
-        if not isinstance(answer, Map):
-            raise SourceUnavailable(_NO_TRACKER)
+        answer = read_object(self._client, path, ANSWER_SECONDS)
+        if answer is None:
+            raise SourceUnavailable("the tracker answered 404")
         return answer
-
-
-def _cause(error: httpx.HTTPError) -> str:
-    if isinstance(error, httpx.ConnectError):
-        return "connection refused"
-    if isinstance(error, httpx.TimeoutException):
-        return f"no answer within {ANSWER_SECONDS:g} s"
-    return f"connection failed: {printable(str(error)[:120])}"
 
 
 def _several(found: Map, name: str) -> list[Map]:
@@ -217,11 +200,11 @@ def _several(found: Map, name: str) -> list[Map]:
     if told is ABSENT:
         return []
     if not isinstance(told, tuple) or not all(isinstance(entry, Map) for entry in told):
-        raise SourceUnavailable(_NO_TRACKER)
+        raise SourceUnavailable(NO_TRACKER)
     return [entry for entry in told if isinstance(entry, Map)]
 
 
-def _linked(found: Map, name: str) -> Observed:
+def _linked_number(found: Map, name: str) -> Observed:
     """The number that a link leads to; where there is none, Redmine says nothing."""
     told = found.get(name)
     if told is ABSENT:
@@ -231,7 +214,7 @@ def _linked(found: Map, name: str) -> Observed:
 
 def _issue(found: Map, further: tuple[CustomField, ...]) -> Row:
     row: Row = {name: (None if v is ABSENT else v) for name, v in _plain(found).items()}
-    row |= {f"{name}_id": _linked(found, name) for name in _LINKED}
+    row |= {f"{name}_id": _linked_number(found, name) for name in _LINKED}
     values = {entry.get("id"): entry.get("value") for entry in _several(found, "custom_fields")}
     for each in further:
         told = values.get(each.id, ABSENT)
@@ -249,9 +232,18 @@ def _issue(found: Map, further: tuple[CustomField, ...]) -> Row:
 
 def _plain(found: Map) -> dict[str, Observed]:
     names = (
-        "id", "subject", "description", "start_date", "due_date", "done_ratio", "is_private",
-        "estimated_hours", "created_on", "updated_on", "closed_on",
-    )  # fmt: skip
+        "id",
+        "subject",
+        "description",
+        "start_date",
+        "due_date",
+        "done_ratio",
+        "is_private",
+        "estimated_hours",
+        "created_on",
+        "updated_on",
+        "closed_on",
+    )
     return {name: found.get(name) for name in names}
 
 
@@ -266,7 +258,7 @@ def _attachments(issue: int, found: Map) -> list[Row]:
             "issue": issue,
             "description": _text_or_none(entry.get("description")),
             "created_at": entry.get("created_on"),
-            "created_by": _linked(entry, "author"),
+            "created_by": _linked_number(entry, "author"),
         }
         for entry in _several(found, "attachments")
     ]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
 
 if TYPE_CHECKING:
-    from statediff.systems.base.system import System
+    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 

@@ -13,12 +13,14 @@ anything that captures state.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,19 +31,185 @@ from statediff.capture.source import Source
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError
+from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
-from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.containers.engine import MEBIBYTE, Shared, Spec, connect
 from statediff.systems.containers.images import image_tag
 from statediff.systems.containers.served import FolderServer
-from statediff.systems.files.filetree import Leaf, digest_of, restore, scan
+from statediff.systems.files.tree import Leaf, files_digest, restore, scan
 from statediff.systems.redmine.api import ApiKey, RedmineApiSource
-from statediff.systems.redmine.drift import WORK, described, differing, tables_of
-from statediff.systems.redmine.drift import digest_of as digest_of_tables
 from statediff.systems.redmine.seed import plant, stored_password
 from statediff.systems.redmine.source import RedmineSource
 from statediff.systems.roundup.sandbox import read_seed
+
+Difference = tuple[str, str, str]
+"""(what, expected, found)."""
+
+WORK: Final = frozenset(
+    {
+        "attachments",
+        "custom_values",
+        "issue_relations",
+        "issues",
+        "journal_details",
+        "journals",
+        "sqlite_sequence",
+        "tokens",
+        "users",
+        "watchers",
+    }
+)
+"""Tables that ordinary work changes and of which a running Redmine remembers nothing."""
+MAX_ROWS: Final = 1_000_000
+_SECRETS: Final = frozenset(
+    {"account_password", "hashed_password", "salt", "twofa_totp_key", "value"}
+)
+_NAMED: Final = {
+    "settings": "setting",
+    "roles": "role",
+    "journals": "journal entry",
+    "sqlite_sequence": "numbering",
+}
+
+
+@dataclass(frozen=True)
+class TableDigest:
+    """What a table is: its definition, and SHA-256 over all rows in their order."""
+
+    definition: str
+    rows: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} rows, digest {self.rows[:12]}"
+
+
+Tables = Mapping[str, TableDigest]
+
+
+def tables_of(db: sqlite3.Connection) -> dict[str, TableDigest]:
+    """Every table, index, view and trigger of a database, read in one transaction.
+
+    Only tables that are kept as rows are read: nothing that the file defines is executed.
+    Raises `sqlite3.Error`.
+    """
+    found: dict[str, TableDigest] = {}
+    db.execute("PRAGMA trusted_schema = OFF")
+    with _one_transaction(db):
+        listed = db.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
+        for kind, name, sql in listed:
+            definition = f"{kind}: {sql}"
+            if kind != "table" or str(sql)[:20].upper().startswith("CREATE VIRTUAL"):
+                found[str(name)] = TableDigest(definition, "", 0)
+                continue
+            hasher, count = hashlib.sha256(), 0
+            for row in db.execute(f"SELECT * FROM {_quoted(name)} LIMIT {MAX_ROWS + 1}"):  # noqa: S608 - quoted
+                hasher.update(repr(row).encode("utf-8", "surrogatepass") + b"\n")
+                count += 1
+            found[str(name)] = TableDigest(definition, hasher.hexdigest(), count)
+    return found
+
+
+def tables_digest(tables: Tables) -> str:
+    """One digest of all tables."""
+    hasher = hashlib.sha256()
+    for name, table in sorted(tables.items()):
+        hasher.update(f"{name}\0{table.definition}\0{table.rows}\0{table.count}\n".encode())
+    return hasher.hexdigest()
+
+
+def differing(one: Tables, other: Tables) -> list[str]:
+    """The names of the tables that are not the same in both, sorted."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def described(
+    before: sqlite3.Connection, after: sqlite3.Connection, names: list[str]
+) -> Iterator[Difference]:
+    """What differs in these tables, row by row where rows have an `id`."""
+    for name in names:
+        one, other = _rows(before, name), _rows(after, name)
+        if one is None or other is None:
+            kinds = [_kind(side, name) for side in (before, after)]
+            words = [f"a {kind}" if kind else "not there" for kind in kinds]
+            yield f"{kinds[0] or kinds[1] or 'table'} {printable(name)}", words[0], words[1]
+            continue
+        told = False
+        for key in sorted(one.keys() | other.keys(), key=str):
+            was, now = one.get(key), other.get(key)
+            if was == now:
+                continue
+            told = True
+            what = _row_name(name, key, was or now or {})
+            if was is None or now is None:
+                yield what, _present(was), _present(now)
+                continue
+            for column in was:
+                if was[column] != now.get(column):
+                    yield (
+                        f"{column} of {what}",
+                        _short_value(name, column, was[column]),
+                        _short_value(name, column, now.get(column)),
+                    )
+        if not told:
+            yield f"table {printable(name)}", "as it was defined", "defined otherwise"
+
+
+def _kind(db: sqlite3.Connection, name: str) -> str:
+    try:
+        found = db.execute("SELECT type FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+    except sqlite3.Error:
+        return ""
+    return "" if found is None else printable(str(found[0]))
+
+
+def _row_name(table: str, key: object, row: Mapping[str, Any]) -> str:
+    word = _NAMED.get(table, table.removesuffix("s"))
+    name = row.get("name") if table in ("settings", "roles", "sqlite_sequence") else None
+    return printable(f"{word} {key if name is None else name}"[:80])
+
+
+def _present(row: object) -> str:
+    return "not there" if row is None else "there"
+
+
+def _short_value(table: str, column: str, value: object) -> str:
+    # A receipt is shown to people: it holds no stored password and no key.
+    if column in _SECRETS and table != "settings":
+        return "a secret"
+    return printable(str(value)[:60])
+
+
+def _rows(db: sqlite3.Connection, name: str) -> dict[Any, dict[str, Any]] | None:
+    try:
+        sql = db.execute(
+            "SELECT sql FROM sqlite_schema WHERE name = ? AND type = 'table'", (name,)
+        ).fetchone()
+        if sql is None or str(sql[0]).upper().startswith("CREATE VIRTUAL"):
+            return None
+        cursor = db.execute(f"SELECT * FROM {_quoted(name)} LIMIT {MAX_ROWS}")  # noqa: S608 - quoted
+        columns = [each[0] for each in cursor.description]
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor]
+    except sqlite3.Error:
+        return None
+    by_id = {row["id"]: row for row in rows} if "id" in columns else {}
+    return by_id if len(by_id) == len(rows) else dict(enumerate(rows))
+
+
+def _quoted(name: object) -> str:
+    return '"' + str(name).replace('"', '""') + '"'
+
+
+@contextlib.contextmanager
+def _one_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
+
 
 AGENT: Final = "robin"
 IMAGE: Final = "redmine"
@@ -70,9 +238,12 @@ class RedmineTracker:
         self._key = secrets.token_hex(20)
         # Ready is what has read the issues once: the first time takes Redmine seconds.
         self._server = FolderServer(
-            image_tag(IMAGE), source.name, PROGRAM, 768 * MEBIBYTE,
+            image_tag(IMAGE),
+            source.name,
+            PROGRAM,
+            768 * MEBIBYTE,
             (FIRST_READING, {"X-Redmine-API-Key": self._key}),
-        )  # fmt: skip
+        )
         self._password = ""
         self._base: sqlite3.Connection | None = None
         self._files: dict[str, Leaf] = {}
@@ -136,7 +307,7 @@ class RedmineTracker:
         drift = [self._drift(*each) for each in _file_drift(files, found_files)]
         found = "unread"
         try:
-            with self._opened() as live:
+            with self._open_database() as live:
                 tables = tables_of(live)
                 found = _digest(tables, found_files)
                 names = differing(expected, tables)
@@ -156,7 +327,7 @@ class RedmineTracker:
     def unsettled(self, deadline: float) -> str | None:
         """Waits until no request is at work and nobody holds a write transaction."""
         while True:
-            cause = self._busy() or self._locked()
+            cause = self._busy() or self._lock_cause()
             if cause is None or time.monotonic() >= deadline:
                 return cause
             time.sleep(_POLL_SECONDS)
@@ -212,7 +383,7 @@ class RedmineTracker:
         if not self._is_idle_within(_IDLE_SECONDS):
             return False
         try:
-            with self._opened() as live:
+            with self._open_database() as live:
                 strange = differing(tables_of(self._open_base()), tables_of(live))
         except (OSError, sqlite3.Error):
             return False
@@ -229,7 +400,7 @@ class RedmineTracker:
         """Whether the live settings differ from the base in the time of `_renew` alone."""
         query = "SELECT id, name, value FROM settings ORDER BY id"
         try:
-            with self._opened() as live:
+            with self._open_database() as live:
                 return live.execute(query).fetchall() == self._open_base().execute(query).fetchall()
         except (OSError, sqlite3.Error):
             return False
@@ -237,7 +408,7 @@ class RedmineTracker:
     def _copy_in_place(self) -> bool:
         """The live database is the base, page by page; False where it cannot be locked."""
         try:
-            with self._opened() as live:
+            with self._open_database() as live:
                 self._open_base().backup(live)
             self._mend_files()
         except (OSError, sqlite3.Error):
@@ -284,7 +455,7 @@ class RedmineTracker:
         return True
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _open_database(self) -> Iterator[sqlite3.Connection]:
         file = self.home / DATABASE
         if file.is_symlink() or not file.is_file():
             raise OSError("the database file is gone")
@@ -294,9 +465,9 @@ class RedmineTracker:
         ) as live:
             yield live
 
-    def _locked(self) -> str | None:
+    def _lock_cause(self) -> str | None:
         try:
-            with self._opened() as probe:
+            with self._open_database() as probe:
                 probe.execute("BEGIN IMMEDIATE")
                 probe.execute("ROLLBACK")
         except (OSError, sqlite3.Error) as error:
@@ -331,7 +502,7 @@ def _pristine(image: str) -> bytes:
 
 
 def _digest(tables: Mapping[str, Any], files: Mapping[str, Leaf]) -> str:
-    return f"{digest_of_tables(tables)[:32]}{digest_of(files)[:32]}"
+    return f"{tables_digest(tables)[:32]}{files_digest(files)[:32]}"
 
 
 def _file_drift(

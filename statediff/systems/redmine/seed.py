@@ -1,9 +1,9 @@
-"""The issues of a tracker, as a pack's seed tells them, written into an empty Redmine database.
+"""The database of a Redmine, set up for a helpdesk and filled with the issues of a pack's seed.
 
-The same story as `sandbox.tracker_seed` tells Roundup: users and lists, then issues, each with
-what happened to it and when. Issues, users and list entries have the same numbers in both. A
-comment is an entry of an issue's history in Redmine, and its number is that entry's; one that was
-withdrawn is gone with its entry.
+The seed is the same story that `roundup.server` writes into Roundup: users and lists, then issues,
+each with what happened to it and when. Issues, users and list entries have the same numbers in
+both. A comment is an entry of an issue's history in Redmine, and its number is that entry's; one
+that was withdrawn is gone with its entry.
 """
 
 from __future__ import annotations
@@ -13,17 +13,56 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from statediff.systems.redmine.setup import (
-    FOUNDED,
-    GROUPS,
-    PERMISSIONS,
-    PREFERENCES,
-    PROJECT,
-    RESOLUTION,
-    SETTINGS,
+FOUNDED: Final = "2025-09-01 08:00:00"
+PROJECT: Final = "helpdesk"
+RESOLUTION: Final = 1
+"""The number of the custom field that holds an issue's resolution."""
+PREFERENCES: Final = """---
+:no_self_notified: '1'
+:auto_watch_on: []
+:recently_used_project_ids: '1'
+:my_page_layout:
+  left:
+  - issuesassignedtome
+  right:
+  - issuesreportedbyme
+:my_page_settings: {}
+"""
+"""As Redmine itself stores them at the first use, so that using it changes none."""
+GROUPS: Final = (
+    (101, "Non member users", "GroupNonMember"),
+    (102, "Anonymous users", "GroupAnonymous"),
 )
+_VIEW: Final = ("view_issues",)
+_WORK: Final = (
+    "add_issues",
+    "edit_issues",
+    "add_issue_notes",
+    "manage_issue_relations",
+    "view_issue_watchers",
+    "add_issue_watchers",
+    "delete_issue_watchers",
+    "delete_issues",
+)
+PERMISSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Customer": (),
+    "Auditor": (*_VIEW, "view_issue_watchers"),
+    "Staff": (*_VIEW, *_WORK, "edit_own_issue_notes"),
+    "Lead": (*_VIEW, *_WORK, "edit_issue_notes"),
+}
+"""What each role of the seed may do; roles that are not listed are the tracker's own."""
+SETTINGS: Final[Mapping[str, str]] = {
+    "app_title": "Helpdesk",
+    "rest_api_enabled": "1",
+    "login_required": "1",
+    "self_registration": "0",
+    "notified_events": "--- []\n",
+    "default_language": "en",
+    "close_duplicate_issues": "0",
+    "gravatar_enabled": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -325,9 +364,12 @@ class _Story:
             old = issue.get(column)
             is_custom = name == "resolution"
             self._detail(
-                journal, "cf" if is_custom else "attr", str(RESOLUTION) if is_custom else column,
-                old, new,
-            )  # fmt: skip
+                journal,
+                "cf" if is_custom else "attr",
+                str(RESOLUTION) if is_custom else column,
+                old,
+                new,
+            )
             issue[column] = new
 
     def _attach(self, number: int, at: str, by: int, event: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """A Redmine as a source: read from its database and files, independently of its server.
 
-1. The SQLite file is read as any other (`sources.sqlite`): one transaction, hostile or not.
+1. The SQLite file is read as any other (`sqlite.source`): one transaction, hostile or not.
 2. Issues, comments, watchers, attachments, accounts, settings and the history become entities in
-   Redmine's own terms (`redmine_tables`, `redmine_history`); `counter` holds the numbers that
+   Redmine's own terms (`redmine.tables`, `history`); `counter` holds the numbers that
    Redmine gives out next.
 3. All other tables and rows stay as they are.
 
@@ -10,15 +10,20 @@ Passwords and keys appear as digests. Left out, because they say nothing that is
 somebody signed in last, when a setting was stored, and what Redmine derives from an issue's other
 columns. What a schema file says is laid over the types once, when the source is first asked; a run
 cannot change how the tracker is read afterwards.
+
+The history has one row a changed property. An entry of Redmine's journals says who, when, which
+properties were what before, and what somebody wrote: that is a comment at the same time. So a
+comment's making is told twice, as a change on the issue and as the beginning of the comment. A
+relation is entered on both issues; it is told where it begins, if both say the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
@@ -33,11 +38,11 @@ from statediff.model.state import (
     State,
     Table,
 )
-from statediff.model.values import ABSENT, Observed, Unobserved
-from statediff.systems.base.keyed import keyed_table
+from statediff.model.values import ABSENT, Observed, Unobserved, show
+from statediff.systems.base.rows import keyed_table, source_schema
 from statediff.systems.redmine import tables as told
-from statediff.systems.redmine.history import JOURNAL, history
-from statediff.systems.roundup.home import read_file
+from statediff.systems.redmine.tables import DUPLICATES, ISSUE, Tables, by_id, instant, words
+from statediff.systems.roundup.values import number, read_file
 from statediff.systems.sqlite.source import SqliteSource
 
 Refine = Callable[[Schema], Schema]
@@ -103,7 +108,7 @@ class RedmineSource:
         raw = self._database.read(MemoryChunks(), clock, None).state
         if self._known is None:
             self._known = self._learn(raw)
-        rows, lost = _told(raw, self._known, self._content)
+        rows, lost = _tracker_rows(raw, self._known, self._content)
         types = _with_new(self._known.schema, raw)
         schema = replace(
             self._known.schema, types=types, sources=((self._name, tuple(t.name for t in types)),)
@@ -137,7 +142,7 @@ class RedmineSource:
         tables = {each.source_table for each in own}
         others = [t for t in by_table.values() if t.source_table not in {*tables, _SEQUENCES}]
         types = tuple(sorted((*own, *others), key=lambda t: t.name))
-        schema = Schema(self._name, "0", types, ((self._name, tuple(t.name for t in types)),))
+        schema = source_schema(self._name, types)
         return _Learned(further, schema if self._refine is None else self._refine(schema))
 
     def _content(self, row: Row) -> bytes | Observed:
@@ -174,7 +179,7 @@ class _Cells(dict[str, Observed]):
         return ABSENT
 
 
-def _told(
+def _tracker_rows(
     raw: State, known: _Learned, content: Callable[[Row], bytes | Observed]
 ) -> tuple[dict[str, list[Row]], int]:
     """Table of a type → its rows by column, and how many entries of the history are lost."""
@@ -223,3 +228,147 @@ def _enumeration(raw: State, table: str, lost: int) -> Enumeration:
             Coverage.INCOMPLETE, f"{lost} entries of the history name no item or no time"
         )
     return COMPLETE
+
+
+JOURNAL: Final = EntityType(
+    "journal",
+    ("on", "item", "at", "position"),
+    (
+        Field("on", Kind.TEXT, is_nullable=False),
+        Field("item", Kind.INT, is_nullable=False),
+        Field("at", Kind.TIMESTAMP, is_nullable=False),
+        Field("position", Kind.INT, is_nullable=False),
+        Field("by", Kind.INT, reference="user"),
+        Field("action", Kind.TEXT),
+        Field("field", Kind.TEXT),
+        Field("before", Kind.TEXT),
+        Field("after", Kind.TEXT),
+    ),
+)
+_DUPLICATED: Final = "duplicated"
+"""How Redmine enters `duplicates` on the other issue."""
+_COMMENTS: Final = "messages"
+"""Under this word the history of an issue tells that a comment came."""
+
+
+def history(tables: Tables, names: Mapping[str, str]) -> tuple[list[Row], int]:
+    """Every row of the history, and how many entries tell no item or no time.
+
+    `names` maps an issue's columns to what its fields are called.
+    """
+    details: dict[Any, list[Row]] = {}
+    journals = tables.take("journals", lambda row: row.get("journalized_type") == ISSUE)
+    ids = {row["id"] for row in journals}
+    for row in tables.take("journal_details", lambda row: row.get("journal_id") in ids):
+        details.setdefault(row["journal_id"], []).append(row)
+    mirrored = _mirror_details(journals, details)
+    told = _Told()
+    for row in sorted(tables.rows.get("issues", ()), key=by_id):
+        told.add(
+            ISSUE.lower(),
+            row["id"],
+            stored_at=row.get("created_on"),
+            by=row.get("author_id"),
+            action="create",
+        )
+    for row in sorted(journals, key=by_id):
+        item, at, by = row.get("journalized_id"), row.get("created_on"), row.get("user_id")
+        for detail in sorted(details.get(row["id"], ()), key=by_id):
+            if detail["id"] in mirrored:
+                continue
+            column = _column(detail)
+            name = names.get(column, column) if isinstance(column, str) else column
+            told.add(
+                "issue",
+                item,
+                stored_at=at,
+                by=by,
+                action="set",
+                name=name,
+                before=detail.get("old_value"),
+                after=detail.get("value"),
+            )
+        if row.get("notes") not in (None, ""):
+            told.add("issue", item, stored_at=at, by=by, action="set", name=_COMMENTS)
+            told.add("comment", row["id"], stored_at=at, by=by, action="create")
+    return told.rows, told.lost
+
+
+class _Told:
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.lost = 0
+        self._position: dict[Any, int] = {}
+
+    def add(
+        self,
+        on: str,
+        item: Observed,
+        *,
+        stored_at: Observed,
+        by: Observed,
+        action: str,
+        name: Observed = None,
+        before: Observed = None,
+        after: Observed = None,
+    ) -> None:
+        at = instant(stored_at, exact=True)
+        if type(item) is not int or not isinstance(at, datetime):
+            self.lost += 1  # to which item it belongs, or when it was, nobody can say
+            return
+        moment = on, item, show(at)
+        self._position[moment] = self._position.get(moment, 0) + 1
+        row: Row = {
+            "on": on,
+            "item": item,
+            "at": at,
+            "position": self._position[moment],
+            "by": by,
+            "action": action,
+            "field": name,
+            "before": before,
+            "after": after,
+        }
+        self.rows.append(row)
+
+
+def _column(detail: Row) -> Observed:
+    """The column of an issue that a detail tells of; what is none is named as Redmine names it."""
+    key, kind = detail.get("prop_key"), detail.get("property")
+    match kind:
+        case "attr":
+            return key
+        case "cf":
+            return f"cf_{words(key)}"
+        case "attachment":
+            return "files"
+        case "relation" if key == DUPLICATES:
+            return "duplicate_of"
+        case _:
+            return f"{words(kind)}: {words(key)}"
+
+
+def _mirror_details(journals: list[Row], details: Mapping[Any, list[Row]]) -> set[Any]:
+    """The details that say on the other issue what a `duplicates` by the same person says."""
+    begins: dict[tuple[Any, ...], int] = {}
+    ends: list[tuple[tuple[Any, ...], Any]] = []
+    for row in journals:
+        for detail in details.get(row["id"], ()):
+            if detail.get("property") != "relation":
+                continue
+            for came in ("value", "old_value"):
+                other = number(detail.get(came))
+                here = row.get("journalized_id")
+                if other is None:
+                    continue
+                if detail.get("prop_key") == DUPLICATES:
+                    pair = (here, other, row.get("user_id"), came)
+                    begins[pair] = begins.get(pair, 0) + 1
+                elif detail.get("prop_key") == _DUPLICATED:
+                    ends.append(((other, here, row.get("user_id"), came), detail["id"]))
+    found: set[Any] = set()
+    for pair, id_ in ends:
+        if begins.get(pair, 0) > 0:
+            begins[pair] -= 1
+            found.add(id_)
+    return found

@@ -14,8 +14,7 @@ from typing import Any, Final
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed, Unobserved
-from statediff.systems.roundup.home import digest_of
-from statediff.systems.roundup.values import number
+from statediff.systems.roundup.values import content_digest, number
 
 ISSUE: Final = "Issue"
 DUPLICATES: Final = "duplicates"
@@ -205,7 +204,7 @@ def hidden(stored: Observed) -> Observed:
     """A digest in place of a secret."""
     if stored is None or isinstance(stored, Unobserved):
         return stored
-    return digest_of(stored if isinstance(stored, bytes) else str(stored).encode())
+    return content_digest(stored if isinstance(stored, bytes) else str(stored).encode())
 
 
 def issues(tables: Tables, further: tuple[CustomField, ...]) -> list[Row]:
@@ -340,7 +339,7 @@ def attachments(tables: Tables, content: Callable[[Row], bytes | Observed]) -> l
                 "on": on if on in (None, ISSUE) else f"{words(on)} {words(container)}",
                 "issue": container if on == ISSUE else None,
                 "description": row.get("description"),
-                "digest": digest_of(held) if isinstance(held, bytes) else held,
+                "digest": content_digest(held) if isinstance(held, bytes) else held,
                 "created_at": instant(row.get("created_on")),
                 "created_by": row.get("author_id"),
             }

@@ -32,7 +32,7 @@ class Redmine:
         for offset in range(0, _MOST, _PAGE):
             query = f"issues.json?status_id=*&sort=id&limit={_PAGE}&offset={offset}"
             page = self._rest.ask("GET", query)["issues"]
-            found += [_listed(each, logins) for each in page]
+            found += [_issue_summary(each, logins) for each in page]
             if len(page) < _PAGE:
                 break
         wanted = [
@@ -50,22 +50,28 @@ class Redmine:
         found = self._rest.ask("GET", path)["issue"]
         logins = self._logins()
         later = [
-            relation["issue_to_id"] for relation in found.get("relations", ())
+            relation["issue_to_id"]
+            for relation in found.get("relations", ())
             if relation["relation_type"] == "duplicates" and relation["issue_id"] == number
-        ]  # fmt: skip
+        ]
         return {
-            **_listed(found, logins),
+            **_issue_summary(found, logins),
             "description": found.get("description"),
             "resolution": self._resolution(found),
             "duplicate_of": later[0] if later else None,
             "closed_at": found.get("closed_on"),
             "watchers": sorted(_login(each, logins) for each in found.get("watchers", ())),
             "comments": [
-                {"comment": each["id"], "author": _login(each["user"], logins),
-                 "date": each["created_on"], "body": each["notes"]}
-                for each in found.get("journals", ()) if each.get("notes")
+                {
+                    "comment": each["id"],
+                    "author": _login(each["user"], logins),
+                    "date": each["created_on"],
+                    "body": each["notes"],
+                }
+                for each in found.get("journals", ())
+                if each.get("notes")
             ],
-        }  # fmt: skip
+        }
 
     def create(self, asked: New) -> Any:
         projects = self._rest.ask("GET", "projects.json?limit=2")["projects"]
@@ -75,7 +81,7 @@ class Redmine:
         if asked.description:
             fields["description"] = asked.description
         if asked.priority is not None:
-            fields["priority_id"] = self._numbered("issue_priorities", asked.priority)
+            fields["priority_id"] = self._number_of("issue_priorities", asked.priority)
         if asked.assignee is not None:
             fields["assigned_to_id"] = self._user(asked.assignee)
         made = self._rest.ask("POST", "issues.json", {"issue": fields})
@@ -86,9 +92,9 @@ class Redmine:
         if asked.title is not None:
             fields["subject"] = asked.title
         if asked.status is not None:
-            fields["status_id"] = self._numbered("issue_statuses", asked.status)
+            fields["status_id"] = self._number_of("issue_statuses", asked.status)
         if asked.priority is not None:
-            fields["priority_id"] = self._numbered("issue_priorities", asked.priority)
+            fields["priority_id"] = self._number_of("issue_priorities", asked.priority)
         if asked.assignee is not None:
             fields["assigned_to_id"] = self._user(asked.assignee)
         if asked.resolution is not None:
@@ -144,7 +150,7 @@ class Redmine:
                 return _RESOLUTIONS[int(number) - 1] if known else number
         return None
 
-    def _numbered(self, kind: str, name: str) -> int:
+    def _number_of(self, kind: str, name: str) -> int:
         path = f"enumerations/{kind}.json" if kind == "issue_priorities" else f"{kind}.json"
         listed = self._rest.ask("GET", path)[kind]
         found = [each["id"] for each in listed if each["name"].lower() == name.lower()]
@@ -173,13 +179,15 @@ class Redmine:
         return found[0]
 
 
-def _listed(found: Any, logins: dict[int, str]) -> dict[str, Any]:
+def _issue_summary(found: Any, logins: dict[int, str]) -> dict[str, Any]:
     assignee = found.get("assigned_to")
     return {
-        "issue": found["id"], "title": found["subject"], "status": found["status"]["name"],
+        "issue": found["id"],
+        "title": found["subject"],
+        "status": found["status"]["name"],
         "priority": found["priority"]["name"],
         "assignee": None if assignee is None else _login(assignee, logins),
-    }  # fmt: skip
+    }
 
 
 def _login(person: Any, logins: dict[int, str]) -> str:

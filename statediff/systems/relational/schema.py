@@ -14,8 +14,8 @@ from statediff.model.batches import Row
 from statediff.model.bulk import Block, build_from_blocks
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkRef, ChunkStore, Coverage, Enumeration, Table, build_table
-from statediff.model.values import ABSENT, Key, key_order, same
-from statediff.systems.base.keyed import distinct_rows
+from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
+from statediff.systems.base.rows import distinct_rows
 
 Refine = Callable[[Schema], Schema]
 MAX_KEY_LENGTH = 64 * 1024
@@ -26,7 +26,7 @@ B = TypeVar("B", bound=Block)
 
 
 class Bulk(Protocol[B]):
-    """How one table is read in columns; see `postgres_bulk` and `sqlite_bulk`."""
+    """How one table is read in columns; see `postgres.rows` and `sqlite.scan`."""
 
     @property
     def type(self) -> EntityType: ...
@@ -127,6 +127,21 @@ class Shelf:
 def quoted(name: str) -> str:
     """The name as a standard SQL identifier, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def is_key(part: Any) -> bool:
+    """Whether the value may be part of a key: known, not null, and of bounded length."""
+    if part is None or not is_value(part):
+        return False
+    return not (isinstance(part, str | bytes) and len(part) > MAX_KEY_LENGTH)
+
+
+def unread_value(size: Any, digest: str | None) -> Unobserved:
+    """A value that stays on its server: `digest` has kind, size and SHA-256, if it was asked."""
+    if digest is None:
+        return Unobserved(f"value of {size} bytes exceeds the capture limit")
+    kind, length, sha256 = digest.split(" ")
+    return Digested(kind, int(length), sha256)
 
 
 def with_types(schema: Schema, types: dict[str, EntityType]) -> Schema:

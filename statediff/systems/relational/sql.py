@@ -22,21 +22,153 @@ from sqlglot.errors import SqlglotError
 
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
-from statediff.systems.relational.sqlwords import (
-    CATALOGUES,
-    COMMANDS,
-    EFFECTS,
-    MISLEADING,
-    PURE,
-    READING_PRAGMAS,
-    SETTINGS,
-    SHOWN_PRAGMAS,
+
+_READ = ActionClass.READ
+_SESSION = ActionClass.REVERSIBLE_UPDATE
+_UPDATE = ActionClass.CONDITIONAL_UPDATE
+_SCHEMA = ActionClass.SCHEMA_CHANGE
+_GONE = ActionClass.IRREVERSIBLE_DELETION
+_RIGHTS = ActionClass.PERMISSION_CHANGE
+_SENT = ActionClass.NOTIFICATION
+_OPEN = ActionClass.UNKNOWN
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _classes(*rows: tuple[ActionClass, str]) -> dict[str, ActionClass]:
+    """Word → class, of rows with words between commas; in the order of the rows."""
+    return {word: kind for kind, words in rows for word in words.split(", ")}
+
+
+_ALL: Final = frozenset({"sqlite", "postgres", "mysql"})
+MISLEADING: Final = (
+    (re.compile(r"\x00"), "it holds a NUL, at which some systems stop reading", _ALL),
+    (
+        re.compile(r"/\*(?:(?!\*/).)*/\*", re.DOTALL),
+        "a comment within a comment, which systems read differently",
+        _ALL,
+    ),
+    (re.compile(r"/\*M?!"), "a comment that the server runs", frozenset({"mysql"})),
+    (
+        re.compile(r"--(?=[^\s-])"),
+        "two dashes that the server does not take for a comment",
+        frozenset({"mysql"}),
+    ),
+    (
+        re.compile(r"(?m)^\s*\\"),
+        "a command of the client's, not of the server's",
+        _ALL,
+    ),
 )
+"""(pattern, why it is not read, dialects): text that the parser and the server may read apart."""
+
+COMMANDS: Final = _classes(
+    (
+        _RIGHTS,
+        "create role, alter role, drop role, create user, alter user, drop user, rename user",
+    ),
+    (_RIGHTS, "create group, alter group, drop group, create policy, alter policy, drop policy"),
+    (
+        _RIGHTS,
+        "alter default privileges, reassign owned, drop owned, security label, grant, revoke",
+    ),
+    (_RIGHTS, "set role, set session authorization, set password, flush privileges"),
+    (_SENT, "notify"),
+    (_READ, "listen, unlisten, show, savepoint, release, begin, start transaction, end, abort"),
+    (_READ, "fetch, close"),
+    (_OPEN, "vacuum into"),
+    (_SESSION, "vacuum, analyze, reindex, checkpoint, lock, unlock, optimize, discard"),
+    (_GONE, "replace, drop, truncate"),
+    (_SCHEMA, "alter sequence, alter index"),
+    (_UPDATE, "refresh"),
+)
+"""The first words of statements that the parser hands through; all others are unknown."""
+
+SETTINGS: Final = _classes(
+    (_RIGHTS, "role, authorization, session_authorization, password, row_security"),
+    (_OPEN, "standard_conforming_strings, backslash_quote, sql_mode, session_replication_role"),
+    (_OPEN, "global, persist, foreign_key_checks, sql_log_bin, check_function_bodies"),
+)
+
+READING_PRAGMAS: Final = _words(
+    """
+    table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
+    foreign_key_check database_list collation_list compile_options integrity_check quick_check
+    data_version function_list page_count freelist_count
+    """
+)
+"""Pragmas that read, whatever value they get."""
+
+SHOWN_PRAGMAS: Final = _words(
+    """
+    application_id encoding foreign_keys journal_mode page_size query_only schema_version
+    synchronous user_version
+    """
+)
+"""Pragmas that read as long as they get no value."""
+
+CATALOGUES: Final = (
+    ("pg_authid", "pg_auth_members", "pg_roles", "pg_shadow", "pg_db_role_setting"),
+    frozenset({"pg_catalog", "mysql", "information_schema"}),
+)
+"""Tables, and schemas, in which a write is a change of rights."""
+
+EFFECTS: Final = _classes(
+    (_UPDATE, "nextval, setval"),
+    (_SENT, "pg_notify"),
+    (_RIGHTS, "set_config"),
+    (_GONE, "lo_unlink"),
+    (_UPDATE, "lo_create, lo_creat, lo_from_bytea, lo_put, lowrite"),
+    (_GONE, "lo_truncate"),
+    (_SESSION, "last_insert_id, get_lock, release_lock, pg_advisory_lock, pg_advisory_xact_lock"),
+    (_SESSION, "pg_advisory_unlock, pg_try_advisory_lock"),
+)
+"""Functions with an effect of a known class."""
+
+PURE: Final = (
+    _words(  # of all three
+        """
+        changes char concat_ws format hex ifnull instr lower ltrim max min nullif octet_length
+        printf quote replace round rtrim sign sqrt substr total trim upper version abs avg
+        coalesce count date datetime group_concat length sum time
+        """
+    )
+    | _words(  # SQLite
+        """
+        glob iif json_each json_extract json_group_array json_group_object json_tree json_type
+        json_valid julianday last_insert_rowid likelihood pragma_table_info random randomblob
+        sqlite_version strftime total_changes typeof unicode unixepoch zeroblob
+        """
+    )
+    | _words(  # PostgreSQL
+        """
+        age array_length array_position btrim cardinality clock_timestamp col_description
+        current_database current_setting currval date_part encode gen_random_uuid
+        has_table_privilege json_agg json_build_object jsonb_agg jsonb_array_elements
+        jsonb_build_object jsonb_typeof lastval now obj_description pg_backend_pid
+        pg_get_constraintdef pg_get_userbyid pg_get_viewdef pg_typeof quote_ident quote_literal
+        row_to_json statement_timestamp string_agg to_json to_jsonb transaction_timestamp unnest
+        """
+    )
+    | _words(  # MySQL and MariaDB
+        """
+        benchmark connection_id database field find_in_set found_rows json_arrayagg json_unquote
+        row_count sysdate user utc_timestamp uuid
+        """
+    )
+)
+"""Functions that the parser does not know and that change nothing."""
+
 
 MAX_TEXT: Final = 100_000
 DIALECTS: Final = {
-    "sqlite": "sqlite", "postgres": "postgres", "mysql": "mysql", "mariadb": "mysql",
-}  # fmt: skip
+    "sqlite": "sqlite",
+    "postgres": "postgres",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+}
 RISK: Final = (
     ActionClass.READ,
     ActionClass.REVERSIBLE_UPDATE,
@@ -53,8 +185,13 @@ RISK: Final = (
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 _PARSER_FAULTS: Final = (
-    SqlglotError, RecursionError, ValueError, TypeError, AttributeError, LookupError,
-)  # fmt: skip
+    SqlglotError,
+    RecursionError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+)
 """What the parser raises at hostile text, its own errors among them."""
 
 _SIMPLE: Final[tuple[tuple[tuple[type[exp.Expr], ...], ActionClass], ...]] = (
@@ -146,18 +283,18 @@ def _root(node: exp.Expr) -> _Told:
         case exp.Copy():
             return _copy(node)
         case exp.Describe():
-            return _described(node)
+            return _describe(node)
         case exp.Alias() if node.this.name.lower() == "notify":
             return ActionClass.NOTIFICATION, ""
         case _:
             pass
     for kinds, action_class in _SIMPLE:
         if isinstance(node, kinds):
-            return _raised(node, action_class)
+            return _raise_class(node, action_class)
     return ActionClass.UNKNOWN, f"a statement of the kind {type(node).__name__}"
 
 
-def _raised(node: exp.Expr, action_class: ActionClass) -> _Told:
+def _raise_class(node: exp.Expr, action_class: ActionClass) -> _Told:
     """A write that goes by the same words as a lesser one: of a catalogue, or over rows."""
     target = node.this.find(exp.Table) if isinstance(node.this, exp.Expr) else None
     if isinstance(node, _WRITES) and target is not None:
@@ -219,7 +356,7 @@ def _copy(node: exp.Copy) -> _Told:
     return ActionClass.UNKNOWN, "it reads or writes beyond the database"
 
 
-def _described(node: exp.Describe) -> _Told:
+def _describe(node: exp.Describe) -> _Told:
     if isinstance(node.this, (exp.DML, exp.DDL)) and not isinstance(node.this, exp.Query):
         return ActionClass.UNKNOWN, "an explanation may run what it explains"
     style = str(node.args.get("style") or "").upper()

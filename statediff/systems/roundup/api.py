@@ -22,19 +22,18 @@ from typing import Any, Final
 import httpx
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
-from statediff.errors import InputError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
-from statediff.model.strictjson import read_json
-from statediff.model.values import ABSENT, Map, Observed, Value, printable
+from statediff.model.values import ABSENT, Map, Observed, Value
+from statediff.systems.base.rows import source_schema
 from statediff.systems.roundup.values import ALSO_ON, number, on_which, roles
+from statediff.systems.trackers.rest import NO_TRACKER, read_object
 
 PAGE_SIZE: Final = 100
 ATTEMPTS: Final = 3
 ANSWER_SECONDS: Final = 5.0
-MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 MAX_PAGES: Final = 1000
 MAX_PROBES: Final = 500
 
@@ -98,15 +97,14 @@ class RoundupApiSource:
         return self._name
 
     def schema(self) -> Schema:
-        names = tuple(t.name for t in self._types)
-        return Schema(self._name, "0", self._types, ((self._name, names),))
+        return source_schema(self._name, self._types)
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
         read: dict[str, tuple[list[Row], Enumeration]] = {}
         with self._account.client() as client:
             reader = _Collections(client, self._page_size)
-            wanted = _wanted(self._types)
+            wanted = _properties_to_ask(self._types)
             for kind, columns in wanted.items():
                 read[kind] = reader.all(kind, columns)
         tables = {}
@@ -140,7 +138,7 @@ def api_types(schema: Schema, kinds: tuple[str, ...]) -> tuple[EntityType, ...]:
     return tuple(chosen)
 
 
-def _wanted(types: tuple[EntityType, ...]) -> dict[str, tuple[str, ...]]:
+def _properties_to_ask(types: tuple[EntityType, ...]) -> dict[str, tuple[str, ...]]:
     """Class → the properties to ask for, so that all the types can be told."""
     wanted: dict[str, set[str]] = {}
     for entity in types:
@@ -169,14 +167,14 @@ class _Collections:
         cause = ""
         for _ in range(ATTEMPTS):
             try:
-                listed = self._listed(kind, columns)
-                retired = self._retired(kind, columns, {item["id"] for item in listed})
+                listed = self._list_items(kind, columns)
+                retired = self._retired_items(kind, columns, {item["id"] for item in listed})
                 return [*listed, *retired], COMPLETE
             except _Incomplete as error:
                 cause = str(error)
         return [], Enumeration(Coverage.UNOBSERVED, f"{kind}: {cause}")
 
-    def _listed(self, kind: str, columns: tuple[str, ...]) -> list[Row]:
+    def _list_items(self, kind: str, columns: tuple[str, ...]) -> list[Row]:
         items: list[Row] = []
         total: int | None = None
         for page in range(1, MAX_PAGES + 1):
@@ -214,10 +212,10 @@ class _Collections:
         )
         listed, total = (found.get("collection"), found.get("@total_size")) if found else (0, 0)
         if not isinstance(listed, tuple) or type(total) is not int or len(listed) > size:
-            raise SourceUnavailable("what answers is not the tracker's interface")
+            raise SourceUnavailable(NO_TRACKER)
         return [_item(entry, columns, retired=False) for entry in listed], total
 
-    def _retired(self, kind: str, columns: tuple[str, ...], known: set[Any]) -> Iterator[Row]:
+    def _retired_items(self, kind: str, columns: tuple[str, ...], known: set[Any]) -> Iterator[Row]:
         last = max(known, default=0)
         missing = [id_ for id_ in range(1, last) if id_ not in known]
         if len(missing) > MAX_PROBES:
@@ -238,63 +236,41 @@ class _Collections:
             return None
         attributes = found.get("attributes")
         if not isinstance(attributes, Map):
-            raise SourceUnavailable("what answers is not the tracker's interface")
+            raise SourceUnavailable(NO_TRACKER)
         whole = Map.of({**dict(attributes.items), "id": found.get("id")})  # type: ignore[dict-item]
         return _item(whole, columns, retired=True)
 
     def _data(self, path: str) -> Map | None:
         """The `data` of an answer; None where there is no such item."""
-        try:
-            with self._client.stream("GET", path) as response:
-                if response.status_code == httpx.codes.NOT_FOUND:
-                    return None
-                if response.status_code != httpx.codes.OK:
-                    raise SourceUnavailable(f"the tracker answered {response.status_code}")
-                content = b""
-                for part in response.iter_bytes():
-                    content += part
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise SourceUnavailable("an answer exceeds the capture limit")
-        except httpx.HTTPError as error:
-            raise SourceUnavailable(_cause(error)) from error
-        try:
-            answer = read_json(content, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES)
-        except InputError as error:
-            raise SourceUnavailable(str(error)) from error
-        data = answer.get("data") if isinstance(answer, Map) else None
+        answer = read_object(self._client, path, ANSWER_SECONDS)
+        if answer is None:
+            return None
+        data = answer.get("data")
         if not isinstance(data, Map):
-            raise SourceUnavailable("what answers is not the tracker's interface")
+            raise SourceUnavailable(NO_TRACKER)
         return data
-
-
-def _cause(error: httpx.HTTPError) -> str:
-    if isinstance(error, httpx.ConnectError):
-        return "connection refused"
-    if isinstance(error, httpx.TimeoutException):
-        return f"no answer within {ANSWER_SECONDS:g} s"
-    return f"connection failed: {printable(str(error)[:120])}"
 
 
 def _item(entry: Value, columns: tuple[str, ...], *, retired: bool) -> Row:
     if not isinstance(entry, Map):
-        raise SourceUnavailable("what answers is not the tracker's interface")
+        raise SourceUnavailable(NO_TRACKER)
     id_ = number(entry.get("id"))
     if not isinstance(id_, int):
         raise SourceUnavailable("an item of the tracker has no number")
     found: Row = {"id": id_, "retired": retired}
     for name in columns:
-        found[name] = _linked(entry.get(name))
+        found[name] = _link_numbers(entry.get(name))
     return found
 
 
-def _linked(told: Observed) -> Observed:
+def _link_numbers(told: Observed) -> Observed:
     """A link as the number it leads to; several as a list of them; all else as it is."""
     match told:
         case Map():
             inner = told.get("id")
             return told if inner is ABSENT else inner
         case tuple():
-            return tuple(_linked(each) for each in told)  # type: ignore[misc]  # values all of them
+            return tuple(_link_numbers(each) for each in told)  # type: ignore[misc]  # values all of them
         case _:
             return told
 

@@ -65,7 +65,7 @@ def _gather(folder: Path, prefix: str, found: dict[str, HomeFile]) -> None:
             found[path] = HomeFile(kind, stat.S_IMODE(mode))
 
 
-def digest_of(image: Image) -> str:
+def image_digest(image: Image) -> str:
     """SHA-256 over paths, kinds, modes and contents."""
     hasher = hashlib.sha256()
     for path, file in sorted(image.items()):
@@ -98,7 +98,9 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
                 told = _in_database(before.content, _with_its_log(found))
             elif path == CONFIG:
                 told = _in_settings(before.content, after.content)
-        yield from told or [(_named(path), _shown(before), _shown(after))] * (before != after)
+        yield from told or [(_file_name(path), _short_file(before), _short_file(after))] * (
+            before != after
+        )
 
 
 def without_traces_of_readers(found: Mapping[str, HomeFile]) -> dict[str, HomeFile]:
@@ -126,13 +128,13 @@ def _with_its_log(found: Image) -> bytes:
         return file.read_bytes()
 
 
-def _shown(file: HomeFile | None) -> str:
+def _short_file(file: HomeFile | None) -> str:
     if file is None:
         return _NOTHING
     return f"{file}, digest {hashlib.sha256(file.content).hexdigest()[:12]}"
 
 
-def _named(path: str) -> str:
+def _file_name(path: str) -> str:
     match path.split("/"):
         case ["db", "files", "file", _, name]:
             return f"attachment {printable(name.removeprefix('file'))}"

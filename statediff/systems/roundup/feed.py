@@ -1,12 +1,12 @@
 """Every committed state of a Roundup tracker: its database's log, told in the tracker's own terms.
 
-1. The log of the tracker's database is followed as any other (`sqlite_feed`): every commit, whoever
+1. The log of the tracker's database is followed as any other (`sqlite.feed`): every commit, whoever
    wrote it, through the interface or past it.
 2. Each state is told as the source tells it (`roundup`). What lies in files has no log: a file that
    is the same inode, unchanged since `attach`, was the same at every moment. Of any other nothing
    is known at moments in between, and what was written over or removed is a gap.
 
-What it cannot see is what `sqlite_feed` cannot, the text of a comment or an attachment that is made
+What it cannot see is what `sqlite.feed` cannot, the text of a comment or an attachment that is made
 in the run before its last commit, and an agent that exchanges a whole folder and puts it back; that
 takes the rights of the evaluator's own user.
 """
@@ -25,8 +25,8 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.batches import Row
 from statediff.model.state import ChunkStore, Coverage, MemoryChunks, State
 from statediff.model.values import Absent, Unobserved, printable
-from statediff.systems.roundup.home import DATABASE, Home, content_path
 from statediff.systems.roundup.source import RoundupSource
+from statediff.systems.roundup.values import DATABASE, Home, content_path
 from statediff.systems.sqlite.feed import SqliteFeed
 
 Marks: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -89,9 +89,10 @@ class RoundupFeed:
             seen = replace(
                 seen,
                 transactions=(
-                    *seen.transactions[:-1], replace(seen.transactions[-1], state=last),
+                    *seen.transactions[:-1],
+                    replace(seen.transactions[-1], state=last),
                 ),
-            )  # fmt: skip
+            )
         return seen
 
 
@@ -105,9 +106,10 @@ class _Past(Home):
         self.changed = sorted(
             path
             for path in attached.keys() | now.keys()
-            if path not in self._same and not (path.startswith(files) and path not in attached)
+            if path not in self._same
+            and not (path.startswith(files) and path not in attached)
             and not path.endswith("/")
-        )  # fmt: skip
+        )
         # A program that was there for a while only has changed its folder.
         self._is_still = not self.changed and all(
             path in self._same for path in attached if path.endswith("/")

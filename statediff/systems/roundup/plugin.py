@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
 
 if TYPE_CHECKING:
-    from statediff.systems.base.system import System
+    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 

@@ -1,6 +1,6 @@
 """A Roundup tracker as a source: read from its database and files, independently of its server.
 
-1. The SQLite file is read as any other (`sources.sqlite`): one transaction, hostile or not.
+1. The SQLite file is read as any other (`sqlite.source`): one transaction, hostile or not.
 2. Roundup's classes become entity types: an item is an entity with its properties, who made and
    last touched it and when (to the second, as the tracker itself tells it), and whether it is
    retired, which is how Roundup deletes. Texts and attachments come from the tracker's files.
@@ -36,14 +36,16 @@ from statediff.model.state import (
     Table,
 )
 from statediff.model.values import ABSENT, is_value, show
-from statediff.systems.base.keyed import keyed_table
-from statediff.systems.roundup.home import DATABASE, Home
-from statediff.systems.roundup.literals import Property, declared_classes
+from statediff.systems.base.rows import keyed_table, source_schema
 from statediff.systems.roundup.values import (
     ALSO_ON,
+    DATABASE,
+    Home,
+    Property,
     cell,
     changes,
     content_cells,
+    declared_classes,
     entry_order,
     instant,
     number,
@@ -219,7 +221,7 @@ class RoundupSource:
         classes = TrackerClasses(declared, in_files)
         reader = _Reader(raw, self._home, classes)
         types = tuple(sorted((*classes.types(), *_OWN, *reader.others()), key=lambda t: t.name))
-        schema = Schema(self._name, "0", types, ((self._name, tuple(t.name for t in types)),))
+        schema = source_schema(self._name, types)
         self._known = classes, schema if self._refine is None else self._refine(schema)
 
 

@@ -29,9 +29,9 @@ class Roundup:
             {
                 "issue": int(each["id"]),
                 "title": each["title"],
-                "status": _named(names["status"], each["status"]),
-                "priority": _named(names["priority"], each["priority"]),
-                "assignee": _named(names["user"], each["assignee"]),
+                "status": _name_of(names["status"], each["status"]),
+                "priority": _name_of(names["priority"], each["priority"]),
+                "assignee": _name_of(names["user"], each["assignee"]),
             }
             for each in self._all("issue", _LISTED)
         ]
@@ -53,21 +53,25 @@ class Roundup:
             said = self._item("msg", int(each))
             comments.append(
                 {
-                    "comment": int(each), "author": _named(users, said["author"]),
-                    "date": said["date"], "body": said["content"],
+                    "comment": int(each),
+                    "author": _name_of(users, said["author"]),
+                    "date": said["date"],
+                    "body": said["content"],
                 }
-            )  # fmt: skip
+            )
         return {
             "issue": number,
             "title": found["title"],
-            **{kind: _named(self._names(kind), found[kind])
-               for kind in ("status", "priority", "resolution")},
-            "assignee": _named(users, found["assignee"]),
+            **{
+                kind: _name_of(self._names(kind), found[kind])
+                for kind in ("status", "priority", "resolution")
+            },
+            "assignee": _name_of(users, found["assignee"]),
             "duplicate_of": None if found["superseder"] is None else int(found["superseder"]),
             "closed_at": found["closed"],
-            "watchers": sorted(str(_named(users, each)) for each in found["nosy"]),
+            "watchers": sorted(str(_name_of(users, each)) for each in found["nosy"]),
             "comments": comments,
-        }  # fmt: skip
+        }
 
     def create(self, asked: New) -> Any:
         fields: dict[str, Any] = {"title": asked.title}
@@ -135,5 +139,5 @@ class Roundup:
         self._ask("PUT", f"{kind}/{number}", fields, **{"If-Match": tag})
 
 
-def _named(names: dict[str, str], number: Any) -> str | None:
+def _name_of(names: dict[str, str], number: Any) -> str | None:
     return None if number is None else names.get(str(number), str(number))

@@ -1,19 +1,221 @@
 """How Roundup stores values, and what they mean: dates, links, roles, texts, the journal's entries.
 
 Nothing is guessed: what is not in the form that Roundup writes stays as it is.
+
+Roundup keeps the parameters of a journal entry, and the list of its classes, as the `repr` of
+Python values, and evaluates them when it reads them. An agent may have written anything there.
+`literal` knows literals only, has bounds, and answers `None` to anything else.
+
+`ast.literal_eval` would not do instead: 256 KiB of `1,1,…` take 121 MiB there, `---…1` ends with
+`MemoryError` and `1+1j+1j…` with `RecursionError`; it also reads sets, bytes, sums, half surrogate
+pairs and a key that is there twice. Guards against all of that would have to read the text first.
+
+Texts, attachments, settings and the programs that the tracker runs are files below its home, and
+each can be an agent's work. No link is followed, only regular files are read, and none beyond a
+size; what is not read is unobserved, with the cause.
 """
 
 from __future__ import annotations
 
+import configparser
+import errno
+import hashlib
+import os
 import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.batches import Row
 from statediff.model.schema import Kind
-from statediff.model.values import ABSENT, Observed, Unobserved, key_order
-from statediff.systems.roundup.home import digest_of
-from statediff.systems.roundup.literals import Property, literal
+from statediff.model.values import ABSENT, Absent, Observed, Unobserved, key_order, printable
+
+MAX_CHARACTERS: Final = 256 * 1024
+MAX_DEPTH: Final = 8
+MAX_ITEMS: Final = 10_000
+
+_BLANK: Final = re.compile(r"\s*")
+_WORD: Final = re.compile(r"None|True|False")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?![0-9.eEjJ_])")
+_TEXT: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"")
+_ESCAPE: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'\"nrt])|(.))"
+)
+_PLAIN: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_WORDS: Final = {"None": None, "True": True, "False": False}
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+
+
+class _Refused(ValueError):
+    """Not a literal that is read here."""
+
+
+def literal(text: object) -> tuple[Any] | None:
+    """The one literal in `text` as a 1-tuple, None if it is anything else.
+
+    >>> literal("{'status': '1', 'messages': (('+', ['61']),)}")
+    ({'status': '1', 'messages': (('+', ['61']),)},)
+    >>> literal("__import__('os')") is None
+    True
+    """
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
+        return None
+    reader = _Reader(text)
+    try:
+        value = reader.value(MAX_DEPTH)
+        return (value,) if reader.is_at_end() else None
+    except _Refused:
+        return None
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._items = 0
+
+    def value(self, depth: int) -> Any:
+        self._items += 1
+        if not depth or self._items > MAX_ITEMS:
+            raise _Refused
+        self._blank()
+        opening = self._text[self._at : self._at + 1]
+        if opening in _CLOSING:
+            self._at += 1
+            return self._several(opening, depth - 1)
+        if word := self._match(_WORD):
+            return _WORDS[word[0]]
+        if number := self._match(_NUMBER):
+            return int(number[0])
+        if quoted := self._match(_TEXT):
+            return _unescape(quoted[1] if quoted[1] is not None else quoted[2])
+        raise _Refused
+
+    def is_at_end(self) -> bool:
+        self._blank()
+        return self._at == len(self._text)
+
+    def _several(self, opening: str, depth: int) -> Any:
+        found: list[Any] = []
+        ended_with_comma = True
+        while not self._eat(_CLOSING[opening]):
+            if not ended_with_comma:
+                raise _Refused
+            item = self.value(depth)
+            if opening == "{":
+                if not self._eat(":") or not isinstance(item, str):
+                    raise _Refused
+                item = (item, self.value(depth))
+            found.append(item)
+            ended_with_comma = self._eat(",")
+        if opening == "{":
+            if len(dict(found)) != len(found):
+                raise _Refused
+            return dict(found)
+        if opening == "[":
+            return found
+        if len(found) == 1 and not ended_with_comma:
+            return found[0]  # only brackets around one value
+        return tuple(found)
+
+    def _eat(self, sign: str) -> bool:
+        self._blank()
+        is_there = self._text.startswith(sign, self._at)
+        self._at += is_there
+        return is_there
+
+    def _match(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        found = form.match(self._text, self._at)
+        if found is not None:
+            self._at = found.end()
+        return found
+
+    def _blank(self) -> None:
+        self._match(_BLANK)
+
+
+def _unescape(inner: str) -> str:
+    text = _ESCAPE.sub(_character, inner)
+    try:
+        # Roundup writes the bytes of UTF-8 as one character each.
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2] or escape[3]
+    if code:
+        number = int(code, 16)
+        if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+            raise _Refused
+        return chr(number)
+    if escape[4]:
+        return _PLAIN.get(escape[4], escape[4])
+    raise _Refused
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property of a Roundup class. `target` is the class a link or multilink leads to."""
+
+    name: str
+    kind: Kind
+    target: str | None = None
+    is_multilink: bool = False
+    is_secret: bool = False
+
+
+_TYPES: Final = {
+    "String": Kind.TEXT,
+    "Date": Kind.TIMESTAMP,
+    "Link": Kind.INT,
+    "Multilink": Kind.LIST,
+    "Password": Kind.TEXT,
+    "Boolean": Kind.BOOL,
+    "Integer": Kind.INT,
+    "Number": Kind.FLOAT,
+    "Interval": Kind.TEXT,
+}
+_DECLARED: Final = re.compile(r'<roundup\.hyperdb\.([A-Za-z]+)(?: to "([A-Za-z_0-9]+)")?>')
+
+
+def declared_classes(text: object) -> dict[str, tuple[Property, ...]] | None:
+    """The classes that the `schema` table declares, None where it is not such a declaration."""
+    found = literal(text)
+    if found is None or not isinstance(found[0], dict):
+        return None
+    tables = found[0].get("tables")
+    if not isinstance(tables, dict):
+        return None
+    classes: dict[str, tuple[Property, ...]] = {}
+    for name, entry in tables.items():
+        match entry:
+            case (str(), list(listed)):
+                properties = [_property(each) for each in listed]
+            case _:
+                return None
+        if None in properties:
+            return None
+        classes[name] = tuple(p for p in properties if p is not None)
+    return classes
+
+
+def _property(entry: object) -> Property | None:
+    match entry:
+        case (str(name), str(declared)):
+            form = _DECLARED.fullmatch(declared)
+        case _:
+            return None
+    if form is None or form[1] not in _TYPES:
+        return None
+    kind = form[1]
+    return Property(name, _TYPES[kind], form[2], kind == "Multilink", kind == "Password")
+
 
 ALSO_ON: Final = "also_on"
 _STORED_DATE: Final = re.compile(r"([0-9]{14})(?:\.([0-9]{1,6}))?")
@@ -77,7 +279,7 @@ def _hidden(value: Any) -> Observed:
     """A digest: the value may be a password, or hide one."""
     if value is None or isinstance(value, Unobserved):
         return value
-    return digest_of(value if isinstance(value, bytes) else str(value).encode())
+    return content_digest(value if isinstance(value, bytes) else str(value).encode())
 
 
 def cell(kind: str, p: Property, stored: Observed) -> Observed:
@@ -141,10 +343,151 @@ def content_cells(found: bytes | Observed) -> Row:
         text = found.decode()
     except UnicodeDecodeError:
         text = found
-    return {"content": text, "digest": digest_of(found), "size": len(found)}
+    return {"content": text, "digest": content_digest(found), "size": len(found)}
 
 
 def on_which(owner: str, listed: list[int]) -> Row:
     """Which item lists a message or file, and which others do too, in the order of their ids."""
     ordered = sorted(set(listed))
     return {owner: ordered[0] if ordered else None, ALSO_ON: tuple(ordered[1:])}
+
+
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+MAX_FILES: Final = 5000
+CONFIG: Final = "config.ini"
+DATABASE: Final = "db"
+_SECRETS: Final = ("secret", "password", "key", "token")
+
+
+def content_digest(content: bytes) -> str:
+    """The digest by which a secret or a file's content is told apart, e.g. `sha256:9f86…`."""
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
+    """The content of one regular file below the home; absent if nothing is there."""
+    descriptors: list[int] = []
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        descriptors.append(os.open(home, flags))
+        for part in parts[:-1]:
+            descriptors.append(os.open(part, flags, dir_fd=descriptors[-1]))
+        last = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptors.append(os.open(parts[-1], last, dir_fd=descriptors[-1]))
+        size = os.fstat(descriptors[-1])
+        if not stat.S_ISREG(size.st_mode):
+            return Unobserved(f"{printable(parts[-1])} is not a file")
+        if size.st_size > MAX_FILE_BYTES:
+            return Unobserved(f"file of {size.st_size} bytes exceeds the capture limit")
+        with os.fdopen(descriptors.pop(), "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            return Unobserved("the file grew beyond the capture limit while it was read")
+        return content
+    except FileNotFoundError:
+        return ABSENT
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ELOOP, errno.ENOTDIR):
+            return Unobserved(f"{printable(parts[-1])} is reached through a link")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return Unobserved(f"{printable(parts[-1])} cannot be read: {reason}")
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+class Home:
+    """What the tracker keeps in files, as it is when it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def content(self, kind: str, number: int) -> bytes | Unobserved | Absent:
+        """The content of one message or file, found where the tracker itself looks for it."""
+        parts = content_path(kind, number)
+        found = read_file(self.folder, *parts)
+        # A tracker cut off between its commit and the renaming takes the temporary file.
+        return read_file(self.folder, *parts[:-1], f"{parts[-1]}.tmp") if found is ABSENT else found
+
+    def settings(self) -> list[Row] | str:
+        """Every setting of `config.ini`, or why it cannot be read. Of a secret, the digest."""
+        return _settings(self.folder)
+
+    def programs(self) -> list[Row] | str:
+        """Every file beside the database and the settings: what the tracker runs."""
+        return _programs(self.folder)
+
+
+def content_path(kind: str, number: int) -> tuple[str, ...]:
+    """Where below the home the content of a message or file lies."""
+    return (DATABASE, "files", kind, str(number // 1000), f"{kind}{number}")
+
+
+def _settings(home: Path) -> list[Row] | str:
+    content = read_file(home, CONFIG)
+    if content is ABSENT:
+        return []
+    if not isinstance(content, bytes):
+        return f"{CONFIG}: {content.cause}" if isinstance(content, Unobserved) else CONFIG
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(content.decode())
+    except (UnicodeDecodeError, configparser.Error) as error:
+        return f"{CONFIG} cannot be read: {printable(str(error)[:120])}"
+    return [
+        {"name": f"{section}.{name}", "value": _safe_value(name, value)}
+        for section in parser.sections()
+        for name, value in parser.items(section)
+    ]
+
+
+def _safe_value(name: str, value: str) -> str:
+    is_secret = any(word in name for word in _SECRETS) and not value.isdigit()
+    return content_digest(value.encode()) if is_secret else value
+
+
+def _programs(home: Path) -> list[Row] | str:
+    rows: list[Row] = []
+    try:
+        with _open_folder(home) as top:
+            for path, target in _walk(top, ""):
+                if len(rows) >= MAX_FILES:
+                    return f"the home holds more than {MAX_FILES} files"
+                rows.append({"path": path, "content": target})
+    except (OSError, RecursionError) as error:
+        return f"the home cannot be listed: {error}"
+    return [
+        {**row, "content": _program(home, str(row["path"]))} if row["content"] is None else row
+        for row in rows
+    ]
+
+
+@contextmanager
+def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    descriptor = os.open(name, flags, dir_fd=inside)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _walk(folder: int, prefix: str) -> Iterator[tuple[str, str | None]]:
+    """Paths below the folder, each with its target where it is a link."""
+    for name in sorted(os.listdir(folder)):
+        path = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
+        if path in (DATABASE, CONFIG) or name == "__pycache__":
+            continue
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            with _open_folder(name, folder) as inner:
+                yield from _walk(inner, f"{path}/")
+        elif stat.S_ISLNK(mode):
+            yield path, f"link to {printable(os.readlink(name, dir_fd=folder))}"
+        else:
+            yield path, None
+
+
+def _program(home: Path, path: str) -> str | Unobserved | Absent:
+    content = read_file(home, *path.split("/"))
+    return content_digest(content) if isinstance(content, bytes) else content

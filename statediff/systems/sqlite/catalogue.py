@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
+from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
 
 SEQUENCES: Final = "sqlite_sequence"
@@ -204,8 +205,7 @@ def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
         if table.name != SEQUENCES
     ]
     types.extend(OBJECT_TYPES)
-    ordered = tuple(sorted(types, key=lambda t: t.name))
-    return Schema(name, "0", ordered, ((name, tuple(t.name for t in ordered)),))
+    return source_schema(name, sorted(types, key=lambda t: t.name))
 
 
 def _type_name(table: str) -> str:

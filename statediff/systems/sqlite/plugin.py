@@ -18,7 +18,7 @@ from statediff.systems.base.plugin import (
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-    from statediff.systems.base.system import System
+    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 _MAGIC: Final = b"SQLite format 3\x00"

@@ -3,7 +3,7 @@
 The pristine image is built from the pack's DDL and seed when the sandbox starts (about 3 ms for
 `shop`) and kept in the evaluator's memory only, so that no file within an agent's reach decides
 what "pristine" means. It is in WAL mode, so that a feed can see what is committed during a run
-(`sources.sqlite_feed`). The proof is a SHA-256 over the file's bytes, its kind, its mode and its
+(`sqlite.feed`). The proof is a SHA-256 over the file's bytes, its kind, its mode and its
 neighbours in the folder; it uses nothing that captures state.
 """
 
@@ -28,11 +28,10 @@ from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
-from statediff.systems.base.receipt import Drift, SourceProof
+from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
-from statediff.systems.sqlite.file import strange_side_file
-from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.source import SqliteSource, strange_side_file
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600

@@ -1,6 +1,6 @@
 """One reading of a SQLite database, over whatever connection the caller opened.
 
-1. Nothing the database defines is run (`sqlite_catalogue`).
+1. Nothing the database defines is run (`sqlite.catalogue`).
 2. Rows come from the table itself, never from an index (a damaged or doctored index could leave
    some out), in key order, as a stream.
 3. SQLite types values, not columns: a value that does not fit its column's kind is kept as it is.
@@ -8,22 +8,35 @@
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
 stand.
+
+Most tables are read in whole columns, some thousand rows at a time (`BulkReader`). Whether a column
+has one type is looked at per block and chunk; a key that is null, too long, out of order or of a
+mixed type is left to reading by rows. Large values stay in the file: `Digests` reads them in pieces
+and keeps their size and SHA-256.
 """
 
 from __future__ import annotations
 
+import codecs
+import hashlib
+import itertools
+import operator
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
+import pyarrow as pa
+
 from statediff.capture.source import SourceUnavailable
-from statediff.model.batches import Row, encode_rows
+from statediff.model.batches import Row, batch_of, encode_column, encode_rows
 from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
-from statediff.model.values import ABSENT, is_value, printable
-from statediff.systems.base.typed import Convert, converter
+from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, printable
+from statediff.systems.base.rows import Convert, converter
 from statediff.systems.relational.schema import (
     MAX_KEY_LENGTH,
     Refine,
@@ -32,7 +45,6 @@ from statediff.systems.relational.schema import (
     quoted,
     with_types,
 )
-from statediff.systems.sqlite.bulk import BLOCK_ROWS, WIDE_BLOCK_ROWS, WIDE_FILE_BYTES, BulkReader
 from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
     SEQUENCES,
@@ -42,7 +54,161 @@ from statediff.systems.sqlite.catalogue import (
     folded,
     read_catalogue,
 )
-from statediff.systems.sqlite.digests import Digests, kept, size_of
+
+BLOCK_ROWS: Final = 4096
+WIDE_BLOCK_ROWS: Final = 256
+WIDE_FILE_BYTES: Final = 256 * 1024 * 1024
+"""A file from this size on could hold rows so wide that a whole block of them does not fit."""
+
+
+@dataclass(frozen=True)
+class ValueBlock:
+    """Rows as they were fetched: one sequence of stored values a field."""
+
+    keys: tuple[str, ...]
+    columns: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns[self.keys[0]])
+
+    @property
+    def nbytes(self) -> int:
+        """Of the columns that begin with a text or a blob; others are seldom wide."""
+        texts = (c for c in self.columns.values() if isinstance(c[0], str | bytes | None))
+        return sum(len(v) for c in texts for v in c if isinstance(v, str | bytes))
+
+    def key(self, at: int) -> Key:
+        return tuple(self.columns[name][at] for name in self.keys)
+
+    def is_ascending(self) -> bool:
+        """Whether the keys ascend. Raises `NotInBulk` for one that is null, too long or mixed."""
+        for name in self.keys:
+            column = self.columns[name]
+            kinds = set(map(type, column))
+            if kinds not in ({int}, {str}):
+                raise NotInBulk("a key is null, or not of one type")
+            if kinds == {str} and max(map(len, column)) > MAX_KEY_LENGTH:
+                raise NotInBulk("a key is beyond the capture limit")
+        keys = [self.columns[name] for name in self.keys]
+        ordered: Sequence[Any] = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+        return all(itertools.starmap(operator.lt, itertools.pairwise(ordered)))
+
+    def part(self, start: int, stop: int) -> ValueBlock:
+        if start == 0 and stop == len(self):
+            return self
+        return ValueBlock(self.keys, {n: c[start:stop] for n, c in self.columns.items()})
+
+
+@dataclass(frozen=True)
+class BulkReader:
+    """How fetched rows become blocks, and the rows of a chunk its batch."""
+
+    type: EntityType
+    names: tuple[str, ...]
+    converters: Mapping[str, Convert]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the type has a key, all of which is stored."""
+        return bool(self.type.key) and set(self.type.key) <= set(self.names)
+
+    def blocks(self, fetched: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[ValueBlock]:
+        """The rows in blocks, as they were fetched."""
+        for rows in fetched:
+            columns = zip(*rows, strict=True)
+            yield ValueBlock(self.type.key, dict(zip(self.names, columns, strict=True)))
+
+    def encode(self, parts: Sequence[ValueBlock]) -> pa.RecordBatch:
+        """The rows of one chunk as a batch in normal form."""
+        absent = (ABSENT,) * sum(map(len, parts))
+        return batch_of(
+            [
+                (f.name, *encode_column(f.kind, self._values(f.name, parts) or absent))
+                for f in self.type.fields
+            ]
+        )
+
+    def _values(self, name: str, parts: Sequence[ValueBlock]) -> Sequence[Any]:
+        if name not in self.names:
+            return ()
+        found = [part.columns[name] for part in parts]
+        values = found[0] if len(found) == 1 else [v for column in found for v in column]
+        convert = self.converters.get(name)
+        return values if convert is None else list(map(convert, values))
+
+
+_PIECE_BYTES: Final = 1024 * 1024
+_ROW_IDS: Final = ("rowid", "_rowid_", "oid")
+
+
+def size_of(column: str) -> str:
+    """SQL: how many bytes a text or blob has; null for any other value."""
+    return (
+        f"CASE typeof({column}) WHEN 'blob' THEN length({column}) "
+        f"WHEN 'text' THEN length(CAST({column} AS BLOB)) END"
+    )
+
+
+def kept(column: str, most: int) -> str:
+    """SQL: the value, unless it has more than `most` bytes."""
+    return f"CASE WHEN coalesce({size_of(column)}, 0) > {most} THEN NULL ELSE {column} END"
+
+
+class Digests:
+    """Over one connection, in its read transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @cached_property
+    def _is_utf8(self) -> bool:
+        (encoding,) = self._connection.execute("PRAGMA main.encoding").fetchone()
+        return bool(encoding == "UTF-8")
+
+    def row_id(self, entry: TableEntry) -> str | None:
+        """A name by which the table tells its row ids; None where it has none, or all are taken."""
+        for name in _ROW_IDS:
+            if entry.column(name) is None:
+                try:
+                    self._connection.execute(
+                        f"SELECT t.{name} FROM main.{quoted(entry.name)} AS t LIMIT 0"  # noqa: S608 - quoted
+                    )
+                except sqlite3.Error:
+                    return None
+                return name
+        return None
+
+    def of(
+        self, table: str, column: str, row_id: int | None, stored_as: str, size: int
+    ) -> Unobserved:
+        """What is known of a text or blob of `size` bytes; its digest, wherever it can be read."""
+        is_text = stored_as == "text"
+        if row_id is not None and (self._is_utf8 or not is_text):
+            try:
+                return self._read(table, column, row_id, is_text, size)
+            except sqlite3.Error:
+                pass  # of a column that is not opened so, e.g. one that is computed
+        return Unobserved(f"value of {size} bytes exceeds the capture limit")
+
+    def _read(self, table: str, column: str, row_id: int, is_text: bool, size: int) -> Digested:
+        hasher = hashlib.sha256()
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with closing(
+            self._connection.blobopen(table, column, row_id, readonly=True, name="main")
+        ) as stored:
+            while piece := stored.read(_PIECE_BYTES):
+                hasher.update(piece)
+                try:
+                    if is_text:
+                        decoder.decode(piece)
+                except UnicodeDecodeError:
+                    is_text = False  # it is captured as its bytes, however long it is
+        try:
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            is_text = False
+        return Digested("text" if is_text else "bytes", size, hasher.hexdigest())
+
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 BUSY_SECONDS: Final = 2.0
@@ -257,11 +423,11 @@ class Scan:
         if query.is_guarded or not query.bulk.is_possible:
             return None
         try:
-            return self._shelf.in_bulk(query.bulk, self._fetched(query), like)
+            return self._shelf.in_bulk(query.bulk, self._fetch(query), like)
         except (NotInBulk, sqlite3.Error):
             return None
 
-    def _fetched(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
+    def _fetch(self, query: _Query) -> Iterator[list[tuple[Any, ...]]]:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         rows, most = self._connection.execute(query.text), self._most_rows()
         at_once = BLOCK_ROWS if most * 4 < WIDE_FILE_BYTES else WIDE_BLOCK_ROWS

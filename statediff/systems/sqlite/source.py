@@ -1,28 +1,47 @@
 """SQLite as a source: every row, schema object and setting, in one consistent read.
 
-1. The file is opened read-only; nothing the database defines is run (`sqlite_catalogue`).
-2. One read transaction covers the catalogue and all rows (`sqlite_scan`), write-ahead log included.
+1. The file is opened read-only; nothing the database defines is run (`sqlite.catalogue`).
+2. One read transaction covers the catalogue and all rows (`sqlite.scan`), write-ahead log included.
 
 A table that cannot be read to its end is incomplete or unobserved with the cause, and the others
 stand; only a database that cannot be opened or has no readable catalogue is unavailable.
+
+`SqlitePages` reads a database again by pages: only what lies on pages that changed is read.
+
+Its `read` keeps the pages of the read transaction in a copy of its own; `read_changed` compares
+them, byte by byte, with those that SQLite shows now, write-ahead log included. The pages that
+differ are one commit, applied as the feed applies those of a log (`sqlite.replay`). It trusts
+nothing but the file format: rows lie on the pages of their table, and equal pages hold equal rows.
+A page that a vacuum moved is one more to read; none is ever left out. What an agent does to
+counters, times or the log misleads nobody.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import closing
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
-from statediff.capture.source import Clock, scanned
+import numpy as np
+
+from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
+from statediff.model.values import printable
 from statediff.systems.relational.schema import Refine, quoted, with_types
 from statediff.systems.sqlite.catalogue import SEQUENCES, Catalogue, folded
-from statediff.systems.sqlite.file import open_database
-from statediff.systems.sqlite.paged import SqlitePages
-from statediff.systems.sqlite.scan import Scanner, begin
+from statediff.systems.sqlite.copy import DatabaseCopy
+from statediff.systems.sqlite.replay import Replay
+from statediff.systems.sqlite.scan import BUSY_SECONDS, Scanner, begin, cause_of
+from statediff.systems.sqlite.wal import Commit
 
 
 class SqliteSource:
@@ -81,3 +100,175 @@ def _has_null_keys(
     except sqlite3.Error:
         return False  # reading will meet the same error and give it as the cause
     return found is not None
+
+
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """A connection that can only read. Raises `SourceUnavailable`."""
+    cause = strange_side_file(path)
+    if cause is not None:
+        raise SourceUnavailable(cause)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one call, one answer
+            raise SourceUnavailable(f"{printable(path.name)} is not a file")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SourceUnavailable(f"{printable(path.name)} cannot be opened: {reason}") from error
+    uri = "file:" + quote(os.fsencode(path.absolute())) + "?mode=ro"
+    try:
+        return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    except sqlite3.Error as error:
+        raise SourceUnavailable(cause_of(error)) from error
+
+
+def strange_side_file(path: Path) -> str | None:
+    """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
+    for suffix in _SIDE_FILES:
+        beside = path.with_name(path.name + suffix)
+        try:
+            if not stat.S_ISREG(beside.lstat().st_mode):
+                return f"{printable(beside.name)} is not a file"
+        except (OSError, ValueError):
+            continue  # it is not there, or nothing is: opening says why
+    return None
+
+
+MAX_CHANGED_BYTES: Final = 64 * 1024 * 1024
+"""Beyond it a scan is as good."""
+_BLOCK_BYTES: Final = 1024 * 1024
+_MODE: Final = slice(18, 20)
+
+
+class SqlitePages:
+    """A `PageReader` of one database file; `schema` gives the logical one as it is now."""
+
+    def __init__(self, path: Path, scanner: Scanner, schema: Callable[[], Schema]) -> None:
+        self._path = path
+        self._scanner = scanner
+        self._schema = schema
+        self._kept: _Kept | None = None
+
+    @property
+    def name(self) -> str:
+        return self._scanner.name
+
+    def schema(self) -> Schema:
+        return self._schema()
+
+    def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
+        self.close()
+        as_of = clock()
+        with closing(open_database(self._path)) as connection:
+            found = self._scanner.scan(connection, begin(connection), store, like)
+            if not found.failures:
+                self._kept = _keep(connection, found.state)
+        return scanned(self.name, as_of, found.state)
+
+    def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
+        kept = self._kept
+        if kept is None or kept.state.digest() != like.digest():
+            raise SourceUnavailable("the pages of the state before were not kept")
+        as_of = clock()
+        try:
+            with closing(open_database(self._path)) as connection:
+                begin(connection)
+                with _pages(connection) as now:
+                    commit = kept.difference(now)
+            state = kept.after(commit, self._scanner, store)
+        except sqlite3.Error as error:
+            raise SourceUnavailable(cause_of(error)) from error
+        except OSError as error:
+            raise SourceUnavailable(f"its pages could not be copied: {error.strerror}") from error
+        if not all(table.enumeration.is_complete for table in state.tables.values()):
+            raise SourceUnavailable("something that changed can only be read in part")
+        return scanned(self.name, as_of, state)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+        if self._kept is not None:
+            self._kept.copy.__exit__(None, None, None)
+            self._kept = None
+
+
+class _Kept:
+    """The pages of one state, and what they became since."""
+
+    def __init__(self, copy: DatabaseCopy, state: State, mode: bytes) -> None:
+        self.copy = copy
+        self.state = state
+        self._mode = mode
+        self._replay: Replay | None = None
+        self._present = state
+
+    def difference(self, now: int) -> Commit | None:
+        """All pages that are others than before, as one commit; None where none is."""
+        size = self.copy.page_size
+        if os.pread(now, 2, _MODE.start) != self._mode or _page_size(now) != size:
+            raise SourceUnavailable("its journal mode or its page size changed")
+        pages: dict[int, bytes] = {}
+        for number, content in _others(self.copy, now, size):
+            pages[number] = content
+            if len(pages) * size > MAX_CHANGED_BYTES:
+                raise SourceUnavailable("most of its pages changed")
+        count = os.fstat(now).st_size // size
+        if not pages and count * size == self.copy.size:
+            return None
+        return Commit(0, (0, 0), count, pages)
+
+    def after(self, commit: Commit | None, scanner: Scanner, store: ChunkStore) -> State:
+        if commit is not None:
+            if self._replay is None:
+                self._replay = Replay(self.copy, scanner, store, self.state)
+            self._present = self._replay.apply(commit)
+        return self._present
+
+
+def _keep(connection: sqlite3.Connection, state: State) -> _Kept | None:
+    """The pages that the connection's read transaction shows; None where they cannot be copied."""
+    try:
+        with _pages(connection) as now:
+            copy = DatabaseCopy(_page_size(now))
+            copy.fill(now)
+            return _Kept(copy, state, os.pread(now, 2, _MODE.start))
+    except (sqlite3.Error, OSError):
+        return None  # the next reading says that there are none
+
+
+@contextmanager
+def _pages(connection: sqlite3.Connection) -> Iterator[int]:
+    """A file of the pages that the connection's read transaction shows, for as long as it lasts."""
+    with tempfile.TemporaryDirectory(prefix="statediff-pages-") as folder:
+        path = Path(folder) / "pages"
+        with closing(sqlite3.connect(path, isolation_level=None)) as target:
+            for pragma in ("journal_mode = OFF", "synchronous = OFF"):
+                target.execute(f"PRAGMA {pragma}")
+            connection.backup(target)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _page_size(descriptor: int) -> int:
+    told = int.from_bytes(os.pread(descriptor, 2, 16), "big")
+    return 65536 if told == 1 else told
+
+
+def _others(copy: DatabaseCopy, now: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """(number, content) of each page of the file that is not the copy's."""
+    offset = 0
+    while found := os.pread(now, _BLOCK_BYTES, offset):
+        before = copy.block(offset, len(found))
+        if found != before:
+            padded = before.ljust(len(found), b"\0")
+            rows = (np.frombuffer(each, np.uint8).reshape(-1, size) for each in (found, padded))
+            one, other = rows
+            known = len(before) // size  # a page beyond the former end is always another
+            differs = (one != other).any(axis=1)
+            differs[known:] = True
+            for at in np.flatnonzero(differs).tolist():
+                yield offset // size + at + 1, found[at * size : (at + 1) * size]
+        offset += len(found)

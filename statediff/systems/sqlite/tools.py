@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
 from statediff.systems.relational.tools import Rows, refuse_transactions
-from statediff.systems.sqlite.marks import LogMarks
+from statediff.systems.sqlite.wal import LogMarks
 
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
 _STEPS: Final = 10_000
@@ -32,9 +32,12 @@ class SqliteDatabase:
         mode = "rw" if writes else "ro"
         try:
             connection = sqlite3.connect(
-                f"file:{quote(str(self._path))}?mode={mode}", uri=True, timeout=5.0,
-                isolation_level=None, check_same_thread=False,
-            )  # fmt: skip
+                f"file:{quote(str(self._path))}?mode={mode}",
+                uri=True,
+                timeout=5.0,
+                isolation_level=None,
+                check_same_thread=False,
+            )
         except sqlite3.Error as error:
             raise ToolError(f"the database cannot be opened: {error}") from error
         try:

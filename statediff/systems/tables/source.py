@@ -30,7 +30,7 @@ from statediff.model.state import (
     build_table,
 )
 from statediff.model.values import ABSENT, Key, Map, Observed, Value, key_order, printable, show_key
-from statediff.systems.base.typed import Convert, converter
+from statediff.systems.base.rows import Convert, converter
 from statediff.systems.tables.shape import Document, Record, parse_tables, read_document
 
 ID: Final = "id"

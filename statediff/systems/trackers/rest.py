@@ -1,4 +1,4 @@
-"""One account on a REST interface: JSON, bounded, read strictly, no redirect followed."""
+"""A tracker's REST interface, for one account: bounded, read strictly, no redirect followed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
+from statediff.capture.source import SourceUnavailable
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import Mark
-from statediff.systems.base.plain import plain
+from statediff.model.values import Map, printable
+from statediff.systems.base.rows import plain
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
 from statediff.systems.trackers.headers import HEADER, marks_of
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+MAX_CAPTURE_BYTES: Final = 32 * 1024 * 1024
+NO_TRACKER: Final = "what answers is not the tracker's interface"
 
 
 class Rest:
@@ -47,14 +51,18 @@ class Rest:
         try:
             with (
                 httpx.Client(
-                    auth=(self.login, self._password), timeout=MAX_SECONDS, trust_env=False,
+                    auth=(self.login, self._password),
+                    timeout=MAX_SECONDS,
+                    trust_env=False,
                     verify=self.base.startswith("https:"),
                 ) as client,
                 client.stream(
-                    method, self.base.rstrip("/") + "/" + path, json=body,
+                    method,
+                    self.base.rstrip("/") + "/" + path,
+                    json=body,
                     headers={**self._headers, **headers},
                 ) as response,
-            ):  # fmt: skip
+            ):
                 self._named.append((method, response.headers.get_list(HEADER)))
                 raw = b""
                 for piece in response.iter_bytes():
@@ -72,3 +80,34 @@ class Rest:
             return plain(read_json(raw, "the tracker's answer", max_bytes=MAX_ANSWER_BYTES))
         except InputError as error:
             raise ToolError(str(error)) from error
+
+
+def read_object(client: httpx.Client, path: str, seconds: float) -> Map | None:
+    """The JSON object that is answered to the evaluator; None where there is no such thing.
+
+    `seconds` is how long the client waits. Raises `SourceUnavailable`.
+    """
+    try:
+        with client.stream("GET", path) as response:
+            if response.status_code == httpx.codes.NOT_FOUND:
+                return None
+            if response.status_code != httpx.codes.OK:
+                raise SourceUnavailable(f"the tracker answered {response.status_code}")
+            content = b""
+            for part in response.iter_bytes():
+                content += part
+                if len(content) > MAX_CAPTURE_BYTES:
+                    raise SourceUnavailable("an answer exceeds the capture limit")
+    except httpx.ConnectError as error:
+        raise SourceUnavailable("connection refused") from error
+    except httpx.TimeoutException as error:
+        raise SourceUnavailable(f"no answer within {seconds:g} s") from error
+    except httpx.HTTPError as error:
+        raise SourceUnavailable(f"connection failed: {printable(str(error)[:120])}") from error
+    try:
+        answer = read_json(content, "the tracker's answer", max_bytes=MAX_CAPTURE_BYTES)
+    except InputError as error:
+        raise SourceUnavailable(str(error)) from error
+    if not isinstance(answer, Map):
+        raise SourceUnavailable(NO_TRACKER)
+    return answer

@@ -92,9 +92,12 @@ def tracker_tools(source: str, connect: Callable[[], Tracker]) -> tuple[Tool[Any
     update = ActionClass.REVERSIBLE_UPDATE
 
     def tool(
-        verb: str, text: str, arguments: type[Arguments],
-        act: Callable[[Tracker, Any], Any], kind: ActionClass,
-    ) -> Tool[Any]:  # fmt: skip
+        verb: str,
+        text: str,
+        arguments: type[Arguments],
+        act: Callable[[Tracker, Any], Any],
+        kind: ActionClass,
+    ) -> Tool[Any]:
         is_read = kind is ActionClass.READ
 
         def marked(taken: Any) -> Any:
@@ -106,23 +109,38 @@ def tracker_tools(source: str, connect: Callable[[], Tracker]) -> tuple[Tool[Any
 
     return (
         tool(
-            "list_issues", "Names issues.", Search,
-            lambda tracker, asked: tracker.search(asked), ActionClass.READ,
+            "list_issues",
+            "Names issues.",
+            Search,
+            lambda tracker, asked: tracker.search(asked),
+            ActionClass.READ,
         ),
         tool(
-            "get_issue", "Tells all of one issue: fields, watchers and comments.", One,
-            lambda tracker, asked: tracker.issue(asked.issue), ActionClass.READ,
+            "get_issue",
+            "Tells all of one issue: fields, watchers and comments.",
+            One,
+            lambda tracker, asked: tracker.issue(asked.issue),
+            ActionClass.READ,
         ),
         tool(
-            "create_issue", "Makes an issue.", New,
-            lambda tracker, asked: tracker.create(asked), update,
+            "create_issue",
+            "Makes an issue.",
+            New,
+            lambda tracker, asked: tracker.create(asked),
+            update,
         ),
         tool(
-            "update_issue", "Changes fields of an issue.", Update,
-            lambda tracker, asked: tracker.update(asked), update,
+            "update_issue",
+            "Changes fields of an issue.",
+            Update,
+            lambda tracker, asked: tracker.update(asked),
+            update,
         ),
         tool(
-            "comment", "Adds a comment to an issue.", Comment,
-            lambda tracker, asked: tracker.comment(asked), update,
+            "comment",
+            "Adds a comment to an issue.",
+            Comment,
+            lambda tracker, asked: tracker.comment(asked),
+            update,
         ),
-    )  # fmt: skip
+    )

@@ -15,7 +15,7 @@ from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.two_ways.by_mcp import ByMcp
 from tests.agents.two_ways.native import native
 from tests.agents.two_ways.steps import TASKS

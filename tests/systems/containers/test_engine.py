@@ -27,11 +27,10 @@ from statediff.systems.containers.engine import (
     Shared,
     Spec,
     connect,
+    plain_volume,
 )
 from statediff.systems.containers.images import image_tag
-from statediff.systems.containers.owner import Owner
-from statediff.systems.containers.processes import Life
-from statediff.systems.containers.volumes import plain
+from statediff.systems.containers.processes import Life, Owner
 
 pytestmark = pytest.mark.docker("git")
 
@@ -356,7 +355,7 @@ def test_what_a_server_wrote_is_kept_only_if_it_ended_well(engine: Engine, code:
 def test_a_server_over_a_volume_that_somebody_starts_again_was_ended_by_others(
     engine: Engine,
 ) -> None:
-    base = plain(engine.api, engine.labels)
+    base = plain_volume(engine.api, engine.labels)
     try:
         program = f"trap 'exit 0' TERM; touch {SOCKETS}/up; while :; do sleep 0.1; done"
         container = engine.run(
@@ -377,10 +376,10 @@ def test_a_server_over_a_volume_that_somebody_starts_again_was_ended_by_others(
 EVALUATOR = textwrap.dedent("""
     import sys, time
     from statediff.systems.containers.engine import connect, Spec
-    from statediff.systems.containers.volumes import plain
+    from statediff.systems.containers.engine import plain_volume
     engine = connect()
     engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), volumes=("/srv/kept",)))
-    base = plain(engine.api, engine.labels)
+    base = plain_volume(engine.api, engine.labels)
     engine.run(Spec(sys.argv[1], "left", ("sleep", "600"), over={"/srv/kept": base}))
     engine.api.create_network("left-" + str(engine.owner.pid), internal=True, labels=engine.labels)
     print(engine.owner.label, flush=True)

@@ -12,7 +12,7 @@ import pytest
 
 from statediff.systems.base import reaper
 from statediff.systems.containers.engine import remove_left
-from statediff.systems.containers.owner import Owner
+from statediff.systems.containers.processes import Owner
 
 
 class Engine:

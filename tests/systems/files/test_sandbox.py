@@ -20,7 +20,7 @@ from statediff.harness import TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth
 from statediff.packs import PackSource, contract_folder, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.sandbox import EmbeddedDirectory
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
-from statediff.systems.git.fastimport import import_history
+from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.git.sandbox import import_history
 
 TIP = "edfc9c8bbf5a43cac4e4efc28e041859763f746d"
 HISTORY = sandbox_pack("repo").folder / "origin" / "history.fi"

@@ -14,9 +14,8 @@ from statediff.errors import ContractError, UsageError
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.systems.git.testruns import source as testruns
-from statediff.systems.git.testruns.process import Limits
+from statediff.systems.git.testruns.process import HeldFile, Limits, read_branch
 from statediff.systems.git.testruns.source import TestPlan, TestRunSource, read_test_plan
-from statediff.systems.git.testruns.tree import HeldFile, read_branch
 
 CODE = "def double(n):\n    return n + n\n"
 TESTS = """\

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from statediff.capture.source import SourceUnavailable
 from statediff.model.state import MemoryChunks
-from statediff.systems.mail import feed as mail_feed
-from statediff.systems.mail.feed import MailFeed
+from statediff.systems.mail import sandbox as mail_sandbox
+from statediff.systems.mail.sandbox import MailFeed
 from statediff.systems.mail.source import OutboxProcess
 
 
@@ -126,7 +126,7 @@ def test_a_feed_that_is_not_attached_says_so(outbox):
 
 
 def test_beyond_the_limit_there_is_a_gap_and_what_was_told_stands(run, monkeypatch):
-    monkeypatch.setattr(mail_feed, "MAX_ROWS_TOLD", 3)
+    monkeypatch.setattr(mail_sandbox, "MAX_ROWS_TOLD", 3)
     for _ in range(3):
         run.send("b@y")
     seen = run.seen()

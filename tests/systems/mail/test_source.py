@@ -21,9 +21,13 @@ from statediff.capture.source import SourceUnavailable
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Map, Unobserved, encode
-from statediff.systems.mail.mime import MAX_PARSED_BYTES, parse_message
 from statediff.systems.mail.sinks import end_nursery
-from statediff.systems.mail.source import OutboxControl, OutboxProcess
+from statediff.systems.mail.source import (
+    MAX_PARSED_BYTES,
+    OutboxControl,
+    OutboxProcess,
+    parse_message,
+)
 
 
 def clock() -> datetime:

@@ -14,8 +14,7 @@ from statediff.model.bulk import NotInBulk, build_from_blocks
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import MemoryChunks, Table, build_table
 from statediff.model.values import ABSENT
-from statediff.systems.postgres.bulk import BulkReader, Column
-from statediff.systems.postgres.rows import _reader
+from statediff.systems.postgres.rows import BulkReader, Column, _reader
 from statediff.systems.postgres.values import PgType
 from statediff.systems.relational.schema import MAX_KEY_LENGTH
 

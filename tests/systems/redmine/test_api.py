@@ -15,9 +15,9 @@ import pytest
 from statediff.capture.source import SourceUnavailable
 from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks
-from statediff.systems.redmine import api as redmine_api
 from statediff.systems.redmine.api import ApiKey, RedmineApiSource
 from statediff.systems.redmine.source import RedmineSource
+from statediff.systems.trackers import rest
 
 TABLES = """
 CREATE TABLE users (id integer PRIMARY KEY);
@@ -190,7 +190,7 @@ def test_a_part_of_an_issue_that_is_no_list_is_unavailable(read, part):
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(read, monkeypatch):
-    monkeypatch.setattr(redmine_api, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(rest, "MAX_CAPTURE_BYTES", 1000)
     with pytest.raises(SourceUnavailable, match="exceeds the capture limit"):
         read(lambda _: b" " * 5000)
 

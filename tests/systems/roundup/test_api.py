@@ -17,7 +17,7 @@ from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
 from statediff.resolve import resolve
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource
 
 Answer = Callable[[str, bytes], bytes]

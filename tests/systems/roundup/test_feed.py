@@ -12,7 +12,7 @@ from statediff.capture.feed import Seen
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Unobserved
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.api import ApiAccount
 from statediff.systems.roundup.feed import RoundupFeed
 

@@ -13,7 +13,7 @@ import pytest
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Mark
 from statediff.model.values import Key
-from statediff.systems.roundup.marks import NotedConnection, noting
+from statediff.systems.roundup.server import NotedConnection, noting
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.systems.trackers.headers import UNKNOWN, marks_of

@@ -19,7 +19,7 @@ from statediff.capture.take import take
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.api import ApiAccount
 from statediff.systems.roundup.sandbox import AGENT, EmbeddedTracker
 
@@ -178,7 +178,7 @@ def test_the_server_ends_when_its_evaluator_is_killed(tmp_path):
         import sys, time
         from pathlib import Path
         from statediff.packs import sandbox_pack
-        from statediff.systems.base.embedded import EmbeddedSandbox
+        from statediff.systems.base.sandbox import EmbeddedSandbox
         sandbox = EmbeddedSandbox(sandbox_pack("helpdesk"), Path(sys.argv[1]))
         sandbox.start()
         print(sandbox.system("tracker").process.pid, flush=True)

@@ -12,9 +12,9 @@ from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Unobserved
 from statediff.packs import sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
-from statediff.systems.roundup.literals import declared_classes, literal
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.roundup.source import RoundupSource
+from statediff.systems.roundup.values import declared_classes, literal
 
 AT = datetime(2025, 9, 2, 8, 31, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from statediff.capture.feed import Seen
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Mark
 from statediff.systems.sqlite.feed import SqliteFeed
-from statediff.systems.sqlite.marks import LogMarks
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.wal import LogMarks
 from tests.systems.sqlite.sqlite_databases import clock, database
 
 

@@ -15,7 +15,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.diff import diff
 from statediff.model import state
 from statediff.model.state import MemoryChunks
-from statediff.systems.sqlite import paged as sqlite_paged
+from statediff.systems.sqlite import source as sqlite_source
 from statediff.systems.sqlite.scan import Scan
 from statediff.systems.sqlite.source import SqliteSource
 from tests.systems.sqlite.sqlite_databases import clock, database
@@ -164,7 +164,7 @@ def test_what_cannot_be_told_by_pages_is_refused_with_the_cause(pages, monkeypat
     with pytest.raises(SourceUnavailable, match="were not kept"):
         reader.read_changed(store, clock, source.read(store, clock, None).state)
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_paged, "MAX_CHANGED_BYTES", 4096)
+        patched.setattr(sqlite_source, "MAX_CHANGED_BYTES", 4096)
         with pytest.raises(SourceUnavailable, match="most of its pages"):
             reader.read_changed(store, clock, other)
     changed(path, "PRAGMA journal_mode = DELETE")

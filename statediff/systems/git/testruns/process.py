@@ -21,15 +21,102 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from statediff.errors import InputError, StatediffError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Value
-from statediff.systems.git.testruns.tree import BranchFiles
+from statediff.systems.files.tree import Folder, NotRead, shown
+from statediff.systems.git.objects import Objects
+from statediff.systems.git.refs import read_refs
+from statediff.systems.git.types import TreeEntry, tree_entries
+
+MAX_FILES: Final = 5_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+_EXECUTABLE: Final = 0o100755
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """A file's content. A link is a file that holds its target: nothing is ever followed."""
+
+    content: bytes
+    is_executable: bool = False
+
+
+BranchFiles: TypeAlias = Mapping[str, HeldFile]
+"""Path → file. Submodules are left out: their content is in another repository."""
+
+
+def read_branch(repository: Path, branch: str) -> dict[str, HeldFile] | None:
+    """The files at the tip of the branch; None if there is no such branch.
+
+    Raises `NotRead` with the cause: what cannot be read, has a name no file can have, or is more
+    than is read.
+    """
+    name = f"refs/heads/{branch}".encode()
+    with (
+        tempfile.TemporaryDirectory() as private,
+        Folder.open(repository) as git,
+    ):
+        objects = Objects(git, Path(private))
+        try:
+            refs = read_refs(git)
+            ref = refs.by_name.get(name)
+            if ref is None:
+                if refs.causes:
+                    raise NotRead(refs.causes[0])
+                return None
+            oid = refs.resolved(ref)
+            return None if oid is None else _files(objects, _tree_of(objects, oid))
+        finally:
+            objects.close()
+
+
+def _tree_of(objects: Objects, oid: str) -> str:
+    commit = objects.read(oid)
+    first, _, _ = commit.content.partition(b"\n")
+    if commit.type != "commit" or not first.startswith(b"tree "):
+        raise NotRead(f"object {oid} is no commit with a tree")
+    return first[5:].decode("ascii", "replace")
+
+
+def _files(objects: Objects, root: str) -> dict[str, HeldFile]:
+    found: dict[str, HeldFile] = {}
+    left = MAX_BYTES
+    pending = [("", root)]
+    while pending:
+        above, oid = pending.pop()
+        tree = objects.read(oid)
+        if tree.type != "tree":
+            raise NotRead(f"object {oid} is a {tree.type}, not a tree")
+        for entry in tree_entries(oid, tree.content):
+            path = above + _name(entry)
+            if path.count("/") > 50 or len(found) >= MAX_FILES:
+                raise NotRead(f"it holds more than {MAX_FILES} files, or some of them too deep")
+            if entry.is_tree:
+                pending.append((f"{path}/", entry.oid))
+            elif not entry.is_submodule:
+                blob = objects.read(entry.oid)
+                left -= len(blob.content)
+                if blob.type != "blob" or left < 0 or path in found:
+                    raise NotRead(f"{path!r} is no file, is there twice, or is too large")
+                found[path] = HeldFile(blob.content, entry.mode == _EXECUTABLE)
+    return found
+
+
+def _name(entry: TreeEntry) -> str:
+    try:
+        name = entry.name.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotRead(f"the name {shown(entry.name)} is not UTF-8") from error
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name) > 255:
+        raise NotRead(f"a tree has an entry that no file can be called: {shown(entry.name)}")
+    return name
+
 
 OUTCOMES: Final = frozenset({"passed", "failed", "error", "skipped", "timeout"})
 _PROGRAM: Final = Path(__file__).with_name("program.py")
@@ -151,7 +238,7 @@ def _output(order: dict[str, object], folder: Path, limits: Limits) -> bytes:
     """All that the program wrote, once it and its session are gone."""
     reader, writer = os.pipe()
     try:
-        process = _started(order, folder, writer)
+        process = _start_program(order, folder, writer)
         try:
             return _attend(process, reader, limits)
         finally:
@@ -163,12 +250,16 @@ def _output(order: dict[str, object], folder: Path, limits: Limits) -> bytes:
         os.close(writer)
 
 
-def _started(order: dict[str, object], folder: Path, writer: int) -> subprocess.Popen[bytes]:
+def _start_program(order: dict[str, object], folder: Path, writer: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, *_PYTHON, str(_PROGRAM), json.dumps(order | {"results": writer})]
     environment = {
-        "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0",
-        "HOME": str(folder), "TMPDIR": str(folder),
-    }  # fmt: skip
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
     nothing = subprocess.DEVNULL
     try:
         return subprocess.Popen(
@@ -232,15 +323,17 @@ class _Lines:
         line = self._next()
         if _has(line, "unimportable", module):
             why = f"{module} cannot be imported: {self._text(line, 'detail')}"
-            self._left(module)
-            return self._unimported(module, "error", why)
+            self._leave(module)
+            return self._import_failures(module, "error", why)
         if "left" in line:
-            if not self._used_up(line, module):
+            if not self._spend(line, module):
                 raise NotRun(f"the process of {module} ended while it was imported")
-            return self._unimported(module, "timeout", "importing its module used up the CPU time")
+            return self._import_failures(
+                module, "timeout", "importing its module used up the CPU time"
+            )
         listed = line.get("tests")
         if not _has(line, "module", module) or not isinstance(listed, tuple):
-            raise self._garbled()
+            raise self._garbled_output()
         found: dict[str, Case] = {}
         running: str | None = None
         while True:
@@ -251,15 +344,15 @@ class _Lines:
                 found[running] = self._case(line, running)
                 running = None
             elif _has(line, "ended", module) and running is None:
-                self._left(module)
+                self._leave(module)
                 why = "not run: what it needs set up could not be"
                 return [found.get(name) or Case(name, "error", why) for name in _texts(listed)]
             elif "left" in line:
                 return self._cut(line, module, found, running, _texts(listed))
             else:
-                raise self._garbled()
+                raise self._garbled_output()
 
-    def _unimported(self, module: str, outcome: str, detail: str) -> list[Case]:
+    def _import_failures(self, module: str, outcome: str, detail: str) -> list[Case]:
         lost = [name for name in self.known if name.startswith(f"{module}.")]
         return [Case(name, outcome, detail[:_MAX_DETAIL]) for name in lost or [module]]
 
@@ -276,7 +369,7 @@ class _Lines:
         That does not depend on how busy the machine is. Any other end could be the doing of
         somebody else, so nothing is concluded from it.
         """
-        if not self._used_up(line, module):
+        if not self._spend(line, module):
             during = running or "no test"
             raise NotRun(
                 f"the process of {module} ended during {during}, status {line['status']!r}"
@@ -285,21 +378,21 @@ class _Lines:
         ended = {running: Case(running, "timeout", "its CPU time was used up")} if running else {}
         return [(found | ended).get(name, Case(name, unknown=why)) for name in listed]
 
-    def _used_up(self, line: dict[str, Value], module: str) -> bool:
+    def _spend(self, line: dict[str, Value], module: str) -> bool:
         if not _has(line, "left", module) or not isinstance(line.get("status"), int):
-            raise self._garbled()
+            raise self._garbled_output()
         return line["status"] == -signal.SIGXCPU or line.get("spent") is True
 
-    def _left(self, module: str) -> None:
+    def _leave(self, module: str) -> None:
         if not _has(self._next(), "left", module):
-            raise self._garbled()
+            raise self._garbled_output()
 
     def _case(self, line: dict[str, Value], name: str) -> Case:
         outcome, detail = line.get("outcome"), line.get("detail")
         if not isinstance(outcome, str) or outcome not in OUTCOMES:
-            raise self._garbled()
+            raise self._garbled_output()
         if not (detail is None or isinstance(detail, str)):
-            raise self._garbled()
+            raise self._garbled_output()
         return Case(name, outcome, detail and detail[:_MAX_DETAIL])
 
     def _next(self) -> dict[str, Value]:
@@ -313,16 +406,16 @@ class _Lines:
         except InputError as error:
             raise NotRun(f"the results are garbled: {error}") from error
         if not isinstance(line, Map):
-            raise self._garbled()
+            raise self._garbled_output()
         return dict(line.items)
 
     def _text(self, line: dict[str, Value], key: str) -> str:
         value = line.get(key)
         if not isinstance(value, str):
-            raise self._garbled()
+            raise self._garbled_output()
         return value
 
-    def _garbled(self) -> NotRun:
+    def _garbled_output(self) -> NotRun:
         return NotRun(f"the results are garbled at line {self._at}")
 
 

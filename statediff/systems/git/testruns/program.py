@@ -93,7 +93,7 @@ def _run_module(name: str, send: Send) -> None:
         module = importlib.import_module(name)
         suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     except BaseException as error:  # noqa: BLE001 - whatever importing raises is the result
-        send({"unimportable": name, "detail": _told(error)})
+        send({"unimportable": name, "detail": _describe_error(error)})
         return
     send({"module": name, "tests": [test.id() for test in _tests(suite)]})
     suite.run(_Reporter(send))
@@ -126,40 +126,40 @@ class _Reporter(unittest.TestResult):
         outcome, detail = self._outcome
         self._send({"test": test.id(), "outcome": outcome, "detail": detail})
 
-    def _ended(self, outcome: str, detail: str) -> None:
+    def _end(self, outcome: str, detail: str) -> None:
         if self._outcome[0] == "passed":
-            self._outcome = (outcome, _shown(detail))
+            self._outcome = (outcome, _shorten(detail))
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 - unittest's name
-        self._ended("error", _told(err[1]))
+        self._end("error", _describe_error(err[1]))
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 - unittest's name
-        self._ended("failed", _told(err[1]))
+        self._end("failed", _describe_error(err[1]))
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802 - unittest's name
         if err is not None:
             failed = issubclass(err[0], test.failureException)
-            self._ended("failed" if failed else "error", _told(err[1]))
+            self._end("failed" if failed else "error", _describe_error(err[1]))
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802 - unittest's name
-        self._ended("skipped", reason)
+        self._end("skipped", reason)
 
     def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 - unittest's name
-        self._ended("failed", f"as expected: {_told(err[1])}")
+        self._end("failed", f"as expected: {_describe_error(err[1])}")
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 - unittest's name
         """It passed; that it was expected not to is the test's own business."""
 
 
-def _told(error: BaseException | None) -> str:
+def _describe_error(error: BaseException | None) -> str:
     try:
         lines = traceback.format_exception_only(type(error), error)
-        return _shown(lines[-1].strip().partition("\n")[0])
+        return _shorten(lines[-1].strip().partition("\n")[0])
     except BaseException:  # noqa: BLE001 - an exception whose text raises is still an exception
-        return _shown(type(error).__name__)
+        return _shorten(type(error).__name__)
 
 
-def _shown(text: object) -> str:
+def _shorten(text: object) -> str:
     """The text shortened, without halves of surrogate pairs: no reader would take those."""
     return str(text)[:_MAX_DETAIL].encode("utf-8", "backslashreplace").decode()
 

@@ -34,16 +34,19 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Unobserved
+from statediff.systems.base.rows import source_schema
 from statediff.systems.files.tree import NotRead
 from statediff.systems.git.testruns.process import (
     DEFAULT_LIMITS,
+    BranchFiles,
     Case,
+    HeldFile,
     Limits,
     NotRun,
     Results,
+    read_branch,
     run_tests,
 )
-from statediff.systems.git.testruns.tree import BranchFiles, HeldFile, read_branch
 
 _CASE: Final = EntityType(
     "test_case",
@@ -141,8 +144,7 @@ class TestRunSource:
     limits: Limits = DEFAULT_LIMITS
 
     def schema(self) -> Schema:
-        names = (_CASE.name, _RUN.name)
-        return Schema(self.name, "0", (_CASE, _RUN), ((self.name, names),))
+        return source_schema(self.name, [_CASE, _RUN])
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
@@ -174,11 +176,14 @@ class TestRunSource:
         earlier = {} if like is None else like.tables
         tables = {
             of.name: build_table(
-                of, rows if cause is None else (), store,
-                like=earlier.get(of.name), enumeration=enumeration,
+                of,
+                rows if cause is None else (),
+                store,
+                like=earlier.get(of.name),
+                enumeration=enumeration,
             )
             for of, rows in ((_CASE, cases), (_RUN, runs))
-        }  # fmt: skip
+        }
         state = State(self.schema(), tables)
         return scanned(self.name, as_of, state, gaps=causes)
 

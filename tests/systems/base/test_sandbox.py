@@ -14,7 +14,7 @@ from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
-from statediff.systems.base.embedded import EmbeddedSandbox
+from statediff.systems.base.sandbox import EmbeddedSandbox
 
 
 def clock() -> datetime:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.systems.containers.owner import Owner
+from statediff.systems.containers.processes import Owner
 
 ME = Owner.current()
 

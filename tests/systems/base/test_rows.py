@@ -11,7 +11,7 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, Table
 from statediff.model.values import ABSENT, Observed, Unobserved, key_order
-from statediff.systems.base.keyed import distinct_rows, keyed_table, named_rows
+from statediff.systems.base.rows import distinct_rows, keyed_table, named_rows
 
 FIELDS = (Field("a", Kind.ANY), Field("b", Kind.ANY, column="B"), Field("c", Kind.ANY))
 THING = EntityType("thing", ("a", "b"), FIELDS, table="things")

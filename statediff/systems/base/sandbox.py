@@ -19,10 +19,16 @@ from statediff.capture.source import Clock, Source
 from statediff.errors import SandboxError
 from statediff.packs import SandboxPack
 from statediff.systems.base.folders import make_folder, remove
-from statediff.systems.base.protocol import Access, Settled
-from statediff.systems.base.receipt import Drift, Receipt, SourceProof
+from statediff.systems.base.protocol import (
+    Access,
+    Drift,
+    Receipt,
+    Settled,
+    SourceProof,
+    System,
+    Watched,
+)
 from statediff.systems.base.registry import system_of
-from statediff.systems.base.system import System, Watched
 
 
 class EmbeddedSandbox:

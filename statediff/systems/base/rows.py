@@ -1,15 +1,19 @@
-"""Stored values read as the kind their field declares, where that is exact; else left as they are.
+"""Stored values and rows as a table has them: of the declared kind, and under the rows' own keys.
 
 Sources without a rich type system store instants, dates, truth values and decimals as text or
 integers. `converter` says what such a value means under the declared kind. It never guesses: text
 that does not parse, an instant finer than a microsecond, and a local time that the declared zone
 has twice or not at all keep the value that is really there.
+
+In a `keyed_table` a key that is missing or shared names nobody. `plain` makes JSON values plain
+objects for code that speaks to other programs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -17,7 +21,16 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from statediff.errors import InputError
-from statediff.model.schema import Field, Kind
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.state import (
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    Table,
+    build_table,
+)
+from statediff.model.values import ABSENT, Map, Value, is_value, key_order
 
 Convert = Callable[[Any], Any]
 
@@ -113,3 +126,57 @@ def zone_named(name: str) -> tzinfo:
             f"the state schema declares the zone {name!r}, which this machine does not know: "
             "expected UTC, an offset such as +02:00, or an IANA name such as Europe/Berlin"
         ) from error
+
+
+def source_schema(name: str, types: Iterable[EntityType]) -> Schema:
+    """The schema of one source that delivers all the types, in their order."""
+    own = tuple(types)
+    return Schema(name, "0", own, ((name, tuple(each.name for each in own)),))
+
+
+def keyed_table(
+    entity_type: EntityType,
+    rows: Iterable[Row],
+    known: Enumeration,
+    store: ChunkStore,
+    like: Table | None,
+) -> Table:
+    """The rows, by source column, as a table; those without a key of their own are left out.
+
+    `known` says how completely they were read. Where it says all, and some are left out, the table
+    says how many.
+    """
+    if known.coverage is Coverage.UNOBSERVED:
+        return build_table(entity_type, (), store, like=like).unobserved(known.cause or "unread")
+    named = named_rows(entity_type, rows)
+    own = distinct_rows(entity_type, [row for row in named if _has_key(entity_type, row)])
+    if len(own) < len(named) and known.is_complete:
+        cause = f"{len(named) - len(own)} rows have no key of their own"
+        known = Enumeration(Coverage.INCOMPLETE, cause)
+    return build_table(entity_type, own, store, like=like, enumeration=known)
+
+
+def named_rows(entity_type: EntityType, rows: Iterable[Row]) -> list[Row]:
+    """The rows under the names of the type's fields; a column that is not there is absent."""
+    columns = [(field.name, field.source_column) for field in entity_type.fields]
+    return [{name: row.get(column, ABSENT) for name, column in columns} for row in rows]
+
+
+def distinct_rows(entity_type: EntityType, rows: Sequence[Row]) -> list[Row]:
+    """The rows whose key no other has, in their order; all of them where the type has no key."""
+    if not entity_type.key:
+        return list(rows)
+    orders: list[Any] = [key_order(tuple(row[name] for name in entity_type.key)) for row in rows]  # type: ignore[misc]  # keys are values
+    counts = Counter(orders)
+    return [row for row, order in zip(rows, orders, strict=True) if counts[order] == 1]
+
+
+def _has_key(entity_type: EntityType, row: Row) -> bool:
+    return all(row[name] is not None and is_value(row[name]) for name in entity_type.key)
+
+
+def plain(value: Value) -> Any:
+    """Lists and dictionaries; numbers stay exact, so that no `float` comes out."""
+    if isinstance(value, Map):
+        return {name: plain(each) for name, each in value.items}
+    return [plain(each) for each in value] if isinstance(value, tuple) else value
