@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from statediff.agents.recorder import Recorder
-from statediff.capture.history import Watch
+from statediff.capture.feed import Watch
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.evaluate import Evaluated, evaluate, parse_contract

@@ -16,7 +16,7 @@ from statistics import median
 
 from statediff.reports.dashboard.page import Choice, board_page, trials_page
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.store import Store, file_url, opened
+from statediff.suite.store import Store, file_url, open_store
 
 RUNS, CONTRACTS, AGENTS = 10, 10, 4
 CLAUSES = ("refunded", "frame", "no-customer-deleted", "told-once", "answer-true")
@@ -83,7 +83,7 @@ def main() -> None:
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with (
         tempfile.TemporaryDirectory() as folder,
-        opened(file_url(Path(folder) / "store.sqlite")) as store,
+        open_store(file_url(Path(folder) / "store.sqlite")) as store,
     ):
         fill(store, trials)
         chosen = Choice(ended=Ended.DIVERGE, clause="refunded")

@@ -28,14 +28,14 @@ from statediff.evaluate import compile_contract, load_contract, replay, schema_o
 from statediff.evidence.leaf_partition import pieces
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference, with_state
-from statediff.meta.stagecases import bundle_of, without
-from statediff.meta.study.seeding import seeded_cases
+from statediff.meta.stage_cases import bundle_of, without_item
+from statediff.meta.study.cases import seed_cases
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import MemoryChunks, State
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
 from statediff.parallel import work_through
-from statediff.suite.sandbox_pool import Standing
+from statediff.suite.campaign import SandboxPool
 from statediff.workspace.contracts import contract_paths
 from statediff.workspace.references import live_references
 
@@ -89,7 +89,7 @@ def swept(run: Reference, items: int, draw: random.Random, found: Counter[str]) 
     places = [piece.path for piece in pieces(whole) if not piece.path.endswith("#")]
     for place in draw.sample(places, min(items, len(places))):
         try:
-            now = replay(without(whole, place)).verdict
+            now = replay(without_item(whole, place)).verdict
         except BundleError:
             found["items refused"] += 1
             continue
@@ -105,9 +105,9 @@ def swept_contract(cases: int, items: int, seed: int, path: Path) -> tuple[Count
     wrong: list[str] = []
     file, beside = load_contract(path), read_cases(path.parent)
     draw = random.Random(f"{seed} {file.digest}")
-    with closing(Standing()) as pool:
+    with closing(SandboxPool()) as pool:
         right = tuple(live_references(file, path, beside.references, pool))
-    seeded = [c.run for c in seeded_cases(right[:1], seed, beside.argued, 1) if c.fault]
+    seeded = [c.run for c in seed_cases(right[:1], seed, beside.argued, 1) if c.fault]
     for run in (*right, *draw.sample(seeded, min(cases, len(seeded)))):
         lines = swept(run, items, draw, found)
         wrong += (f"{file.content.contract}, {run.name}: {line}" for line in lines)

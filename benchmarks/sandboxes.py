@@ -29,7 +29,7 @@ from statediff.packs import (
     sandbox_names,
     sandbox_pack,
 )
-from statediff.suite.sandbox_pool import Standing
+from statediff.suite.campaign import SandboxPool
 from statediff.systems.base.protocol import System
 from statediff.systems.base.registry import system_of
 from statediff.systems.base.sandbox import EmbeddedSandbox
@@ -172,7 +172,7 @@ def containers_at_once() -> float:
 
 def sandboxes_at_once(pack: str, variant: str) -> float:
     """Seconds until twenty whole sandboxes have started and every one is proven."""
-    standing, all_there = Standing(), threading.Barrier(AT_ONCE)
+    standing, all_there = SandboxPool(), threading.Barrier(AT_ONCE)
 
     def one(_: int) -> None:
         try:

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from statediff.harness import write_run
-from statediff.suite.indexing import Found, index, stamp_of
-from statediff.suite.overview import drilled, failures, flaky, matrix, trend, violations
+from statediff.suite.indexing import TrialContent, index_run, stamp_of
+from statediff.suite.overview import failures, find_trials, flaky, matrix, trend, violations
 from statediff.suite.records import Ended, Loose
-from statediff.suite.store import file_url, opened
+from statediff.suite.store import file_url, open_store
 from statediff.workspace.runfolders import run_facts
 
 CONTRACTS = 50
@@ -38,8 +38,10 @@ def build(base: Path, name: str, times: int) -> None:
             bundle = folder / "trials" / f"{contract.replace('/', '-')}-{number}" / "bundle"
             bundle.mkdir(parents=True)
             (bundle / "manifest.json").write_text("{}")
-    with opened(file_url(base / "store.sqlite")) as store:
-        run = index(store, folder, run_facts(folder), lambda _: Found(None, Ended.UNFINISHED))
+    with open_store(file_url(base / "store.sqlite")) as store:
+        run = index_run(
+            store, folder, run_facts(folder), lambda _: TrialContent(None, Ended.UNFINISHED)
+        )
         found = []
         for at, trial in enumerate(store.trials(run.id)):
             failed = at % 10 == len(name)
@@ -85,8 +87,8 @@ def main() -> None:
                 f"{command[0]:8} {trials} trials  {clock[RUNS // 2]:.2f} s "
                 f"({clock[0]:.2f} – {clock[-1]:.2f}), {cpu[RUNS // 2]:.2f} s CPU"
             )
-        with opened(file_url(base / "store.sqlite")) as store:
-            for ask in (matrix, trend, violations, failures, flaky, drilled):
+        with open_store(file_url(base / "store.sqlite")) as store:
+            for ask in (matrix, trend, violations, failures, flaky, find_trials):
                 began = time.process_time()
                 ask(store)
                 print(f"{ask.__name__:10} {time.process_time() - began:.2f} s CPU")

@@ -28,8 +28,8 @@ from typing import Any, Final
 from statediff._version import __version__
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.atomic import write_atomically
-from statediff.capture.guard import NO_SCANS, Check, Guarded, Scans, capture_after
-from statediff.capture.history import Watch, observed
+from statediff.capture.feed import Watch, actions_of_history
+from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
 from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
@@ -55,7 +55,7 @@ from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
-from statediff.reads.library import Library
+from statediff.reads.gate import Library
 from statediff.systems.base.protocol import Receipt, Sandbox, Settled
 
 AGENT_FORM: Final = "statediff.agent-run/1"
@@ -125,7 +125,7 @@ class ObservedTrial:
     run: AgentRun
     failed: tuple[tuple[str, str], ...] = ()
     """Systems that ended under the agent, with the cause."""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[SourceCheck, ...] = ()
     """How each source's state after was established."""
 
 
@@ -243,7 +243,7 @@ def observe_trial(
         # Under an agent that failed, what was killed may be seen to end only later.
         failed = settled.failed or (sandbox.settle(clock, 0.0).failed if run.error else ())
     after = guarded.capture
-    trace = replace(run.trace, observed=observed(after.history, run.trace))
+    trace = replace(run.trace, observed=actions_of_history(after.history, run.trace))
     _save_captures(folder, before, guarded)
     return ObservedTrial(
         id=plan.id,
@@ -359,7 +359,7 @@ def _save_run(folder: Path, agent: Agent, run: AgentRun) -> None:
     )
 
 
-def _save_captures(folder: Path, before: Capture, guarded: Guarded) -> None:
+def _save_captures(folder: Path, before: Capture, guarded: GuardedCapture) -> None:
     after = guarded.capture
     captures = {
         "before": documents.capture_document(before),
@@ -384,7 +384,7 @@ def _read_so(sources: Sequence[Source], readers: Mapping[str, PageReader]) -> li
     return [readers.get(source.name, source) for source in sources]
 
 
-def _check_document(check: Check) -> dict[str, Any]:
+def _check_document(check: SourceCheck) -> dict[str, Any]:
     return {
         "source": check.source,
         "by": [way for way in ("feed", "pages", "scan") if getattr(check, f"by_{way}")],

@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from statediff.capture.feed import Seen
-from statediff.capture.history import history_of, with_history
+from statediff.capture.feed import Seen, history_of, with_history
 from statediff.evaluate import Evaluated
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.state import EntityType, State

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from statediff.capture.feed import Feed
+from statediff.capture.feed import Feed, Watch
 from statediff.capture.guard import capture_after
-from statediff.capture.history import Watch
 from statediff.capture.source import Source
 from statediff.capture.take import take
 from statediff.evaluate import evaluate, parse_contract, replay

@@ -21,7 +21,7 @@ from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
-from statediff.reads.library import Library
+from statediff.reads.gate import Library
 from statediff.systems.base.tool import ToolError
 
 AgentFunction: TypeAlias = Callable[[Trial], Any]

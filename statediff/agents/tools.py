@@ -25,8 +25,7 @@ from pydantic import Field, ValidationError
 from statediff.agents.recorder import Recorder
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
-from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH
-from statediff.reads.library import Library
+from statediff.reads.gate import FETCH, MAX_QUERY, NOT_THERE, SEARCH, Library
 from statediff.systems.base.registry import tools_of
 from statediff.systems.base.tool import MAX_RESULT_BYTES, Arguments, Done, Tool, ToolError
 

@@ -19,7 +19,7 @@ from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
-from statediff.reads.library import Library
+from statediff.reads.gate import Library
 
 _MILLION: Final = 1_000_000
 _UNDONE: Final = "this trial was not carried through, and its agent is not to blame"

@@ -1,20 +1,36 @@
-"""The Feed protocol: every state that a source passed through during a run, in its order.
+"""The Feed protocol, and what the feeds saw of a run as the history of the capture after.
 
-A feed is attached before the capture before and read after the capture after. It is trusted no
-further than it can be checked: `attach` shows the state it starts from and `finish` ends in the
-state it arrived at, so that whoever uses it can compare both ends with the two scans. A feed that
-disagrees with a scan, or cannot vouch for having seen every commit, is a gap with a cause; the
-history is then unknown, never empty (docs/design.md §3).
+A feed sees every state that a source passed through during a run, in its order. It is attached
+before the capture before and read after the capture after. It is trusted no further than it can be
+checked: `attach` shows the state it starts from and `finish` ends in the state it arrived at, so
+that both ends can be compared with the two scans. A feed that cannot vouch for having seen every
+commit is a gap with a cause; the history is then unknown, never empty (docs/design.md §3). One that
+contradicts a scan is a fault of its source: nothing of what it said is used, and the cause says so.
+
+This module may not decide whether anything that was seen matters.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol, Self
 
-from statediff.capture.source import Clock
-from statediff.model.readings import Transaction
+from statediff.capture.source import Clock, SourceUnavailable, unread
+from statediff.errors import AdapterError
+from statediff.model.readings import (
+    TRIAL_CLOCK,
+    Capture,
+    History,
+    Reading,
+    ReadingKind,
+    SourceCapture,
+    Transaction,
+)
 from statediff.model.state import ChunkStore, State
+from statediff.model.trace import Action, Mark, Trace
+from statediff.model.values import Unobserved
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,7 @@ class Feed(Protocol):
 
     @property
     def source(self) -> str:
-        """The source whose states it tells, e.g. `shop-db`."""
+        """The source whose states it follows, e.g. `shop-db`."""
 
     def attach(self) -> None:
         """Whatever is committed from now on will be seen, or a gap reported by `finish`.
@@ -50,3 +66,158 @@ class Feed(Protocol):
 
     def detach(self) -> None:
         """Nothing of the feed is left on the source; may be called at any time, and again."""
+
+
+CONTRADICTION = (
+    "contradiction: the feed ends in another state than the one that was read after the run; the "
+    "source is at fault, and nothing it said of the run is used"
+)
+
+
+def with_history(after: Capture, histories: Iterable[History]) -> Capture:
+    """The capture after with the history of each source, sorted by source."""
+    ordered = sorted(histories, key=lambda history: [r.source for r in history.readings])
+    history = History(
+        tuple(r for each in ordered for r in each.readings),
+        tuple(t for each in ordered for t in each.transactions),
+    )
+    return replace(after, history=history)
+
+
+def history_of(source: str, seen: Seen, after: Capture, clock: Clock) -> History:
+    """What one feed saw; complete only where it vouches for that and agrees with the scan after.
+
+    Raises `AdapterError` if it tells of another source.
+    """
+    if any(t.source != source for t in seen.transactions):
+        raise AdapterError(f"the feed of {source!r} delivered transactions of another source")
+    last = read_of(after, source)
+    if last is None:
+        return unseen(source, "the source was not read after the run", clock)
+    digest = seen.transactions[-1].state.digest() if seen.transactions else last.state.digest()
+    if seen.gap is None and digest != last.state.digest():
+        return unseen(source, CONTRADICTION, clock)
+    position = seen.transactions[-1].position if seen.transactions else None
+    reading = Reading(
+        f"during/{source}",
+        source,
+        ReadingKind.FEED,
+        as_of=clock(),
+        clock=TRIAL_CLOCK,
+        is_complete=seen.gap is None,
+        digest=digest,
+        position=position,
+        cause=seen.gap,
+    )
+    return History((reading,), seen.transactions)
+
+
+def unseen(source: str, cause: str, clock: Clock) -> History:
+    """Nothing is known of what the source went through, and why."""
+    return History((unread(f"during/{source}", source, clock(), cause, kind=ReadingKind.FEED),))
+
+
+def actions_of_history(history: History, trace: Trace) -> tuple[Action, ...]:
+    """The transactions of the run as actions: all that is known where nobody recorded calls.
+
+    Of a source to which calls say that they wrote there are none: they are those calls' to name.
+    """
+    recorded = () if trace.is_agent_influenced else trace.actions
+    named = {mark.source for action in recorded for mark in action.transactions or ()}
+    unknown = Unobserved("nobody recorded the call; what it changed is in the history")
+    return tuple(
+        Action(
+            transaction.id,
+            transaction.source,
+            arguments=unknown,
+            result=unknown,
+            finished_at=transaction.committed_at,
+            transactions=(Mark(transaction.source, transaction.id),),
+        )
+        for transaction in history.transactions
+        if transaction.source not in named
+    )
+
+
+class Watch:
+    """The feeds of one trial, from before its first capture until after its last.
+
+    A context manager: whatever happens within, nothing of a feed stays on its source.
+    """
+
+    def __init__(self, feeds: Iterable[Feed], clock: Clock) -> None:
+        self._feeds = sorted(feeds, key=lambda feed: feed.source)
+        self._clock = clock
+        self._unattached: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            for feed in self._feeds:
+                try:
+                    feed.attach()
+                except SourceUnavailable as error:
+                    self._unattached[feed.source] = f"no feed could be attached: {error}"
+        except BaseException:
+            self._detach(self._feeds)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._detach(self._feeds)
+
+    def feed_of(self, source: str) -> Feed | None:
+        """The feed of the source; None where there is none, or it could not be attached."""
+        found = (feed for feed in self._feeds if feed.source == source)
+        return None if source in self._unattached else next(found, None)
+
+    def add_history(
+        self, store: ChunkStore, before: Capture, after: Capture, known: Sequence[History] = ()
+    ) -> Capture:
+        """The capture after with what the feeds saw since they were attached.
+
+        `known` are histories that are settled already; the feeds of these sources are not asked.
+        """
+        done = {reading.source for history in known for reading in history.readings}
+        asked = (feed for feed in self._feeds if feed.source not in done)
+        found = [self._history(feed, store, before, after) for feed in asked]
+        return with_history(after, [*known, *found])
+
+    def _history(self, feed: Feed, store: ChunkStore, before: Capture, after: Capture) -> History:
+        source = feed.source
+        cause = self._unattached.get(source)
+        first = read_of(before, source)
+        if cause is None and first is None:
+            cause = "the source was not read before the run"
+        if cause is not None or first is None:
+            return unseen(source, cause or "", self._clock)
+        try:
+            seen = feed.finish(store, self._clock, first.state)
+        except SourceUnavailable as error:
+            return unseen(source, f"the feed could not be read: {error}", self._clock)
+        if seen.gap is None and not seen.transactions:
+            last = read_of(after, source)
+            if last is not None and last.state.digest() != first.state.digest():
+                return unseen(source, CONTRADICTION, self._clock)
+        return history_of(source, seen, after, self._clock)
+
+    def _detach(self, feeds: list[Feed]) -> None:
+        """Every feed is let go of, even if letting go of another one failed."""
+        for at, feed in enumerate(feeds):
+            try:
+                feed.detach()
+            except BaseException:
+                self._detach(feeds[at + 1 :])
+                raise
+
+
+def read_of(capture: Capture, source: str) -> SourceCapture | None:
+    """What the source delivered; None if it could not be read."""
+    for part in capture.parts:
+        if part.reading.source == source:
+            return None if part.reading.digest is None else part
+    return None

@@ -30,16 +30,11 @@ from typing import Final, Protocol, runtime_checkable
 
 import blake3
 
-from statediff.capture.feed import Feed, Seen
-from statediff.capture.history import Watch, history_of, read_of, unseen
+from statediff.capture.feed import Feed, Seen, Watch, history_of, read_of, unseen
 from statediff.capture.source import Clock, PageReader, Source, SourceUnavailable, unread
-from statediff.capture.take import read_source, unobserved_state
+from statediff.capture.take import in_name_order, read_source, unobserved_state
 from statediff.errors import AdapterError
-from statediff.model.readings import (
-    Capture,
-    History,
-    SourceCapture,
-)
+from statediff.model.readings import Capture, History, SourceCapture
 from statediff.model.state import ChunkStore, State
 
 FAULT: Final = (
@@ -50,7 +45,7 @@ PAGES_FAULT: Final = (
     "contradiction: a whole scan after the run shows something else than the pages that changed, "
     "in {}; the source is at fault, and nothing it said is used"
 )
-_NAMES_TOLD: Final = 5
+_MOST_NAMES: Final = 5
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Established:
-    """The state after a run, told from the state before."""
+    """The state after a run, established from the state before."""
 
     part: SourceCapture
     """Its reading is of kind FEED, with the position that the state shows."""
@@ -75,7 +70,7 @@ class Established:
 
 @runtime_checkable
 class DeltaFeed(Feed, Protocol):
-    """A feed that also tells the state after, at a cost that follows what changed."""
+    """A feed that also establishes the state after, at a cost that follows what changed."""
 
     def establish(self, store: ChunkStore, clock: Clock, before: State) -> Established:
         """What the source is now; `before` is the capture made since `attach`.
@@ -110,11 +105,10 @@ class Scans:
 
 
 NO_SCANS: Final = Scans()
-AUTHORITATIVE: Final = Scans(rate=1.0)
 
 
 @dataclass(frozen=True)
-class Check:
+class SourceCheck:
     """How one source's state after was established."""
 
     source: str
@@ -122,16 +116,25 @@ class Check:
     by_scan: bool
     doubts: tuple[Doubt, ...] = ()
     disagreement: tuple[str, ...] = ()
-    """Types in which a scan and what was told without it differ."""
+    """Types in which a scan and what was established without it differ."""
     by_pages: bool = False
 
 
 @dataclass(frozen=True)
-class Guarded:
-    """The capture after with its history, and how each source's part was come by."""
+class GuardedCapture:
+    """The capture after with its history, and how each source's part was established."""
 
     capture: Capture
-    checks: tuple[Check, ...] = field(default=())
+    checks: tuple[SourceCheck, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class _SourceAfter:
+    """One source's part of the capture after; `history` where it is settled already."""
+
+    part: SourceCapture
+    check: SourceCheck
+    history: History | None = None
 
 
 def capture_after(
@@ -143,27 +146,24 @@ def capture_after(
     wanted: Sequence[str] = (),
     *,
     by_pages: bool = False,
-) -> Guarded:
+) -> GuardedCapture:
     """Everything the sources show after the run, sorted by name, with what the feeds saw.
 
     `wanted` are the sources of which a whole scan is made in any case; `by_pages` has feeds look at
     pages, where they can.
     """
-    ordered = sorted(sources, key=lambda source: source.name)
-    if len({source.name for source in ordered}) < len(ordered):
-        raise AdapterError("two sources share a name: give each its own name")
+    ordered = in_name_order(sources)
     parts: list[SourceCapture] = []
-    told: list[History] = []
-    checks: list[Check] = []
+    histories: list[History] = []
+    checks: list[SourceCheck] = []
     for source in ordered:
-        part, history, check = _after(
-            source, watch, store, clock, before, source.name in wanted, by_pages
-        )
-        parts.append(part)
-        checks.append(check)
-        if history is not None:
-            told.append(history)
-    return Guarded(watch.told(store, before, Capture(tuple(parts)), told), tuple(checks))
+        found = _after(source, watch, store, clock, before, source.name in wanted, by_pages)
+        parts.append(found.part)
+        checks.append(found.check)
+        if found.history is not None:
+            histories.append(found.history)
+    capture = watch.add_history(store, before, Capture(tuple(parts)), histories)
+    return GuardedCapture(capture, tuple(checks))
 
 
 def _after(
@@ -174,72 +174,84 @@ def _after(
     before: Capture,
     is_wanted: bool,
     by_pages: bool,
-) -> tuple[SourceCapture, History | None, Check]:
-    """The part, its history if it is settled already, and how it was come by."""
+) -> _SourceAfter:
     name = source.name
     first = read_of(before, name)
     like = next((p.state for p in before.parts if p.reading.source == name), None)
-    feed = watch.attached(name)
+    feed = watch.feed_of(name)
     if first is not None and isinstance(source, PageReader) and not isinstance(feed, DeltaFeed):
         return _by_pages(source, store, clock, first.state, is_wanted)
     if first is None or not isinstance(feed, DeltaFeed):
-        return read_source(source, store, clock, like, "after"), None, Check(name, False, True)
+        return _scan(source, store, clock, like)
     paged = feed if by_pages and isinstance(feed, PagedFeed) else None
     try:
         if paged is not None:
             paged.check_pages()
         found = feed.establish(store, clock, first.state)
     except SourceUnavailable as error:
-        part = read_source(source, store, clock, like, "after")
         history = unseen(name, f"the feed could not be read: {error}", clock)
-        return part, history, Check(name, False, True)
+        return replace(_scan(source, store, clock, like), history=history)
     if found.part.reading.source != name:
         raise AdapterError(f"the feed of {name!r} delivered another source's reading")
     part = replace(found.part, reading=replace(found.part.reading, id=f"after/{name}"))
-    check = Check(name, True, False, found.doubts, by_pages=paged is not None)
+    check = SourceCheck(
+        name, by_feed=True, by_scan=False, doubts=found.doubts, by_pages=paged is not None
+    )
+    after = _SourceAfter(part, check)
     if is_wanted:
-        part, fault, check = _scanned_too(source, store, clock, like, part, check, FAULT)
-        if fault is not None:
-            return part, fault, check
-    return part, history_of(name, found.seen, Capture((part,)), clock), check
+        after = _compare_with_scan(source, store, clock, like, after, FAULT)
+        if after.history is not None:
+            return after
+    return replace(after, history=history_of(name, found.seen, Capture((after.part,)), clock))
 
 
-def _scanned_too(
-    source: Source, store: ChunkStore, clock: Clock, like: State | None, part: SourceCapture,
-    check: Check, fault: str,
-) -> tuple[SourceCapture, History | None, Check]:  # fmt: skip
-    """What was told without a scan, held against one; with a history where that is a fault."""
+def _scan(source: Source, store: ChunkStore, clock: Clock, like: State | None) -> _SourceAfter:
+    part = read_source(source, store, clock, like, "after")
+    return _SourceAfter(part, SourceCheck(source.name, by_feed=False, by_scan=True))
+
+
+def _compare_with_scan(
+    source: Source,
+    store: ChunkStore,
+    clock: Clock,
+    like: State | None,
+    after: _SourceAfter,
+    fault: str,
+) -> _SourceAfter:
+    """What was established without a scan, compared with one; with a history if that is a fault."""
     scan = read_source(source, store, clock, like, "after")
     if scan.reading.digest is None:
-        return part, None, check
-    check = replace(check, by_scan=True, disagreement=differing(part.state, scan.state))
-    if check.disagreement:
-        cause = fault.format(_named(check.disagreement))
-        return _refused(part, store, cause), unseen(check.source, cause, clock), check
-    return scan if scan.reading.is_complete else part, None, check
+        return after
+    disagreement = differing(after.part.state, scan.state)
+    check = replace(after.check, by_scan=True, disagreement=disagreement)
+    if disagreement:
+        cause = fault.format(_name_types(disagreement))
+        history = unseen(check.source, cause, clock)
+        return _SourceAfter(_refuse(after.part, store, cause), check, history)
+    return _SourceAfter(scan if scan.reading.is_complete else after.part, check)
 
 
 def _by_pages(
     source: PageReader, store: ChunkStore, clock: Clock, before: State, is_wanted: bool
-) -> tuple[SourceCapture, History | None, Check]:
-    """The part as its changed pages tell it; scanned where they do not. Its history is not told."""
+) -> _SourceAfter:
+    """The part as its changed pages show it, without its history; scanned where they do not."""
     try:
         found = source.read_changed(store, clock, before)
     except SourceUnavailable:
-        part = read_source(source, store, clock, before, "after")
-        return part, None, Check(source.name, False, True)
+        return _scan(source, store, clock, before)
     part = replace(found, reading=replace(found.reading, id=f"after/{source.name}"))
-    check = Check(source.name, False, False, by_pages=True)
+    check = SourceCheck(source.name, by_feed=False, by_scan=False, by_pages=True)
+    after = _SourceAfter(part, check)
     if not is_wanted:
-        return part, None, check
-    return _scanned_too(source, store, clock, before, part, check, PAGES_FAULT)
+        return after
+    return _compare_with_scan(source, store, clock, before, after, PAGES_FAULT)
 
 
-def differing(told: State, scanned: State) -> tuple[str, ...]:
+def differing(established: State, scanned: State) -> tuple[str, ...]:
     """The types of which both states know all and do not show the same, sorted."""
-    found = set(told.tables.keys() ^ scanned.tables.keys())
-    for name in told.tables.keys() & scanned.tables.keys():
-        one, other = told.tables[name], scanned.tables[name]
+    found = set(established.tables.keys() ^ scanned.tables.keys())
+    for name in established.tables.keys() & scanned.tables.keys():
+        one, other = established.tables[name], scanned.tables[name]
         if (
             one.enumeration.is_complete
             and other.enumeration.is_complete
@@ -249,12 +261,12 @@ def differing(told: State, scanned: State) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _named(types: tuple[str, ...]) -> str:
-    more = len(types) - _NAMES_TOLD
-    return ", ".join(types[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+def _name_types(types: tuple[str, ...]) -> str:
+    more = len(types) - _MOST_NAMES
+    return ", ".join(types[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _refused(part: SourceCapture, store: ChunkStore, cause: str) -> SourceCapture:
+def _refuse(part: SourceCapture, store: ChunkStore, cause: str) -> SourceCapture:
     was, state = part.reading, part.state
     return SourceCapture(
         unread(was.id, was.source, was.as_of, cause, clock=was.clock),

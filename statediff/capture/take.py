@@ -35,17 +35,22 @@ def take(
     did not change are shared. Raises `AdapterError` when two sources share a name or a source
     answers for another.
     """
-    ordered = sorted(sources, key=lambda source: source.name)
-    for one, other in itertools.pairwise(ordered):
-        if one.name == other.name:
-            raise AdapterError(f"two sources are named {one.name!r}: give each its own name")
     earlier = {} if like is None else {part.reading.source: part.state for part in like.parts}
     return Capture(
         tuple(
             read_source(source, store, clock, earlier.get(source.name), moment)
-            for source in ordered
+            for source in in_name_order(sources)
         )
     )
+
+
+def in_name_order(sources: Sequence[Source]) -> list[Source]:
+    """The sources sorted by name. Raises `AdapterError` when two of them share one."""
+    ordered = sorted(sources, key=lambda source: source.name)
+    for one, other in itertools.pairwise(ordered):
+        if one.name == other.name:
+            raise AdapterError(f"two sources are named {one.name!r}: give each its own name")
+    return ordered
 
 
 def read_source(
@@ -57,14 +62,14 @@ def read_source(
         part = source.read(store, clock, like)
     except SourceUnavailable as error:
         cause = str(error)
-        state = unobserved_state(_expected_schema(source, like), store, cause, like)
+        state = unobserved_state(_known_schema(source, like), store, cause, like)
         return SourceCapture(unread(evidence, source.name, clock(), cause), state)
     if part.reading.source != source.name:
         raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
     return SourceCapture(replace(part.reading, id=evidence), part.state)
 
 
-def _expected_schema(source: Source, like: State | None) -> Schema:
+def _known_schema(source: Source, like: State | None) -> Schema:
     if like is not None:
         return like.schema
     try:

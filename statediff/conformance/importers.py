@@ -16,17 +16,26 @@ import pytest
 
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
-from statediff.importers.lines import LABELS, MAX_LINE_BYTES, Line, read_lines, without_labels
-from statediff.importers.recorded import BadLine, Labels, Prepared, Suite
-from statediff.importers.registry import open_suite
+from statediff.importers.recorded import (
+    LABELS,
+    MAX_LINE_BYTES,
+    BadLine,
+    Labels,
+    Prepared,
+    RunLine,
+    Suite,
+    open_suite,
+    read_lines,
+    without_labels,
+)
 from statediff.importers.rejudge import (
-    Chunk,
-    Judged,
+    LineChunk,
     Mode,
-    Outcome,
+    RejudgedRun,
+    RunOutcome,
     Wanted,
     chunks,
-    judged_chunk,
+    judge_chunk,
     read_run,
 )
 from statediff.model.verdict import Verdict
@@ -68,10 +77,10 @@ class ImporterSuite:
         assert tasks == sorted(set(tasks))
         outcomes = judge_all(suite)
         for outcome in outcomes:
-            assert isinstance(outcome, Judged), f"line {outcome.number}: {outcome.why}"
+            assert isinstance(outcome, RejudgedRun), f"line {outcome.number}: {outcome.why}"
             assert outcome.task in tasks
             assert not outcome.fault, f"{outcome.run_id}: {outcome.fault}"
-        ids = [outcome.run_id for outcome in outcomes if isinstance(outcome, Judged)]
+        ids = [outcome.run_id for outcome in outcomes if isinstance(outcome, RejudgedRun)]
         assert len(ids) == 2 * len(set(ids)), "two runs have one id"  # in each of two modes
 
     def test_reading_again_gives_the_same_runs_in_whatever_order(self, folder: Path) -> None:
@@ -106,7 +115,7 @@ class ImporterSuite:
         bad = [outcome for outcome in found if isinstance(outcome, BadLine)]
         assert sorted((line.file, line.number) for line in bad) == sorted(places)
         assert all(line.why for line in bad)
-        assert [outcome for outcome in found if isinstance(outcome, Judged)] == sound
+        assert [outcome for outcome in found if isinstance(outcome, RejudgedRun)] == sound
 
     def test_a_file_of_runs_that_breaks_off_is_reported_where_it_does(self, folder: Path) -> None:
         for file in self.open(folder).files:
@@ -148,9 +157,9 @@ class ImporterSuite:
         has_labels = False
         for file in suite.files:
             for number, data in enumerate(lines_of(file.path), start=1):
-                line = Line(file.path.name, number, data)
+                line = RunLine(file.path.name, number, data)
                 run, labels = read_run(suite, file.domain, line)
-                bare = Line(file.path.name, number, self.without_labels(data))
+                bare = RunLine(file.path.name, number, self.without_labels(data))
                 assert read_run(suite, file.domain, bare)[0] == run, "a run holds its verdict"
                 has_labels |= labels.compat is not None or labels.official is not None
         assert has_labels == self.has_labels
@@ -162,19 +171,21 @@ class ImporterSuite:
             found = judge_all(self.open(folder))
             assert [unlabelled(outcome) for outcome in found] == list(map(unlabelled, sound))
             if change == self.without_labels:
-                assert {o.labels.compat for o in found if isinstance(o, Judged)} == {None}
-                assert {o.labels.official for o in found if isinstance(o, Judged)} == {None}
+                assert {o.labels.compat for o in found if isinstance(o, RejudgedRun)} == {None}
+                assert {o.labels.official for o in found if isinstance(o, RejudgedRun)} == {None}
 
     def test_runs_that_were_judged_are_not_kept(self, folder: Path) -> None:
         [file, *_] = self.open(folder).files
         first, *_ = lines_of(file.path)
         bulk = [
-            Line(file.path.name, number, json.dumps({**json.loads(first), "bulk": text}).encode())
+            RunLine(
+                file.path.name, number, json.dumps({**json.loads(first), "bulk": text}).encode()
+            )
             for number, text in enumerate((f"{n} " * 16384 for n in range(100, 124)), start=1)
         ]
         suite = self.open(folder)
 
-        def judge(line: Line) -> None:
+        def judge(line: RunLine) -> None:
             run, _ = read_run(suite, file.domain, line)
             suite.compat(run)
             suite.prepare(run)
@@ -220,25 +231,25 @@ class ImporterSuite:
         ).encode()
 
 
-def judge_all(suite: Suite, *, backwards: bool = False) -> list[Outcome]:
+def judge_all(suite: Suite, *, backwards: bool = False) -> list[RunOutcome]:
     """Every run under both modes, in the order of files and lines, whichever is judged first."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RunOutcome] = []
     for mode in Mode:
         pieces = [
-            Chunk(domain, [line], Wanted(mode))
+            LineChunk(domain, [line], Wanted(mode))
             for domain, lines in chunks(suite, None)
             for line in lines
         ]
         order = -1 if backwards else 1
-        found = [judged_chunk(suite, piece) for piece in pieces[::order]][::order]
+        found = [judge_chunk(suite, piece) for piece in pieces[::order]][::order]
         outcomes += [outcome for each in found for outcome in each]
     return outcomes
 
 
-def judge_file(suite: Suite, path: Path, mode: Mode) -> list[Outcome]:
+def judge_file(suite: Suite, path: Path, mode: Mode) -> list[RunOutcome]:
     """Every run of one file, in order."""
     [domain] = [file.domain for file in suite.files if file.path == path]
-    return judged_chunk(suite, Chunk(domain, list(read_lines(path)), Wanted(mode)))
+    return judge_chunk(suite, LineChunk(domain, list(read_lines(path)), Wanted(mode)))
 
 
 def verdict_of(trial: Prepared) -> Verdict:
@@ -263,7 +274,7 @@ def fingerprint(folder: Path) -> list[tuple[str, int, int, bytes]]:
 
 def lines_of(path: Path) -> list[bytes]:
     """The lines of a sound file of runs."""
-    return [line.data for line in read_lines(path) if isinstance(line, Line)]
+    return [line.data for line in read_lines(path) if isinstance(line, RunLine)]
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
@@ -302,7 +313,7 @@ def turned(tree: Any) -> Any:
 
 
 def complaints(
-    open_cases: Callable[[Path], Suite], folder: Path, sound: Sequence[Outcome]
+    open_cases: Callable[[Path], Suite], folder: Path, sound: Sequence[RunOutcome]
 ) -> list[str]:
     """What a damaged folder's error says, or each outcome that is not as in the sound folder."""
     try:
@@ -316,6 +327,6 @@ def complaints(
     ]
 
 
-def unlabelled(outcome: Outcome) -> Outcome:
+def unlabelled(outcome: RunOutcome) -> RunOutcome:
     """The outcome without what others said of the run."""
     return outcome if isinstance(outcome, BadLine) else replace(outcome, labels=Labels())

@@ -16,7 +16,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.view import StateView
 from statediff.policy.matching import JudgingContext
 from statediff.reads.captured import Captured
-from statediff.reads.library import Library
+from statediff.reads.gate import Library
 from statediff.resolve import resolve
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from statediff.importers.recorded import BadLine, Half, TaskId
-from statediff.importers.rejudge import Judged, Outcome
+from statediff.importers.rejudge import RejudgedRun, RunOutcome
 from statediff.model.verdict import Verdict
 from statediff.statistics.bootstrap import Interval, mean_interval
 
@@ -26,7 +26,7 @@ MAX_LISTED: Final = 400
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OpinionAgreement:
     """How verdicts compare with one opinion. The four numbers add up to `runs`."""
 
     runs: int
@@ -46,14 +46,14 @@ class Agreement:
 class Disagreement:
     """One run where a verdict and an opinion differ, with what the verdict rests on."""
 
-    judged: Judged
+    judged: RejudgedRun
     against: str
     """Whose opinion: `official`, or `corrected`."""
     is_false_pass: bool
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnseenHarm:
     """Something that runs did and the official evaluator passed, by clause and place."""
 
     clause: str
@@ -61,7 +61,7 @@ class Unseen:
     on: str
     runs: int
     tasks: int
-    example: Judged
+    example: RejudgedRun
     reviewed: int
     """Runs of these that a reviewed reason of the pack covers."""
 
@@ -78,19 +78,19 @@ class DomainReport:
     faults: int
     language: Mapping[Verdict, int]
     """Runs that hang on natural language, by verdict; in none of the agreements."""
-    official: Agreement
-    corrected: Agreement
+    official: OpinionAgreement
+    corrected: OpinionAgreement
     """With the corrected verdict, where corrections that agree (or the only one) give one."""
-    disputed: Agreement
+    disputed: OpinionAgreement
     """Runs whose corrections differ; expected is INCONCLUSIVE, `agree` counts those."""
     disagreements: tuple[Disagreement, ...] = ()
-    unseen: tuple[Unseen, ...] = ()
-    unreviewed: tuple[Judged, ...] = ()
+    unseen: tuple[UnseenHarm, ...] = ()
+    unreviewed: tuple[RejudgedRun, ...] = ()
     """Official passes that diverge without a reviewed reason."""
 
 
 @dataclass(frozen=True)
-class Report:
+class AgreementReport:
     """All domains, each whole and by half, and what could not be judged."""
 
     suite: str
@@ -99,17 +99,17 @@ class Report:
     domains: tuple[DomainReport, ...]
     halves: tuple[DomainReport, ...]
     bad_lines: tuple[BadLine, ...]
-    faults: tuple[Judged, ...]
+    faults: tuple[RejudgedRun, ...]
 
 
 @dataclass
-class Tally:
+class RunTally:
     """Outcomes as they come; of a run only what a report says is kept."""
 
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[RejudgedRun] = field(default_factory=list)
     bad_lines: list[BadLine] = field(default_factory=list)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunOutcome) -> None:
         """One more outcome."""
         if isinstance(outcome, BadLine):
             self.bad_lines.append(outcome)
@@ -117,11 +117,11 @@ class Tally:
             self.judged.append(replace(outcome, bundle=None, states=()))
 
     @property
-    def faults(self) -> list[Judged]:
+    def faults(self) -> list[RejudgedRun]:
         return [j for j in self.judged if j.verdict is None]
 
 
-def report(suite: str, mode: str, tally: Tally, seed: int) -> Report:
+def report(suite: str, mode: str, tally: RunTally, seed: int) -> AgreementReport:
     """The report over everything that was judged."""
     domains = sorted({j.task.domain for j in tally.judged})
     parts = {
@@ -131,20 +131,23 @@ def report(suite: str, mode: str, tally: Tally, seed: int) -> Report:
         for domain in domains
         for half in (None, *Half)
     }
-    return Report(
-        suite, mode, seed,
-        tuple(_domain(d, None, parts[d, None], seed) for d in domains),
+    return AgreementReport(
+        suite,
+        mode,
+        seed,
+        tuple(_domain_report(d, None, parts[d, None], seed) for d in domains),
         tuple(
-            _domain(d, h, parts[d, h], seed)
+            _domain_report(d, h, parts[d, h], seed)
             for d in domains
             for h in Half
             if parts[d, h] and len(parts[d, h]) < len(parts[d, None])
         ),
-        tuple(tally.bad_lines), tuple(tally.faults),
-    )  # fmt: skip
+        tuple(tally.bad_lines),
+        tuple(tally.faults),
+    )
 
 
-def compat_summary(tally: Tally) -> dict[str, int]:
+def compat_summary(tally: RunTally) -> dict[str, int]:
     """Compatible mode in four numbers; more only where something could not be compared."""
     labelled = [(j, j.labels.compat) for j in tally.judged if j.labels.compat is not None]
     summary = {
@@ -161,18 +164,20 @@ def compat_summary(tally: Tally) -> dict[str, int]:
     return summary | {name: count for name, count in rest.items() if count}
 
 
-def corrected(judged: Judged) -> bool | None:
+def corrected_verdict(judged: RejudgedRun) -> bool | None:
     """What the corrections say together; None where there are none, or they differ."""
     said = set(judged.labels.corrected.values())
     return said.pop() if len(said) == 1 else None
 
 
-def is_disputed(judged: Judged) -> bool:
+def is_disputed(judged: RejudgedRun) -> bool:
     """Whether two corrections differ over the run."""
     return len(set(judged.labels.corrected.values())) > 1
 
 
-def _domain(domain: str, half: Half | None, runs: Sequence[Judged], seed: int) -> DomainReport:
+def _domain_report(
+    domain: str, half: Half | None, runs: Sequence[RejudgedRun], seed: int
+) -> DomainReport:
     sound = [j for j in runs if j.verdict is not None]
     plain = [j for j in sound if not j.labels.uses_language]
     settled = [j for j in plain if not is_disputed(j)]
@@ -185,8 +190,8 @@ def _domain(domain: str, half: Half | None, runs: Sequence[Judged], seed: int) -
         faults=len(runs) - len(sound),
         language=_verdicts(j for j in sound if j.labels.uses_language),
         official=_agreement([(j, j.labels.official) for j in plain], seed),
-        corrected=_agreement([(j, corrected(j)) for j in settled], seed),
-        disputed=_disputed([j for j in plain if is_disputed(j)], seed),
+        corrected=_agreement([(j, corrected_verdict(j)) for j in settled], seed),
+        disputed=_disputed_agreement([j for j in plain if is_disputed(j)], seed),
         disagreements=tuple(_disagreements(plain))[:MAX_LISTED],
         unseen=tuple(_unseen(plain)),
         unreviewed=tuple(
@@ -197,15 +202,15 @@ def _domain(domain: str, half: Half | None, runs: Sequence[Judged], seed: int) -
     )
 
 
-def _verdicts(runs: Iterable[Judged]) -> dict[Verdict, int]:
+def _verdicts(runs: Iterable[RejudgedRun]) -> dict[Verdict, int]:
     found = Counter(j.verdict for j in runs)
     return {verdict: found[verdict] for verdict in Verdict}
 
 
-def _agreement(pairs: Sequence[tuple[Judged, bool | None]], seed: int) -> Agreement:
+def _agreement(pairs: Sequence[tuple[RejudgedRun, bool | None]], seed: int) -> OpinionAgreement:
     told = [(j, said) for j, said in pairs if said is not None]
     agrees = [(j, j.verdict is (Verdict.MATCH if said else Verdict.DIVERGE)) for j, said in told]
-    return Agreement(
+    return OpinionAgreement(
         len(told),
         sum(same for _, same in agrees),
         sum(j.verdict is Verdict.MATCH and not said for j, said in told),
@@ -215,18 +220,20 @@ def _agreement(pairs: Sequence[tuple[Judged, bool | None]], seed: int) -> Agreem
     )
 
 
-def _disputed(runs: Sequence[Judged], seed: int) -> Agreement:
+def _disputed_agreement(runs: Sequence[RejudgedRun], seed: int) -> OpinionAgreement:
     undecided = [(j, j.verdict is Verdict.INCONCLUSIVE) for j in runs]
     agree = sum(same for _, same in undecided)
-    return Agreement(
-        len(runs), agree,
+    return OpinionAgreement(
+        len(runs),
+        agree,
         sum(j.verdict is Verdict.MATCH for j in runs),
         sum(j.verdict is Verdict.DIVERGE for j in runs),
-        0, _interval(undecided, seed),
-    )  # fmt: skip
+        0,
+        _interval(undecided, seed),
+    )
 
 
-def _interval(pairs: Sequence[tuple[Judged, bool]], seed: int) -> Interval | None:
+def _interval(pairs: Sequence[tuple[RejudgedRun, bool]], seed: int) -> Interval | None:
     tasks: dict[TaskId, list[bool]] = {}
     for judged, same in pairs:
         tasks.setdefault(judged.task, []).append(same)
@@ -235,9 +242,9 @@ def _interval(pairs: Sequence[tuple[Judged, bool]], seed: int) -> Interval | Non
     return mean_interval([tasks[task] for task in sorted(tasks)], seed, RESAMPLES)
 
 
-def _disagreements(runs: Sequence[Judged]) -> Iterable[Disagreement]:
-    opinions: tuple[tuple[str, Callable[[Judged], bool | None]], ...] = (
-        ("corrected", corrected),
+def _disagreements(runs: Sequence[RejudgedRun]) -> Iterable[Disagreement]:
+    opinions: tuple[tuple[str, Callable[[RejudgedRun], bool | None]], ...] = (
+        ("corrected", corrected_verdict),
         ("official", lambda j: j.labels.official),
     )
     for against, opinion in opinions:
@@ -249,9 +256,9 @@ def _disagreements(runs: Sequence[Judged]) -> Iterable[Disagreement]:
                 yield Disagreement(judged, against, is_false_pass=False)
 
 
-def _unseen(runs: Sequence[Judged]) -> Iterable[Unseen]:
+def _unseen(runs: Sequence[RejudgedRun]) -> Iterable[UnseenHarm]:
     """What official passes are held against, each kind once; the most frequent first."""
-    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str, str], list[RejudgedRun]] = {}
     for judged in runs:
         if not judged.labels.official or judged.verdict is not Verdict.DIVERGE:
             continue
@@ -265,4 +272,4 @@ def _unseen(runs: Sequence[Judged]) -> Iterable[Unseen]:
             groups.setdefault(kind, []).append(judged)
     for kind, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         reviewed = sum(bool(j.reviewed) for j in found)
-        yield Unseen(*kind, len(found), len({j.task for j in found}), found[0], reviewed)
+        yield UnseenHarm(*kind, len(found), len({j.task for j in found}), found[0], reviewed)

@@ -109,7 +109,7 @@ def open_pack(suite: str, domain: str) -> DomainPack:
 def read_domain_pack(folder: Path) -> DomainPack:
     """The pack in a folder, checked; `UsageError` names file, key, and what was expected."""
     path = folder / "pack.yaml"
-    document = _mapping(_read(path), str(path))
+    document = _mapping(_read_yaml(path), str(path))
     _only(document, {"pack", "version", "about", "settings", *SECTIONS}, str(path))
     for key in ("pack", "version", "about"):
         if not isinstance(document.get(key), str):
@@ -128,7 +128,7 @@ def read_domain_pack(folder: Path) -> DomainPack:
 
 
 def _tasks(path: Path) -> dict[str, TaskNotes]:
-    document = _mapping(_read(path), str(path))
+    document = _mapping(_read_yaml(path), str(path))
     found = {}
     for name, entry in document.items():
         where = f"{path}: {name}"
@@ -137,12 +137,12 @@ def _tasks(path: Path) -> dict[str, TaskNotes]:
         found[str(name)] = TaskNotes(
             {key: notes[key] for key in SECTIONS if key in notes},
             _mapping(notes.get("settings", {}), f"{where}: settings"),
-            tuple(_reviewed(item, where) for item in notes.get("reviewed", ())),
+            tuple(_reviewed_reason(item, where) for item in notes.get("reviewed", ())),
         )
     return found
 
 
-def _reviewed(entry: object, where: str) -> Reviewed:
+def _reviewed_reason(entry: object, where: str) -> Reviewed:
     item = _mapping(entry, f"{where}: reviewed")
     _only(item, {"clause", "because", "on"}, f"{where}: reviewed")
     texts = [item.get("clause"), item.get("because"), item.get("on", "")]
@@ -151,7 +151,7 @@ def _reviewed(entry: object, where: str) -> Reviewed:
     return Reviewed(*texts)
 
 
-def _read(path: Path) -> object:
+def _read_yaml(path: Path) -> object:
     try:
         raw = path.read_bytes()
         if len(raw) > MAX_PACK_BYTES:
@@ -175,7 +175,7 @@ def _only(found: Mapping[str, Any], known: set[str], where: str) -> None:
 # ---------------------------------------------------------------- contracts from parts
 
 
-def composed(head: Mapping[str, Any], *sections: Mapping[str, Any]) -> bytes:
+def compose_yaml(head: Mapping[str, Any], *sections: Mapping[str, Any]) -> bytes:
     """The contract that the parts make, as YAML somebody can read, judge by and edit.
 
     Lists of one key follow one another, mappings are merged; otherwise the last part has its say.

@@ -1,32 +1,40 @@
-"""What a reader of recorded runs delivers, whatever benchmark they are from.
+"""What a reader of recorded runs delivers, which readers are installed, and how lines are read.
 
-1. A file of runs is read line by line (`lines`); a line that is no run is a `BadLine`.
+1. A file of runs is read line by line (`read_lines`), gzipped or not, within bounds; a line that is
+   no run is a `BadLine`. A gzip that breaks off yields what it held and one `BadLine` for the rest.
 2. `Suite.run` makes a `RecordedRun` and its `Labels` of a line. The labels go round the judges:
-   nothing that decides a verdict takes them as an argument.
+   `without_labels` removes them, and nothing that decides a verdict takes them as an argument.
 3. `Suite.compat` judges a run by the benchmark's own rules; `Suite.prepare` puts it as a trial
    that `evaluate` judges under a closed contract.
 4. `Suite.tasks` names every task, run or not; `Suite.still` and `Suite.minimal` are the trial in
    which nothing happens and the least one that the benchmark's own rules pass.
 
-Readers share `lines` (parsing, parting of labels), `states` (one base, many runs) and `pack` (what
-is known of a domain, and contracts composed of it). Each has a function `open_cases(folder)`, named
-by its entry point; `statediff.conformance.ImporterSuite` says what a suite must keep.
+Readers share this module, `states` (one base, many runs) and `pack` (what is known of a domain, and
+contracts composed of it). Each has a function `open_cases(folder)`, named by its entry point in the
+group `statediff.importers`; it is imported when its format is asked for, so that a broken one does
+not stop the others. `statediff.conformance.ImporterSuite` says what a suite must keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, cast
 
-from statediff.errors import InputError
+from statediff.entrypoints import plug_ins
+from statediff.errors import InputError, UsageError
 from statediff.evaluate import ContractFile
 from statediff.model.batches import Row
 from statediff.model.readings import Capture
+from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Key, Value
+from statediff.model.values import MAX_DEPTH, Key, Value, printable
 
 NO_ANSWER: Final = NoAnswer("the recording holds no structured answer")
 
@@ -96,10 +104,15 @@ class Compat:
     reasons: tuple[str, ...] = ()
     is_decided: bool = True
     """False where those rules have an outcome that cannot be told safely; `reasons` say why."""
+    evaluators: Mapping[str, bool] | None = None
+    """What each kind of ordinary evaluator among those rules says, by its name in a study.
+
+    None: the rules are assertions, and `passes` is what they say.
+    """
 
 
 @dataclass(frozen=True)
-class Change:
+class SeededChange:
     """One row before and after a seeded fault; None where there is none.
 
     `type` is the source's own name of the table, rows are by its own columns. `before` is the row
@@ -163,7 +176,7 @@ class Suite(Protocol):
         """The closed contract of the task."""
         ...
 
-    def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
+    def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
         """The outcome by the benchmark's own rules; `seeded` changes count as made by the run."""
         ...
 
@@ -179,6 +192,140 @@ class Suite(Protocol):
         """The least run that the benchmark's own rules pass, made from the task; None if none."""
         ...
 
-    def is_named(self, run: RecordedRun, change: Change) -> bool:
+    def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
         """Whether some check of the run's task looks at this very change."""
         ...
+
+
+GROUP: Final = "statediff.importers"
+
+Reader = Callable[[Path], Suite]
+
+
+def reader_of(name: str) -> Reader:
+    """What opens a folder of the format; `UsageError` if it is unknown, broken or claimed twice."""
+    installed = plug_ins(GROUP)
+    if name not in installed:
+        known = ", ".join(installed)
+        raise UsageError(f"no format {printable(name)!r}; there are: {known}")
+    reader = installed[name].load()
+    if not callable(reader):
+        raise UsageError(
+            f"{installed[name]}: expected a function from a folder to a Suite, "
+            f"found {type(reader).__name__}"
+        )
+    return cast("Reader", reader)
+
+
+def open_suite(name: str, folder: Path) -> Suite:
+    """The folder of recorded runs, read as the format `name`. `UsageError` if it is not one."""
+    reader = reader_of(name)
+    if not folder.is_dir():
+        found = "something that is no folder" if folder.exists() else "nothing"
+        raise UsageError(f"{printable(str(folder))}: expected a folder of cases, found {found}")
+    return reader(folder)
+
+
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+MAX_DIGITS: Final = 400
+MAX_EXPONENT: Final = 308
+LABELS: Final = frozenset({"passed", "score", "failures", "status", "official", "labels"})
+"""Members of a line that tell its verdict. Of `labels` one thing is no verdict: which gold it is
+compared with (`recorded_task.gold_key`)."""
+
+# A longer line is never handed over whole, see `read_lines`.
+_LIMITS: Final = Limits(MAX_LINE_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT)
+_GZIP: Final = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One line that is not empty, not yet parsed."""
+
+    file: str
+    number: int
+    data: bytes
+
+
+def expect(value: Any, kind: type | tuple[type, ...], what: str, wanted: str) -> Any:
+    """The value, which is of the kind. Raises `InputError` with what was found instead."""
+    if isinstance(value, kind):
+        return value
+    found = "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
+    raise InputError(f"{what}: expected {wanted}, found {printable(found)}")
+
+
+def read_lines(path: Path) -> Iterator[RunLine | BadLine]:
+    """Every line of the file that is not blank, in order; what cannot be read is a `BadLine`.
+
+    `InputError` if there is no such file.
+    """
+    name = printable(path.name)
+    number = 0
+    try:
+        with _open_lines(path) as stream:
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    _skip(stream, line)
+                    yield BadLine(name, number, f"longer than {MAX_LINE_BYTES} bytes")
+                elif stripped := line.strip():
+                    yield RunLine(name, number, stripped)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        why = f"the gzip is damaged ({error}); no line from here on can be read"
+        yield BadLine(name, number + 1, why)
+    except OSError as error:
+        if not number:
+            raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
+        yield BadLine(name, number + 1, f"cannot be read: {error.strerror}")
+
+
+@contextmanager
+def _open_lines(path: Path) -> Iterator[BinaryIO]:
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise InputError(f"{printable(str(path))}: expected a file of runs, found none")
+    with path.open("rb") as raw:
+        if raw.peek(2)[:2] != _GZIP:
+            yield raw
+            return
+        with gzip.GzipFile(fileobj=raw) as inside:
+            yield cast("BinaryIO", inside)
+
+
+def _skip(stream: BinaryIO, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = stream.readline(MAX_LINE_BYTES)
+
+
+def parse(line: RunLine) -> Mapping[str, Any]:
+    """The object in the line, numbers with a fraction as `Decimal`.
+
+    `NotARun`, naming the reason, for all that is not one unambiguous JSON object.
+    """
+    try:
+        tree = read_tree(line.data, _LIMITS)
+    except Flaw as flaw:
+        raise NotARun(_flaw_words(flaw)) from flaw
+    if not isinstance(tree, dict):
+        raise NotARun("expected a JSON object")
+    return tree
+
+
+def _flaw_words(flaw: Flaw) -> str:
+    if flaw.kind is FlawKind.KEY_TWICE:
+        return "a key stands twice in one object"
+    if flaw.kind is FlawKind.TOO_DEEP:
+        return f"nested deeper than {MAX_DEPTH} levels"
+    if isinstance(flaw.__cause__, JSONDecodeError):
+        return f"not JSON: {flaw.__cause__.msg} at column {flaw.__cause__.colno}"
+    return str(flaw)
+
+
+def without_labels(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The line as judges see it: no label but for the gold key."""
+    kept = {name: value for name, value in line.items() if name not in LABELS}
+    labels = line.get("labels")
+    task = labels.get("recorded_task") if isinstance(labels, dict) else None
+    if isinstance(task, dict) and isinstance(task.get("gold_key"), str):
+        kept["labels"] = {"recorded_task": {"gold_key": task["gold_key"]}}
+    return kept

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from statediff.errors import UsageError
-from statediff.importers.recorded import Suite
-from statediff.importers.registry import open_suite
+from statediff.importers.recorded import Suite, open_suite
 from statediff.parallel import Processes, in_order
 
 MAX_JOBS: Final = 64
@@ -25,13 +24,13 @@ Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class Cases:
+class CaseFolder:
     """A folder of recorded runs, and the format to read it as."""
 
     suite: str
     folder: Path
 
-    def opened(self) -> Suite:
+    def open(self) -> Suite:
         """The folder, open; `UsageError` if it is not of the format."""
         return open_suite(self.suite, self.folder)
 
@@ -42,7 +41,7 @@ class Workers:
     An interrupt lets the pieces in hand end and starts no other.
     """
 
-    def __init__(self, cases: Cases, jobs: int) -> None:
+    def __init__(self, cases: CaseFolder, jobs: int) -> None:
         if not 1 <= jobs <= MAX_JOBS:
             raise UsageError(f"-j {jobs}: expected a number of processes from 1 to {MAX_JOBS}")
         self.cases = cases
@@ -52,7 +51,7 @@ class Workers:
     @cached_property
     def suite(self) -> Suite:
         """The folder, as this process sees it."""
-        return self.cases.opened()
+        return self.cases.open()
 
     def __enter__(self) -> Self:
         return self
@@ -73,15 +72,15 @@ class Workers:
             return
         if self._processes is None:
             self._processes = Processes(self._jobs)
-        there = partial(_do, self.cases, work)
+        there = partial(_work_there, self.cases, work)
         yield from in_order(self._processes, 2 * self._jobs, there, every)
 
 
-def _do(cases: Cases, work: Callable[[Suite, Piece], Done], piece: Piece) -> Done:
-    return work(_open(cases), piece)
+def _work_there(cases: CaseFolder, work: Callable[[Suite, Piece], Done], piece: Piece) -> Done:
+    return work(_open_here(cases), piece)
 
 
 @lru_cache(maxsize=1)
-def _open(cases: Cases) -> Suite:
+def _open_here(cases: CaseFolder) -> Suite:
     """The folder, as a process of `Workers` keeps it."""
-    return cases.opened()
+    return cases.open()

@@ -35,10 +35,10 @@ from statediff.errors import ContractError, InputError, StatediffError, UsageErr
 from statediff.evaluate import ContractFile
 from statediff.harness import NO_HOOKS, Hooks
 from statediff.integrations.verdicts import NoMatch, require
-from statediff.meta.cases import Case, listed_cases
+from statediff.meta.cases import ListedCase, list_cases
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT
-from statediff.suite.sandbox_pool import Standing
+from statediff.suite.campaign import SandboxPool
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.trials import HeldTrial
 
@@ -71,7 +71,7 @@ class ContractTests(pytest.File):
         if states is not None:
             yield "states", partial(judge_states, states=states)
             return
-        cases = listed_cases(self.path.parent) if self.path.name == "contract.yaml" else ()
+        cases = list_cases(self.path.parent) if self.path.name == "contract.yaml" else ()
         for case in cases:
             yield f"{case.agent}{', unplugged' * bool(case.unplug)}", partial(run_case, case=case)
         if not cases:
@@ -124,7 +124,7 @@ def run_agent(item: ContractTest, agent: Callable[[], Agent]) -> None:
     Runner(trials_of(item.config), item)(agent(), item.path)
 
 
-def run_case(item: ContractTest, case: Case) -> None:
+def run_case(item: ContractTest, case: ListedCase) -> None:
     """The agent of the case gets the verdict of the case."""
     hooks = NO_HOOKS
     if case.unplug:
@@ -160,7 +160,7 @@ class Trials:
         self._stack = ExitStack()
         work = tempfile.TemporaryDirectory(prefix="statediff-", ignore_cleanup_errors=True)
         self._folder = Path(self._stack.enter_context(work))
-        self.pool = self._stack.enter_context(closing(Standing()))
+        self.pool = self._stack.enter_context(closing(SandboxPool()))
         self._number = 0
 
     def new_folder(self) -> Path:

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 from statediff.errors import ContractError, UsageError
 from statediff.evaluate import ContractFile, failed
-from statediff.meta.mutate import FAULTS, TWINS, seeded
+from statediff.meta.mutate import FAULTS, seed_faults
 from statediff.meta.reference import Reference
+from statediff.meta.twins import TWINS
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Opinion:
+class ContractOpinion:
     """What one contract says of a run. `verdict` None where it does not fit what was captured."""
 
     verdict: Verdict | None
@@ -34,13 +35,13 @@ class Opinion:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRun:
     """One run under both contracts."""
 
     case: str
     sentence: str
-    a: Opinion
-    b: Opinion
+    a: ContractOpinion
+    b: ContractOpinion
 
     @property
     def agrees(self) -> bool:
@@ -49,15 +50,15 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ContractAgreement:
     """Every run under both contracts."""
 
     a: str
     b: str
-    cases: tuple[Compared, ...]
+    cases: tuple[ComparedRun, ...]
 
     @property
-    def differing(self) -> tuple[Compared, ...]:
+    def differing(self) -> tuple[ComparedRun, ...]:
         """The runs on which they differ."""
         return tuple(case for case in self.cases if not case.agrees)
 
@@ -67,25 +68,26 @@ class Agreement:
         Of a contract that gives MATCH there are none: the other's clauses are what it lacks.
         """
         counts = Counter(
-            clause
-            for case in self.differing
-            for clause in (case.a if of_a else case.b).clauses
-        )  # fmt: skip
+            clause for case in self.differing for clause in (case.a if of_a else case.b).clauses
+        )
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def agreement(a: ContractFile, b: ContractFile, runs: Iterable[tuple[str, Reference]]) -> Agreement:
+def compare_contracts(
+    a: ContractFile, b: ContractFile, runs: Iterable[tuple[str, Reference]]
+) -> ContractAgreement:
     """What both contracts say of each run, given as (what it is, the run).
 
     Raises `UsageError` if there is none: contracts that were not compared do not agree.
     """
     found = tuple(
-        Compared(run.name, sentence, _opinion(a, run), _opinion(b, run)) for sentence, run in runs
+        ComparedRun(run.name, sentence, _opinion_of(a, run), _opinion_of(b, run))
+        for sentence, run in runs
     )
     if not found:
         raise UsageError("nothing to compare the contracts on; name a run, or agents that make one")
     one, two = (f"{file.content.contract}@{file.content.version}" for file in (a, b))
-    return Agreement(one, two, found)
+    return ContractAgreement(one, two, found)
 
 
 def with_faults(
@@ -98,15 +100,15 @@ def with_faults(
         if judgement is None or judgement.verdict is not Verdict.MATCH:
             continue
         world = World(run, judgement, seed)
-        made = list(seeded(world, (*FAULTS, *TWINS)))
+        made = list(seed_faults(world, (*FAULTS, *TWINS)))
         for at in sorted(world.rng.sample(range(len(made)), min(sample, len(made)))):
             fault = made[at]
             yield fault.sentence, replace(fault.mutant, name=f"{run.name}: {fault.id}")
 
 
-def _opinion(file: ContractFile, run: Reference) -> Opinion:
+def _opinion_of(file: ContractFile, run: Reference) -> ContractOpinion:
     try:
         judgement = replace(run, contract=file).judged()
     except ContractError as error:
-        return Opinion(None, (), str(error))
-    return Opinion(judgement.verdict, failed(judgement))
+        return ContractOpinion(None, (), str(error))
+    return ContractOpinion(judgement.verdict, failed(judgement))

@@ -14,10 +14,12 @@ from ruamel.yaml.error import YAMLError
 from statediff.errors import UsageError
 from statediff.meta.mutate import Argued
 from statediff.model.trace import ActionClass
+from statediff.model.values import printable
 from statediff.model.verdict import Verdict
+from statediff.packs import packs_folder
 
 MAX_BYTES: Final = 256 * 1024
-NAME: Final = "cases.yaml"
+CASES: Final = "cases.yaml"
 
 
 class Drift(StrEnum):
@@ -32,7 +34,7 @@ class Drift(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongAgent:
     """A faulty agent, and what its trial must get; the verdict is DIVERGE."""
 
     agent: str
@@ -57,12 +59,12 @@ class Cases:
     """Agent → the drift it shows: it answers as a reference does, and must not match."""
     agents: tuple[str, ...] = ()
     """Every agent that a case runs with all sources at hand."""
-    faulty: tuple[Wrong, ...] = ()
+    faulty: tuple[WrongAgent, ...] = ()
     """Those of `agents` that must get DIVERGE."""
 
 
 @dataclass(frozen=True)
-class Case:
+class ListedCase:
     """One case as it is listed: an agent of the folder, and the verdict that it must get."""
 
     agent: str
@@ -71,15 +73,15 @@ class Case:
     """The source that is stopped before the capture after; empty where none is."""
 
 
-def listed_cases(folder: Path) -> tuple[Case, ...]:
+def list_cases(folder: Path) -> tuple[ListedCase, ...]:
     """Every case in a contract's folder, in order; none where it has no such file."""
-    path = folder / NAME
+    path = folder / CASES
     if not path.is_file():
         return ()
     verdicts = [verdict.value for verdict in Verdict]
     found = []
-    for entry in _listed(path, document_of(path)):
-        case = Case(*(str(entry.get(key, "")) for key in ("agent", "verdict", "unplug")))
+    for entry in _entries(path, document_of(path)):
+        case = ListedCase(*(str(entry.get(key, "")) for key in ("agent", "verdict", "unplug")))
         if not case.agent or case.verdict not in verdicts:
             raise UsageError(
                 f"{path}: a case says `agent` and `verdict`, one of {', '.join(verdicts)}; "
@@ -89,7 +91,7 @@ def listed_cases(folder: Path) -> tuple[Case, ...]:
     return tuple(found)
 
 
-def _listed(path: Path, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _entries(path: Path, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     cases = document.get("cases")
     if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in cases):
         raise UsageError(f"{path}: expected a list of cases under `cases`")
@@ -98,7 +100,7 @@ def _listed(path: Path, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def read_cases(folder: Path) -> Cases:
     """The cases in a contract's folder; none where it has no such file. `UsageError` if broken."""
-    path = folder / NAME
+    path = folder / CASES
     if not path.is_file():
         return Cases()
     return cases_in(path, document_of(path))
@@ -106,25 +108,30 @@ def read_cases(folder: Path) -> Cases:
 
 def cases_in(path: Path, document: Mapping[str, Any]) -> Cases:
     """The cases that a document tells; `UsageError`, which names its path, if it is broken."""
-    cases = _listed(path, document)
+    cases = _entries(path, document)
     matching = [
-        str(c["agent"]) for c in cases
+        str(c["agent"])
+        for c in cases
         if c.get("verdict") == "MATCH" and c.get("agent") and "unplug" not in c
-    ]  # fmt: skip
+    ]
     agents = [str(c["agent"]) for c in cases if c.get("agent") and "unplug" not in c]
     wrong = {str(c.get("agent")) for c in cases} - set(matching)
     return Cases(
-        tuple(dict.fromkeys(matching)), len(wrong), _classes(path, document.get("classes", [])),
-        _argued(path, document.get("survivors", [])), _drift(path, cases),
-        tuple(dict.fromkeys(agents)), tuple(_faulty(cases)),
-    )  # fmt: skip
+        tuple(dict.fromkeys(matching)),
+        len(wrong),
+        _classes(path, document.get("classes", [])),
+        _arguments(path, document.get("survivors", [])),
+        _drift(path, cases),
+        tuple(dict.fromkeys(agents)),
+        tuple(_faulty(cases)),
+    )
 
 
-def _faulty(cases: list[Mapping[str, Any]]) -> Iterator[Wrong]:
+def _faulty(cases: list[Mapping[str, Any]]) -> Iterator[WrongAgent]:
     for case in cases:
         if case.get("verdict") == "DIVERGE" and case.get("agent") and "unplug" not in case:
             told = (str(case.get(key, "")) for key in ("agent", "stage", "clause", "code", "why"))
-            yield Wrong(*told)
+            yield WrongAgent(*told)
 
 
 def _classes(path: Path, listed: Any) -> tuple[str, ...]:
@@ -145,7 +152,7 @@ def _drift(path: Path, cases: list[Mapping[str, Any]]) -> Mapping[str, Drift]:
     return {str(case["agent"]): Drift(case["drift"]) for case in shown}
 
 
-def _argued(path: Path, listed: Any) -> Mapping[str, Argued]:
+def _arguments(path: Path, listed: Any) -> Mapping[str, Argued]:
     if not isinstance(listed, list):
         raise UsageError(f"{path}: expected a list under `survivors`")
     found: dict[str, Argued] = {}
@@ -174,3 +181,79 @@ def document_of(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
         raise UsageError(f"{path}: expected keys and values at the top")
     return document
+
+
+RECORDINGS: Final = "recorded.yaml"
+EXAMPLES: Final = "docs/examples/reads"
+"""The recorded runs that come with statediff."""
+_CAPTURES: Final = ("before", "after", "schema")
+_KEYS: Final = frozenset({*_CAPTURES, "contracts"})
+_VERDICTS: Final = frozenset({"MATCH", "DIVERGE"})
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """The recorded runs of one contract; every file named is there."""
+
+    before: Path
+    after: Path
+    schema: Path
+    cases: Cases
+
+    def answer(self, run: str) -> Path:
+        """What the run answered."""
+        return self.before.parent / f"{run}.answer.json"
+
+    def trace(self, run: str) -> Path:
+        """Every call of the run."""
+        return self.before.parent / f"{run}.trace.jsonl"
+
+
+def recorded_contracts() -> tuple[Path, ...]:
+    """The contracts with recorded runs that come with statediff, sorted."""
+    path = packs_folder(EXAMPLES) / RECORDINGS
+    return tuple(path.parent / name for name in sorted(_contracts(path, document_of(path))))
+
+
+def recordings(contract: Path) -> Recordings | None:
+    """The runs recorded for a contract file; None where none are. `UsageError` if broken."""
+    path = contract.parent / RECORDINGS
+    if not path.is_file():
+        return None
+    document = document_of(path)
+    listed = _contracts(path, document).get(contract.name)
+    if listed is None:
+        return None
+    before, after, schema = (_beside(path, document.get(key), key) for key in _CAPTURES)
+    cases = cases_in(path, {"cases": listed})
+    for entry in listed:
+        if entry.get("verdict") not in _VERDICTS or not isinstance(entry.get("agent"), str):
+            raise UsageError(
+                f"{path}: a recorded run of {contract.name} says `agent` and `verdict`, one of "
+                f"{', '.join(sorted(_VERDICTS))}; found {printable(str(entry))[:200]}"
+            )
+        for ending in ("answer.json", "trace.jsonl"):
+            _beside(path, f"{entry['agent']}.{ending}", f"a run of {contract.name}")
+    return Recordings(before, after, schema, cases)
+
+
+def _contracts(path: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is listed under each contract's file, which is there."""
+    contracts = document.get("contracts")
+    if not document.keys() <= _KEYS or not isinstance(contracts, Mapping) or not contracts:
+        raise UsageError(
+            f"{path}: expected {', '.join(_CAPTURES)} and `contracts`, a list of runs under the "
+            f"name of each contract's file; found {printable(', '.join(map(str, document)))[:200]}"
+        )
+    for name in contracts:
+        _beside(path, name, "contracts")
+    return contracts
+
+
+def _beside(path: Path, name: object, what: str) -> Path:
+    """The file of that name in the same folder."""
+    if isinstance(name, str) and "\0" not in name and name == Path(name).name:
+        file = path.parent / name
+        if file.is_file():
+            return file
+    raise UsageError(f"{path}: {what}: expected a file beside it, found {printable(repr(name))}")

@@ -41,10 +41,13 @@ class Form(Generic[T]):
     """One result, from what `dataclasses.asdict` made of it; an error means that there is none."""
 
 
-def kept(
-    folder: Path | None, name: str, asked: Sequence[Json], make: Callable[[], Iterable[T]],
+def checkpoint(
+    folder: Path | None,
+    name: str,
+    asked: Sequence[Json],
+    make: Callable[[], Iterable[T]],
     form: Form[T],
-) -> tuple[T, ...]:  # fmt: skip
+) -> tuple[T, ...]:
     """What `make` gives for what was `asked`: as it lies in the folder, if it does, else made now.
 
     Raises `StorageError` if it cannot be written.
@@ -54,10 +57,10 @@ def kept(
     identity = [SCHEMA, form.name, code_digest(), *asked]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     path = folder / f"{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')[:80]}-{digest[:24]}.json"
-    found = _read(path, identity, form)
+    found = _read_piece(path, identity, form)
     if found is None:
         found = tuple(make())
-        _write(path, {"identity": identity, "results": [asdict(each) for each in found]})  # type: ignore[call-overload]  # a form is of a dataclass
+        _write_piece(path, {"identity": identity, "results": [asdict(each) for each in found]})  # type: ignore[call-overload]  # a form is of a dataclass
     return found
 
 
@@ -82,7 +85,7 @@ def code_digest() -> str:
     return digest_of(files)
 
 
-def beside(contract: Path) -> str:
+def contract_digest(contract: Path) -> str:
     """One digest of the contract and of the files beside it: its cases, its agents."""
     folder = contract.parent
     files = [*folder.glob("*"), *folder.glob("agents/*")]
@@ -103,7 +106,7 @@ def digest_of(files: Iterable[Path]) -> str:
     return whole.hexdigest()
 
 
-def _read(path: Path, identity: Json, form: Form[T]) -> tuple[T, ...] | None:
+def _read_piece(path: Path, identity: Json, form: Form[T]) -> tuple[T, ...] | None:
     try:
         document = json.loads(path.read_bytes())
         if document["identity"] != identity:
@@ -113,7 +116,7 @@ def _read(path: Path, identity: Json, form: Form[T]) -> tuple[T, ...] | None:
         return None
 
 
-def _write(path: Path, document: Json) -> None:
+def _write_piece(path: Path, document: Json) -> None:
     """The document lies there whole, or not at all."""
     try:
         write_atomically(path, json.dumps(document, default=_plain).encode())

@@ -14,31 +14,47 @@ from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
 AMBIGUOUS: Final = "ambiguous-identity"
+_OPERATORS: Final = {
+    "missing-change": "drop-required partial",
+    "wrong-field": "wrong-value off-by-one wrong-sign",
+    "wrong-principal": "wrong-principal",
+    "wrong-relation": "re-pointed",
+    "wrong-entity": "wrong-entity",
+    "duplicate-request": "duplicate",
+    "swapped-values": "swap",
+    "look-alike": "look-alike",
+    "collateral-damage": "extra-create extra-update",
+    "irreversible-change": "extra-delete soft-delete",
+    "privilege-change": "privilege privilege-create privilege-update privilege-delete",
+    "schema-change": "schema-create schema-update schema-delete",
+    "false-claim": "false-claim",
+    "unsettled-source": "unsettled",
+    "stale-read": "stale",
+    "missing-evidence": "missing",
+    "truncated-listing": "truncated",
+    "contradictory-sources": "contradiction",
+    "clock-skew": "clock-skew",
+    AMBIGUOUS: "one-natural-key",
+}
 CLASSES: Final[Mapping[str, str]] = {
-    "drop-required": "missing-change", "partial": "missing-change",
-    "wrong-value": "wrong-field", "off-by-one": "wrong-field", "wrong-sign": "wrong-field",
-    "wrong-principal": "wrong-principal", "re-pointed": "wrong-relation",
-    "wrong-entity": "wrong-entity", "duplicate": "duplicate-request", "swap": "swapped-values",
-    "look-alike": "look-alike", "extra-create": "collateral-damage",
-    "extra-update": "collateral-damage", "extra-delete": "irreversible-change",
-    "soft-delete": "irreversible-change", "privilege": "privilege-change",
-    "privilege-create": "privilege-change", "privilege-update": "privilege-change",
-    "privilege-delete": "privilege-change", "schema-create": "schema-change",
-    "schema-update": "schema-change", "schema-delete": "schema-change",
-    "false-claim": "false-claim", "unsettled": "unsettled-source", "stale": "stale-read",
-    "missing": "missing-evidence", "truncated": "truncated-listing",
-    "contradiction": "contradictory-sources", "clock-skew": "clock-skew",
-    "one-natural-key": AMBIGUOUS,
-}  # fmt: skip
+    operator: name for name, operators in _OPERATORS.items() for operator in operators.split()
+}
 """Operator → fault class; transient operators are `transient-effect`."""
-EVIDENCE: Final = frozenset({
-    "unsettled-source", "stale-read", "missing-evidence", "truncated-listing",
-    "contradictory-sources", "clock-skew", AMBIGUOUS,
-})  # fmt: skip
+EVIDENCE_CLASSES: Final = frozenset(
+    {
+        "unsettled-source",
+        "stale-read",
+        "missing-evidence",
+        "truncated-listing",
+        "contradictory-sources",
+        "clock-skew",
+        AMBIGUOUS,
+    }
+)
 """Classes in which nothing was done wrong, and too little was seen to say so."""
 
 
-def kind_of(fault: Fault) -> str:
+def class_of(fault: Fault) -> str:
     """The fault's class; an operator that is in none is a class of its own."""
     if fault.operator.startswith("transient-"):
         return "transient-effect"
@@ -54,7 +70,7 @@ def target_type(fault: Fault, world: World) -> str:
     return target if target in types or "." not in target else target.rpartition(".")[0]
 
 
-def wrong(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
+def findings_of(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
     """The findings of that truth."""
     return tuple(finding for finding in judgement.findings if finding.truth is truth)
 
@@ -63,16 +79,16 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
     """Whether a finding that does not hold points at what was altered or not seen."""
     if kind == AMBIGUOUS:
         return names_ambiguous(fault.target, judgement)
-    if kind in EVIDENCE:
+    if kind in EVIDENCE_CLASSES:
         return _names_unseen(fault, world, judgement)
-    found = wrong(judgement, Truth.FAILS)
+    found = findings_of(judgement, Truth.FAILS)
     if kind == "false-claim":
         return any(finding.stage in (Stage.ANSWER, Stage.ACCESS) for finding in found)
     if kind == "transient-effect":
         wanted = target_type(fault, world)
         pointed = {e for f in found for e in _entities(f, judgement.during)}
         return any(type_name == wanted for type_name, _ in pointed)
-    seeded = altered(world.reference, fault.mutant)
+    seeded = altered_entities(world.reference, fault.mutant)
     deltas = (*judgement.deltas, *(hidden.delta for hidden in judgement.hidden))
     if any(_hits(_entities(finding, deltas), seeded) for finding in found):
         return True
@@ -91,13 +107,13 @@ def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
     """Whether the resolve stage says that entities of the type cannot be told apart."""
     return any(
         finding.code is FindingCode.IDENTITY_AMBIGUOUS and type_name in finding.sentence
-        for finding in wrong(judgement, Truth.UNKNOWN)
+        for finding in findings_of(judgement, Truth.UNKNOWN)
     )
 
 
-def altered(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
+def altered_entities(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
     """The entities whose rows after the run are others, by type and key; read from the rows."""
-    return frozenset((name, key) for name, key, _, _ in _rows_altered(reference, mutant))
+    return frozenset((name, key) for name, key, _, _ in _altered_rows(reference, mutant))
 
 
 def alters_nothing(fault: Fault, world: World) -> bool:
@@ -108,7 +124,7 @@ def alters_nothing(fault: Fault, world: World) -> bool:
     """
     mutant, reference = fault.mutant, world.reference
     return (
-        kind_of(fault) != "transient-effect"
+        class_of(fault) != "transient-effect"
         and mutant.before == reference.before
         and mutant.timeline == reference.timeline
         and mutant.answer == reference.answer
@@ -118,10 +134,18 @@ def alters_nothing(fault: Fault, world: World) -> bool:
     )
 
 
+def means_nothing(fault: Fault, world: World) -> bool:
+    """Whether the seed is no fault: nothing was altered, or no source contradicts another."""
+    fault_class = class_of(fault)
+    if fault_class == "contradictory-sources":
+        return means_the_same(world, fault.mutant)
+    return fault_class not in EVIDENCE_CLASSES and alters_nothing(fault, world)
+
+
 def means_the_same(world: World, mutant: Reference) -> bool:
     """Whether every altered row within the boundary is, under ν, what it was."""
     book = world.compiled.book
-    for name, _, before, after in _rows_altered(world.reference, mutant):
+    for name, _, before, after in _altered_rows(world.reference, mutant):
         if world.is_outside(name):
             continue
         if before is None or after is None:
@@ -135,7 +159,7 @@ def means_the_same(world: World, mutant: Reference) -> bool:
     return True
 
 
-def _rows_altered(
+def _altered_rows(
     reference: Reference, mutant: Reference
 ) -> Iterator[tuple[str, Key, Row | None, Row | None]]:
     for name in reference.types:
@@ -167,7 +191,7 @@ def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:
     )
     return any(
         _type_of(missing) in types
-        for finding in wrong(judgement, Truth.UNKNOWN)
+        for finding in findings_of(judgement, Truth.UNKNOWN)
         for missing in finding.missing
     )
 

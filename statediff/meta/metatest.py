@@ -17,42 +17,40 @@ a seed that alters nothing within the boundary. Neither is ever decided by what 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.errors import UsageError
-from statediff.meta import reads, stagecases
-from statediff.meta.equivalents import twin_of
+from statediff.errors import ContractError, UsageError
+from statediff.evaluate import failed
+from statediff.meta import read_faults, stage_cases
+from statediff.meta.cases import Cases
+from statediff.meta.evidence_faults import clock_skew, keyless_listing
 from statediff.meta.fault_classes import (
-    EVIDENCE,
-    alters_nothing,
-    kind_of,
-    means_the_same,
+    EVIDENCE_CLASSES,
+    class_of,
+    findings_of,
+    means_nothing,
     names,
     names_ambiguous,
     target_type,
-    wrong,
 )
 from statediff.meta.mutate import (
     FAULTS,
-    TWINS,
     Argued,
-    Outcome,
+    FaultOutcome,
     is_argued,
-    judged,
-    seeded,
+    judge_fault,
+    seed_faults,
 )
 from statediff.meta.reference import Reference
-from statediff.meta.unkeyed import unkeyed
-from statediff.meta.world import Fault, Operator, World
-from statediff.model.readings import SourceCapture
+from statediff.meta.twins import TWINS, twin_of
+from statediff.meta.world import Fault, Operator, World, worlds
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
+from statediff.statistics.binomial import Rounding, Share, clopper_pearson
 
-SKEW: Final = timedelta(hours=2)
 ANY: Final[frozenset[str]] = frozenset()
 T = TypeVar("T")
 
@@ -66,7 +64,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class MetaCase:
     """One judged case. `verdict` None where the evaluator refused to judge it."""
 
     part: Part
@@ -98,59 +96,47 @@ class Case:
     def identity(self) -> tuple[str, ...]:
         """What makes it a case of its own."""
         return (
-            self.part, self.contract, self.kind, self.entity, self.clause, self.stage, *self.beside
-        )  # fmt: skip
-
-
-def case_of(told: Mapping[str, Any]) -> Case:
-    """The case that `asdict` told, by way of JSON."""
-    verdict = told["verdict"]
-    return Case(**{
-        **told, "part": Part(told["part"]), "expected": Verdict(told["expected"]),
-        "verdict": None if verdict is None else Verdict(verdict),
-        "beside": tuple(told["beside"]), "codes": tuple(told["codes"]),
-    })  # fmt: skip
-
-
-def skewed(world: World) -> Iterator[Fault]:
-    """A source's clock runs behind: its reading after claims an instant before the run's end."""
-    timeline = world.reference.timeline
-    if timeline is None:
-        return
-    for part in world.reference.after.parts:
-        early = replace(part.reading, as_of=part.reading.as_of - SKEW)
-        parts = tuple(
-            SourceCapture(early, part.state) if each is part else each
-            for each in world.reference.after.parts
+            self.part,
+            self.contract,
+            self.kind,
+            self.entity,
+            self.clause,
+            self.stage,
+            *self.beside,
         )
-        sentence = f"{part.reading.source}'s clock is two hours behind"
-        mutant = world.reference.with_parts(parts)
-        yield Fault("clock-skew", part.reading.source, sentence, mutant)
 
 
-SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, skewed, unkeyed)
+def case_of(document: Mapping[str, Any]) -> MetaCase:
+    """The case that `asdict` wrote, by way of JSON."""
+    verdict = document["verdict"]
+    return MetaCase(
+        **{
+            **document,
+            "part": Part(document["part"]),
+            "expected": Verdict(document["expected"]),
+            "verdict": None if verdict is None else Verdict(verdict),
+            "beside": tuple(document["beside"]),
+            "codes": tuple(document["codes"]),
+        }
+    )
 
 
-def tried(
+SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, clock_skew, keyless_listing)
+
+
+def metatest(
     references: Sequence[Reference], seed: int, argued: Mapping[str, Argued], sample: int = 0
-) -> tuple[Case, ...]:
+) -> tuple[MetaCase, ...]:
     """Every case of one contract's references; with `sample`, so many of each part and reference.
 
     Raises `UsageError` if there is no reference or one of them does not MATCH.
     """
     if not references:
         raise UsageError("a meta-test needs at least one reference trial that gets MATCH")
-    found: list[Case] = []
+    found: list[MetaCase] = []
     seen: set[tuple[str, ...]] = set()
-    for reference in references:
-        judgement = reference.judged()
-        if judgement.verdict is not Verdict.MATCH:
-            raise UsageError(
-                f"{reference.contract.content.contract}: the reference {reference.name} gets "
-                f"{judgement.verdict.value}, not MATCH; mend the contract or the reference first"
-            )
-        world = World(reference, judgement, seed)
-        for fault in _some(seeded(world, SEEDED), sample, world.rng):
+    for world in worlds(references, seed):
+        for fault in _some(seed_faults(world, SEEDED), sample, world.rng):
             case = fault_case(fault, world, argued)
             if case is None:
                 continue
@@ -158,10 +144,13 @@ def tried(
             if case.identity not in seen:
                 found.append(beside_case(twin_of(fault, world), case, world))
             seen.add(case.identity)
-        found += (_twin(t, world) for t in _some(seeded(world, TWINS), sample, world.rng))
-        found += (_read(fault, world) for fault in _some(reads.faults(world), sample, world.rng))
-        found += (_twin(t, world) for t in _some(reads.twins(world), sample, world.rng))
-        found += _some(_staged(world), sample, world.rng)
+        found += (_twin_case(t, world) for t in _some(seed_faults(world, TWINS), sample, world.rng))
+        found += (
+            _read_case(fault, world)
+            for fault in _some(read_faults.faults(world), sample, world.rng)
+        )
+        found += (_twin_case(t, world) for t in _some(read_faults.twins(world), sample, world.rng))
+        found += _some(_stage_cases(world), sample, world.rng)
     return tuple(found)
 
 
@@ -174,50 +163,57 @@ def _some(listed: Iterable[T], sample: int, rng: random.Random) -> Iterable[T]:
     return [known[at] for at in sorted(picked)]
 
 
-def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Case | None:
+def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> MetaCase | None:
     """The case; None where the seed altered nothing, or the owner lets such a fault pass."""
-    kind = kind_of(fault)
-    if kind not in EVIDENCE and (alters_nothing(fault, world) or is_argued(fault, argued)):
+    kind = class_of(fault)
+    is_evidence = kind in EVIDENCE_CLASSES
+    if means_nothing(fault, world) or (not is_evidence and is_argued(fault, argued)):
         return None
-    if kind == "contradictory-sources" and means_the_same(world, fault.mutant):
-        return None
-    outcome, judgement = judged(fault, world.reference.name)
-    expected = Verdict.INCONCLUSIVE if kind in EVIDENCE else Verdict.DIVERGE
+    outcome, judgement = judge_fault(fault, world.reference.name)
+    expected = Verdict.INCONCLUSIVE if is_evidence else Verdict.DIVERGE
     is_named = judgement is not None and names(fault, kind, world, judgement)
     return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)
 
 
-def _read(fault: Fault, world: World) -> Case:
+def _read_case(fault: Fault, world: World) -> MetaCase:
     """The case of a fault of what was read."""
-    outcome, judgement = judged(fault, world.reference.name)
-    is_named = judgement is not None and reads.is_named(fault, judgement)
+    outcome, judgement = judge_fault(fault, world.reference.name)
+    is_named = judgement is not None and read_faults.is_named(fault, judgement)
     return _case(
-        Part.FAULT, fault.operator, world, fault, reads.expected(fault), outcome, is_named
-    )  # fmt: skip
+        Part.FAULT,
+        fault.operator,
+        world,
+        fault,
+        read_faults.expected_verdict(fault),
+        outcome,
+        is_named,
+    )
 
 
-def _twin(fault: Fault, world: World) -> Case:
-    outcome, _ = judged(fault, world.reference.name)
+def _twin_case(fault: Fault, world: World) -> MetaCase:
+    outcome, _ = judge_fault(fault, world.reference.name)
     return _case(Part.TWIN, fault.operator, world, fault, Verdict.MATCH, outcome, is_named=True)
 
 
-def beside_case(twin: Fault, case: Case, world: World) -> Case:
+def beside_case(twin: Fault, case: MetaCase, world: World) -> MetaCase:
     """The case of the harmless twin that stands beside a fault, at the same place."""
-    made = _twin(twin, world)
+    made = _twin_case(twin, world)
     return replace(made, kind=case.kind, beside=(case.kind, case.entity, case.clause, case.stage))
 
 
-def staged(world: World) -> Iterator[tuple[str, Fault, frozenset[str]]]:
+def stage_faults(world: World) -> Iterator[tuple[str, Fault, frozenset[str]]]:
     """Stage, what is seeded for it, and which clauses may say so, where only some may."""
-    yield from (("capture", fault, ANY) for fault in stagecases.omitted(world))
-    yield from (("resolve", fault, ANY) for fault in stagecases.ambiguous(world))
-    yield from (("canonicalize", fault, ANY) for fault in stagecases.unapproved(world))
-    yield from (("policy", fault, clauses) for fault, clauses in stagecases.forbidden(world))
+    yield from (("capture", fault, ANY) for fault in stage_cases.unread_sources(world))
+    yield from (("resolve", fault, ANY) for fault in stage_cases.alike_entities(world))
+    yield from (("canonicalize", fault, ANY) for fault in stage_cases.unapproved_spellings(world))
+    yield from (
+        ("policy", fault, clauses) for fault, clauses in stage_cases.forbidden_writes(world)
+    )
 
 
-def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) -> Case:
+def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) -> MetaCase:
     """The case of something seeded for one stage."""
-    outcome, judgement = judged(fault, world.reference.name)
+    outcome, judgement = judge_fault(fault, world.reference.name)
     is_named = judgement is not None and _names_stage(stage, fault, clauses, world, judgement)
     is_seen = stage in ("capture", "resolve")
     expected = Verdict.INCONCLUSIVE if is_seen else Verdict.DIVERGE
@@ -231,7 +227,7 @@ def _names_stage(
         case "capture":
             return any(
                 finding.component == "capture" and fault.target in finding.sentence
-                for finding in wrong(judgement, Truth.UNKNOWN)
+                for finding in findings_of(judgement, Truth.UNKNOWN)
             )
         case "resolve":
             return names_ambiguous(fault.target, judgement)
@@ -240,19 +236,21 @@ def _names_stage(
         case _:
             return any(
                 finding.stage is Stage.FORBID and finding.clause in clauses
-                for finding in wrong(judgement, Truth.FAILS)
+                for finding in findings_of(judgement, Truth.FAILS)
             )
 
 
-def _staged(world: World) -> Iterator[Case]:
-    yield from (stage_case(stage, fault, clauses, world) for stage, fault, clauses in staged(world))
-    yield from (removed_case(removal, world) for removal in stagecases.removals(world))
+def _stage_cases(world: World) -> Iterator[MetaCase]:
+    yield from (
+        stage_case(stage, fault, clauses, world) for stage, fault, clauses in stage_faults(world)
+    )
+    yield from (removal_case(removal, world) for removal in stage_cases.removals(world))
 
 
-def removed_case(removal: stagecases.Removal, world: World) -> Case:
+def removal_case(removal: stage_cases.Removal, world: World) -> MetaCase:
     """The case of a bundle that lacks an item: it must be refused, or be no pass."""
     content = world.reference.contract.content
-    return Case(
+    return MetaCase(
         part=Part.STAGE,
         kind="evidence",
         domain=domain_of(content),
@@ -275,11 +273,16 @@ def domain_of(content: ContractDocument) -> str:
 
 
 def _case(
-    part: Part, kind: str, world: World, fault: Fault, expected: Verdict, outcome: Outcome,
+    part: Part,
+    kind: str,
+    world: World,
+    fault: Fault,
+    expected: Verdict,
+    outcome: FaultOutcome,
     is_named: bool,
-) -> Case:  # fmt: skip
+) -> MetaCase:
     content = world.reference.contract.content
-    return Case(
+    return MetaCase(
         part=part,
         kind=kind,
         domain=domain_of(content),
@@ -295,3 +298,174 @@ def _case(
         error=outcome.error,
         codes=outcome.codes,
     )
+
+
+def faulty_agent_cases(trials: Iterable[Reference], cases: Cases) -> Iterator[MetaCase]:
+    """The case of each faulty agent's trial, named after its agent.
+
+    It is named if a finding that fails is of the stage, clause and code that `cases.yaml` tells.
+    """
+    wanted = {wrong.agent: wrong for wrong in cases.faulty}
+    for trial in trials:
+        wrong, content = wanted[trial.name], trial.contract.content
+        verdict: Verdict | None = None
+        clause = stage = error = ""
+        is_named = False
+        try:
+            judgement = trial.judged()
+        except ContractError as refused:
+            error = str(refused)
+        else:
+            verdict = judgement.verdict
+            clause = next(iter(failed(judgement)), "")
+            stage = next((c.stage.value for c in judgement.clauses if c.clause == clause), "")
+            is_named = any(
+                (finding.clause, finding.code.value, finding.stage.value)
+                == (wrong.clause, wrong.code, wrong.stage)
+                for finding in judgement.findings
+                if finding.truth is Truth.FAILS
+            )
+        yield MetaCase(
+            part=Part.FAULT,
+            kind=f"agent:{cases.drift.get(wrong.agent, 'faulty')}",
+            domain=domain_of(content),
+            contract=content.contract,
+            reference="",
+            entity=wrong.agent,
+            sentence=wrong.why,
+            expected=Verdict.DIVERGE,
+            verdict=verdict,
+            clause=clause,
+            stage=stage,
+            is_named=is_named,
+            error=error,
+        )
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Cases that agree in class, contract, entity type, clause and stage: they count once."""
+
+    first: MetaCase
+    is_right: bool
+    """Whether all of them got what they should."""
+    is_named: bool
+
+
+@dataclass(frozen=True)
+class TallyLine:
+    """The counts of one class or domain. `interval` is that of caught among faults, at 95 %."""
+
+    name: str
+    faults: int
+    caught: int
+    named: int
+    interval: Share | None
+    stages: tuple[tuple[str, int], ...]
+    """Stage of the judgement → how many faults it was the first to catch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What a meta-test found; every number counts distinct cases."""
+
+    faults: int
+    caught: int
+    named: int
+    twins: int
+    twins_diverged: int
+    evidence_faults: int
+    inconclusive: int
+    """Evidence faults that got INCONCLUSIVE."""
+    stage_cases: int
+    stage_named: int
+    by_class: tuple[TallyLine, ...]
+    by_domain: tuple[TallyLine, ...]
+    wrong: tuple[MetaCase, ...]
+    """The first of each kind that got something else, or was not named."""
+
+    @property
+    def interval(self) -> Share | None:
+        """Of caught among faults."""
+        return _interval(self.caught, self.faults)
+
+    @property
+    def twins_interval(self) -> Share | None:
+        """Of matching among twins."""
+        return _interval(self.twins - self.twins_diverged, self.twins)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether everything was caught, nothing harmless refused, and nearly all named."""
+        return (
+            self.caught == self.faults
+            and self.twins_diverged == 0
+            and self.stage_named == self.stage_cases
+            and self.named * 100 >= self.faults * 99
+        )
+
+
+def tally(cases: Iterable[MetaCase]) -> Tally:
+    """The counts of the cases, each distinct one once."""
+    listed = distinct(cases)
+    faults = [each for each in listed if each.first.part is Part.FAULT]
+    twins = [each for each in listed if each.first.part is Part.TWIN]
+    stage_faults = [each for each in listed if each.first.part is Part.STAGE]
+    evidence = [each for each in faults if each.first.kind in EVIDENCE_CLASSES]
+    return Tally(
+        faults=len(faults),
+        caught=_right(faults),
+        named=sum(each.is_named for each in faults),
+        twins=len(twins),
+        twins_diverged=len(twins) - _right(twins),
+        evidence_faults=len(evidence),
+        inconclusive=_right(evidence),
+        stage_cases=len(stage_faults),
+        stage_named=sum(each.is_named and each.is_right for each in stage_faults),
+        by_class=_lines(faults, lambda case: case.kind),
+        by_domain=_lines(faults, lambda case: case.domain),
+        wrong=tuple(each.first for each in listed if not (each.is_right and each.is_named)),
+    )
+
+
+def distinct(cases: Iterable[MetaCase]) -> list[Distinct]:
+    """The distinct cases in the order of their identities; as first, one that went wrong."""
+    found: dict[tuple[str, ...], Distinct] = {}
+    for case in cases:
+        known = found.get(case.identity)
+        if known is None:
+            found[case.identity] = Distinct(case, case.is_right, case.is_named)
+            continue
+        is_worse = known.is_right and known.is_named and not (case.is_right and case.is_named)
+        found[case.identity] = Distinct(
+            case if is_worse else known.first,
+            known.is_right and case.is_right,
+            known.is_named and case.is_named,
+        )
+    return [found[identity] for identity in sorted(found)]
+
+
+def _lines(faults: Sequence[Distinct], by: Callable[[MetaCase], str]) -> tuple[TallyLine, ...]:
+    lines: list[TallyLine] = []
+    for name in sorted({by(each.first) for each in faults}):
+        own = [each for each in faults if by(each.first) == name]
+        stages = [each.first.stage or "none" for each in own]
+        lines.append(
+            TallyLine(
+                name,
+                len(own),
+                _right(own),
+                sum(each.is_named for each in own),
+                _interval(_right(own), len(own)),
+                tuple((stage, stages.count(stage)) for stage in sorted(set(stages))),
+            )
+        )
+    return tuple(lines)
+
+
+def _interval(good: int, of: int) -> Share | None:
+    return clopper_pearson(good, of, rounding=Rounding.NEAREST) if of else None
+
+
+def _right(some: Sequence[Distinct]) -> int:
+    return sum(each.is_right for each in some)

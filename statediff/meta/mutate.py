@@ -12,19 +12,19 @@ The same contract, references and seed give the same report.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statediff.errors import ContractError, UsageError
-from statediff.meta import observation, operators, transient, twins
-from statediff.meta.proposals import Closing, closing_clause, merged
+from statediff.meta.evidence_faults import EVIDENCE_FAULTS
+from statediff.meta.faults import WORLD_FAULTS, transient, transient_types
 from statediff.meta.reference import Reference
-from statediff.meta.world import Fault, Operator, World
+from statediff.meta.twins import TWINS
+from statediff.meta.world import Fault, Operator, World, worlds
+from statediff.model.delta import Delta, Op
+from statediff.model.values import is_value, show
 from statediff.model.verdict import Judgement, Truth, Verdict
 
-FAULTS: tuple[Operator, ...] = (
-    *operators.OPERATORS, *observation.OPERATORS, transient.transient,
-)  # fmt: skip
-TWINS: tuple[Operator, ...] = twins.OPERATORS
+FAULTS: tuple[Operator, ...] = (*WORLD_FAULTS, *EVIDENCE_FAULTS, transient)
 VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike"})
 """Operators that put another value in a field the run wrote."""
 
@@ -38,7 +38,7 @@ class Argued:
 
 
 @dataclass(frozen=True)
-class Passed:
+class Survival:
     """One fault that got MATCH."""
 
     fault: Fault
@@ -48,7 +48,7 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FaultOutcome:
     """One seeded trial, judged. `error` where judging refused it: that too is never a pass."""
 
     fault: Fault
@@ -86,14 +86,14 @@ class Survivor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class MutationReport:
     """What mutation found about one contract."""
 
     contract: str
     version: str
     references: tuple[str, ...]
     seed: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[FaultOutcome, ...]
     survivors: tuple[Survivor, ...]
     left_out: int
     """Seeds that changed nothing within the boundary."""
@@ -113,7 +113,7 @@ class Report:
         return sum(o.fault.is_twin for o in self.outcomes)
 
     @property
-    def diverged(self) -> tuple[Outcome, ...]:
+    def diverged(self) -> tuple[FaultOutcome, ...]:
         """Twins that did not match."""
         return tuple(o for o in self.outcomes if o.fault.is_twin and not o.is_as_it_should)
 
@@ -123,28 +123,24 @@ class Report:
         return tuple(s for s in self.survivors if not s.argued)
 
 
-def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argued]) -> Report:
+def mutate(
+    references: Sequence[Reference], seed: int, argued: Mapping[str, Argued]
+) -> MutationReport:
     """The report over all references of one contract; `argued` is by the survivor's id.
 
     Raises `UsageError` if there is no reference or one of them does not MATCH.
     """
     if not references:
         raise UsageError("mutation needs at least one reference trial that gets MATCH")
-    outcomes: list[Outcome] = []
+    outcomes: list[FaultOutcome] = []
     about_the_run: set[str] = set()
-    passed: dict[str, list[Passed]] = {}
+    passed: dict[str, list[Survival]] = {}
     left_out = 0
-    for reference in references:
-        judgement = reference.judged()
-        if judgement.verdict is not Verdict.MATCH:
-            raise UsageError(
-                f"{reference.contract.content.contract}: the reference {reference.name} gets "
-                f"{judgement.verdict.value}, not MATCH; mend the contract or the reference first"
-            )
-        world = World(reference, judgement, seed)
-        about_the_run |= transient.judged(world.compiled.contract).keys()
-        for fault in seeded(world):
-            outcome, mutated = judged(fault, reference.name)
+    for world in worlds(references, seed):
+        reference, judgement = world.reference, world.judgement
+        about_the_run |= transient_types(world.compiled.contract).keys()
+        for fault in seed_faults(world):
+            outcome, mutated = judge_fault(fault, reference.name)
             if mutated is not None and is_same(fault, reference, judgement, mutated):
                 left_out += 1
                 continue
@@ -152,9 +148,9 @@ def mutate(references: Sequence[Reference], seed: int, argued: Mapping[str, Argu
             if not fault.is_twin and not outcome.is_as_it_should:
                 name, field = survivor_of(fault)
                 closing = closing_clause(judgement, mutated)
-                passed.setdefault(name, []).append(Passed(fault, field, reference.name, closing))
+                passed.setdefault(name, []).append(Survival(fault, field, reference.name, closing))
     content = references[0].contract.content
-    return Report(
+    return MutationReport(
         contract=content.contract,
         version=content.version,
         references=tuple(r.name for r in references),
@@ -181,36 +177,38 @@ def is_argued(fault: Fault, argued: Mapping[str, Argued]) -> bool:
     return reason is not None and (not field or field in reason.fields)
 
 
-def _survivor(name: str, passed: Sequence[Passed], argued: Mapping[str, Argued]) -> Survivor:
+def _survivor(name: str, passed: Sequence[Survival], argued: Mapping[str, Argued]) -> Survivor:
     fields = tuple(sorted({each.field for each in passed if each.field}))
     first = passed[0]
     reason = argued.get(name)
-    closing = merged(each.closing for each in passed if each.reference == first.reference)
+    closing = merge_closings(each.closing for each in passed if each.reference == first.reference)
     return Survivor(
-        name, fields,
+        name,
+        fields,
         f"any value passes in {', '.join(fields)}" if fields else first.fault.sentence,
-        first.reference, closing,
+        first.reference,
+        closing,
         reason.because if reason is not None and set(fields) <= set(reason.fields) else "",
-    )  # fmt: skip
+    )
 
 
-def seeded(world: World, chosen: Iterable[Operator] = (*FAULTS, *TWINS)) -> Iterator[Fault]:
+def seed_faults(world: World, chosen: Iterable[Operator] = (*FAULTS, *TWINS)) -> Iterator[Fault]:
     """Every fault and twin of the operators, in their order."""
     for operator in chosen:
         yield from operator(world)
 
 
-def judged(fault: Fault, reference: str) -> tuple[Outcome, Judgement | None]:
+def judge_fault(fault: Fault, reference: str) -> tuple[FaultOutcome, Judgement | None]:
     """The seeded trial's outcome and its judgement; None where judging refused it."""
     try:
         judgement = fault.mutant.judged()
     except ContractError as error:
-        return Outcome(fault, reference, None, "", "", str(error)), None
+        return FaultOutcome(fault, reference, None, "", "", str(error)), None
     wrong = next((c for c in judgement.clauses if c.truth is not Truth.HOLDS), None)
     first = ("", "") if wrong is None else (wrong.clause, wrong.stage.value)
     codes = {f.code.value for f in judgement.findings if f.truth is not Truth.HOLDS}
     told = tuple(sorted(codes))
-    return Outcome(fault, reference, judgement.verdict, *first, codes=told), judgement
+    return FaultOutcome(fault, reference, judgement.verdict, *first, codes=told), judgement
 
 
 def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:
@@ -227,3 +225,87 @@ def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) 
         or mutant.answer != reference.answer
         or fault.operator.startswith("transient-")
     )
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A proposal: what to do, in words, and the clause; `sets` are fields with their values."""
+
+    advice: str
+    id: str
+    head: str
+    """Operation and type, e.g. `create: refund`."""
+    sets: tuple[tuple[str, str], ...] = ()
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"# {self.advice}", f"- id: {self.id}", f"  {self.head}"]
+        if self.fields:
+            lines.append(f"  fields: [{', '.join(self.fields)}]")
+        if self.sets:
+            lines.append("  set:")
+            lines += [f"    {name}: {value}" for name, value in self.sets]
+        return "\n".join(lines)
+
+
+def merge_closings(closings: Iterable[Closing | None]) -> str:
+    """The proposals as YAML, those for one clause together; empty where there are none."""
+    found: dict[tuple[str, str], Closing] = {}
+    for one in closings:
+        if one is not None:
+            known = found.get((one.id, one.head))
+            sets = dict(one.sets) | dict(known.sets if known else ())
+            found[one.id, one.head] = replace(one, sets=tuple(sorted(sets.items())))
+    return "\n".join(str(one) for one in found.values())
+
+
+def closing_clause(old: Judgement, new: Judgement | None) -> Closing | None:
+    """A proposal in words of the contract; None where the difference is in no delta."""
+    if new is None:
+        return None
+    known = {delta.id: delta for delta in old.deltas}
+    explained = {**dict(old.explained_by), **dict(new.explained_by)}
+    for delta in new.deltas:
+        right = known.get(delta.id)
+        if right == delta:
+            continue
+        by = explained.get(delta.id, ())
+        if right is not None and delta.op is Op.CREATE:
+            return _pin(delta, _value_sets(delta, right), by)
+        if delta.op is Op.UPDATE:
+            wanted = delta.before if right is None else right.after
+            return _pin(delta, ((delta.path, _literal(wanted)),), by)
+        return _bound(delta, by)
+    kept = {delta.id for delta in new.deltas}
+    gone = next((delta for delta in old.deltas if delta.id not in kept), None)
+    return None if gone is None else _need(gone)
+
+
+def _bound(delta: Delta, by: tuple[str, ...]) -> Closing:
+    advice = f"{by[0]} explains it: bound its `where`, or give it a `count`" if by else "forbid it"
+    return Closing(advice, f"no-other-{_name(delta)}", f"{delta.op.value}: {delta.type}")
+
+
+def _pin(delta: Delta, sets: tuple[tuple[str, str], ...], by: tuple[str, ...]) -> Closing:
+    named = by[0] if by else f"right-{_name(delta)}"
+    head = f"{delta.op.value}: {delta.type}"
+    return Closing(f"in {named}: say which value is right", named, head, sets)
+
+
+def _value_sets(delta: Delta, right: Delta) -> tuple[tuple[str, str], ...]:
+    one, two = (dict(getattr(d.after, "fields", ())) for d in (delta, right))
+    return tuple((name, _literal(two.get(name))) for name in one if one[name] != two.get(name))
+
+
+def _need(delta: Delta) -> Closing:
+    fields = (delta.path,) if delta.path else ()
+    head = f"{delta.op.value}: {delta.type}"
+    return Closing("require what may now be missing", f"needs-{_name(delta)}", head, fields=fields)
+
+
+def _name(delta: Delta) -> str:
+    return delta.type.replace(".", "-").replace("_", "-")
+
+
+def _literal(value: object) -> str:
+    return show(value, limit=80) if is_value(value) else "…"  # type: ignore[arg-type]  # a value, just asked

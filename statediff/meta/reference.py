@@ -1,16 +1,35 @@
-"""A reference trial as faults see it: rows by type and key, edited as a whole and put back.
+"""A reference trial as faults see it, and as a run's folder holds it.
 
-An edit of an entity is made in every source that delivers it, so that what is seeded is a change
-of the world and not a contradiction between two looks at it (that is a fault of its own).
+Its rows are by type and key, edited as a whole and put back. An edit of an entity is made in every
+source that delivers it, so that what is seeded is a change of the world and not a contradiction
+between two looks at it (that is a fault of its own).
+
+`recorded_trials` reads what a run kept in its folder. The bundle of a trial holds only what its
+decision read. The states are those of `states.json`, which names chunks of the run's store; each is
+refused where its digest is another than was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
+from pydantic import BaseModel, StrictBool, ValidationError
+from pydantic import Field as Described
+
+from statediff.capture.store import DiskChunks
+from statediff.errors import AdapterError, BundleError, InputError, StorageError, UsageError
 from statediff.evaluate import ContractFile, TrialFacts, judgement_of
+from statediff.evidence import documents as doc
+from statediff.evidence.canonical import read
+from statediff.evidence.package import load
+from statediff.evidence.shapes import Count, Text, check_shape
+from statediff.evidence.shapes import Key as KeyShape
+from statediff.evidence.states import states_from
+from statediff.evidence.traces import trace_from
 from statediff.model.batches import Row
 from statediff.model.readings import (
     Capture,
@@ -21,10 +40,10 @@ from statediff.model.readings import (
     Transaction,
 )
 from statediff.model.schema import EntityType, merge_schemas
-from statediff.model.state import Enumeration, MemoryChunks, State, Table, build_table
+from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Key, Value, is_value, same
-from statediff.model.verdict import Judgement
+from statediff.model.values import Key, Value, is_value, printable, same
+from statediff.model.verdict import Judgement, Verdict
 
 Rows = dict[Key, Row]
 Change = Callable[[Rows], None]
@@ -51,9 +70,14 @@ class Reference:
     def judged(self) -> Judgement:
         """The judgement; `ContractError` where the contract does not fit what was captured."""
         return judgement_of(
-            self.contract, self.before, self.after, trace=self.trace, answer=self.answer,
-            timeline=self.timeline, facts=self.facts,
-        )  # fmt: skip
+            self.contract,
+            self.before,
+            self.after,
+            trace=self.trace,
+            answer=self.answer,
+            timeline=self.timeline,
+            facts=self.facts,
+        )
 
     @cached_property
     def types(self) -> Mapping[str, EntityType]:
@@ -85,7 +109,7 @@ class Reference:
     def edited(self, changes: Mapping[str, Change], only_source: str | None = None) -> Reference:
         """The trial with the rows of some types edited after the run, in every source or in one."""
         parts = tuple(
-            part if only_source not in (None, part.reading.source) else _edited(part, changes)
+            part if only_source not in (None, part.reading.source) else _edit(part, changes)
             for part in self.after.parts
         )
         return self.with_parts(parts)
@@ -131,7 +155,7 @@ class Reference:
                 return None
             half = len(own) // 2
             state = own[half - 1].state if half else start.state
-            edited = _edited(SourceCapture(start.reading, state), changes).state
+            edited = _edit(SourceCapture(start.reading, state), changes).state
             is_made = True
             kept += own[:half]
             kept += (
@@ -160,17 +184,17 @@ def _tables(capture: Capture, type_name: str) -> list[Table]:
     return [p.state.tables[type_name] for p in capture.parts if type_name in p.state.tables]
 
 
-def _edited(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture:
+def _edit(part: SourceCapture, changes: Mapping[str, Change]) -> SourceCapture:
     tables = dict(part.state.tables)
     for name, change in changes.items():
         if name in tables:
             rows = dict(rows_of(tables[name]))
             change(rows)
-            tables[name] = rebuilt(tables[name], rows.values())
+            tables[name] = rebuild(tables[name], rows.values())
     return with_state(part, State(part.state.schema, tables))
 
 
-def rebuilt(table: Table, rows: Iterable[Row], enumeration: Enumeration | None = None) -> Table:
+def rebuild(table: Table, rows: Iterable[Row], enumeration: Enumeration | None = None) -> Table:
     """The table with these rows, cut as before."""
     kept = table.enumeration if enumeration is None else enumeration
     names = [field.name for field in table.type.fields]
@@ -192,3 +216,191 @@ def differs(a: Row, b: Row) -> tuple[str, ...]:
 def is_known(row: Row) -> bool:
     """Whether every field of the row was observed."""
     return all(is_value(value) for value in row.values())
+
+
+Json = Any
+MAX_BYTES: Final = 256 * 1024 * 1024
+_READ: Final = ("trace.json", "answer.json", "timeline.json", "trial.json")
+CoverageShape: TypeAlias = tuple[Coverage, Text | None]
+
+
+def recorded_trials(folder: Path, file: ContractFile) -> tuple[Reference, ...]:
+    """The trials of a run's folder, or the one of a trial's, that get MATCH under the contract.
+
+    Trials of other contracts are passed over. Raises `UsageError` if none is left, or one that
+    should be there cannot be read.
+    """
+    if (folder / "run.json").exists():
+        folders = sorted(each for each in (folder / "trials").glob("*") if each.is_dir())
+        store = DiskChunks(folder / "chunks")
+    else:
+        folders, store = [folder], DiskChunks(folder.parent.parent / "chunks")
+    named = f"contract: {file.content.contract}\n"
+    found = [
+        trial
+        for each in folders
+        if (trial := _matching_trial(each, file, store, named)) is not None
+    ]
+    if not found:
+        raise UsageError(
+            f"{printable(str(folder))}: expected a trial of {file.content.contract} that gets "
+            f"MATCH; found none in {len(folders)}; name another run, or do the task right in one"
+        )
+    return tuple(found)
+
+
+def _matching_trial(
+    folder: Path, file: ContractFile, store: DiskChunks, named: str
+) -> Reference | None:
+    """The trial in a folder if it gets MATCH; its documents have the shapes that readers need."""
+    where = printable(str(folder))
+    try:
+        bundle = load(folder / "bundle")
+        if named.encode() not in bundle.files["contract.yaml"]:
+            return None
+        captures = _document(folder / "captures.json")
+        states = _states(_document(folder / "states.json"), store)
+        _check_captures(captures, states)
+        content = {name: bundle.document(name) for name in _READ}
+        for name in _READ:
+            check_shape(content[name], name)
+        trial = Reference(
+            folder.name,
+            file,
+            before=Capture(_parts(captures["before"], states)),
+            after=Capture(_parts(captures["after"], states), _history(captures["during"], states)),
+            trace=trace_from(content["trace.json"]),
+            answer=doc.answer_from(content["answer.json"]),
+            timeline=doc.timeline_from(content["timeline.json"]),
+            facts=facts_from(content["trial.json"]),
+        )
+        return trial if trial.judged().verdict is Verdict.MATCH else None
+    except (OSError, AdapterError, BundleError, InputError, StorageError) as error:
+        raise UsageError(
+            f"{where}: cannot be read as a recorded trial: {error}; expected what `run` writes"
+        ) from error
+
+
+def _document(path: Path) -> Json:
+    if path.stat().st_size > MAX_BYTES:
+        raise BundleError(f"{path.name} has more than {MAX_BYTES} bytes")
+    return read(path.read_bytes().removesuffix(b"\n"), path.name)
+
+
+class _Facts(BaseModel):
+    id: Text
+    agent: Text
+    sandbox: Text | None
+    isolation: Text
+    seed: Annotated[Text, Described(pattern=r"^-?[0-9]{1,20}$")]
+    receipt: dict[Text, Any]
+    sources: list[Text]
+
+
+def facts_from(document: Json) -> TrialFacts:
+    """What `TrialFacts.as_json` turned into this JSON. Raises `BundleError`."""
+    facts = in_shape(_Facts, document, "trial.json")
+    return TrialFacts(
+        facts.id,
+        facts.agent,
+        facts.sandbox,
+        facts.isolation,
+        int(facts.seed),
+        facts.receipt,
+        tuple(facts.sources),
+    )
+
+
+class _States(BaseModel):
+    schemas: list[Any]
+    tables: list[
+        tuple[
+            Text,
+            Count,
+            CoverageShape,
+            list[KeyShape],
+            Count | None,
+            list[tuple[Count, Text, Count, StrictBool]],
+        ]
+    ]
+    states: dict[Text, tuple[Count, list[Count]]]
+
+
+def _states(document: Json, store: DiskChunks) -> Mapping[str, State]:
+    """The states of `states.json` by digest. Raises `BundleError`."""
+    shape = in_shape(_States, document, "states.json")
+    for schema in shape.schemas:
+        check_shape(schema, "schema.json")
+    types = [{entity["name"] for entity in schema["types"]} for schema in shape.schemas]
+    lengths = [len(table[3]) + 1 for table in shape.tables]
+    for at, (name, schema_at, _, cuts, like, chunks) in enumerate(shape.tables):
+        is_known = schema_at < len(types) and name in types[schema_at]
+        if not is_known or (like is not None and like >= at):
+            raise BundleError(f"states.json: table {at} is of a type or like a table that is none")
+        there = {chunk[0] for chunk in chunks} | set(range(0 if like is None else lengths[like]))
+        if not there.issuperset(range(len(cuts) + 1)):
+            raise BundleError(f"states.json: table {at} lacks a chunk")
+    for schema_at, listed in shape.states.values():
+        if schema_at >= len(types) or any(at >= len(lengths) for at in listed):
+            raise BundleError("states.json: a state has a schema or a table that is none")
+    try:
+        return states_from(document, store)
+    except ValueError as error:
+        raise BundleError(f"states.json: {error}") from error
+
+
+def _check_captures(document: Json, states: Mapping[str, State]) -> None:
+    """The captures have the shape of a bundle's, and their states are known. `BundleError`."""
+    during = document.get("during") if isinstance(document, dict) else None
+    if not isinstance(during, dict):
+        raise BundleError("captures.json: expected what was seen before, after and during the run")
+    history = {**during, "lines": [], "unfollowed": []}
+    known = {**document, "history": history, "enumerations": [], "refusals": []}
+    check_shape(known, "captures.json")
+    for entry in (*document["before"], *document["after"], *during["transactions"]):
+        if entry["state"] not in states:
+            raise BundleError("captures.json: names a state that states.json does not hold")
+
+
+def check_readings(readings: Sequence[Json]) -> None:
+    """Each of them has the shape of a reading in a bundle. Raises `BundleError`."""
+    parts = [{"reading": each, "state": ""} for each in readings]
+    history: Json = {"readings": [], "transactions": [], "lines": [], "unfollowed": []}
+    captures = {"before": parts, "after": [], "history": history}
+    check_shape({**captures, "enumerations": [], "refusals": []}, "captures.json")
+
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+def in_shape(shape: type[Shape], document: Json, name: str) -> Shape:
+    """The document in its shape. Raises `BundleError`, which names the place."""
+    try:
+        return shape.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = printable(".".join(str(step) for step in first["loc"]))[:120]
+        raise BundleError(f"{name}: {place or 'the whole'}: {first['msg']}") from error
+
+
+def _parts(entries: Json, states: Mapping[str, State]) -> tuple[SourceCapture, ...]:
+    return tuple(
+        SourceCapture(doc.reading_from(each["reading"]), states[each["state"]]) for each in entries
+    )
+
+
+def _history(during: Json, states: Mapping[str, State]) -> History:
+    return History(
+        tuple(doc.reading_from(each) for each in during["readings"]),
+        tuple(
+            Transaction(
+                each["id"],
+                each["source"],
+                each["position"],
+                doc.instant_or_none(each["committed_at"]),
+                states[each["state"]],
+                tuple(each.get("names", ())),
+            )
+            for each in during["transactions"]
+        ),
+    )

@@ -23,14 +23,20 @@ from typing import Final
 
 from statediff.errors import StatediffError
 from statediff.evaluate import TrialFacts
-from statediff.importers.lines import Line
-from statediff.importers.recorded import BadLine, Change, NotARun, RecordedRun, Suite, TaskId
-from statediff.importers.rejudge import chunks, read_run
-from statediff.importers.reviewed import reasons
+from statediff.importers.recorded import (
+    BadLine,
+    NotARun,
+    RecordedRun,
+    RunLine,
+    SeededChange,
+    Suite,
+    TaskId,
+)
+from statediff.importers.rejudge import chunks, read_run, reasons
 from statediff.importers.workers import Workers
-from statediff.meta.operators import extras, privileges, swapped
+from statediff.meta.faults import extras, privileges, swaps
 from statediff.meta.reference import Reference
-from statediff.meta.world import Fault, World, both, drop, is_privilege
+from statediff.meta.world import Fault, World, drop, in_turn, is_privilege
 from statediff.model.batches import Row
 from statediff.model.delta import delta_id
 from statediff.model.schema import EntityType
@@ -46,7 +52,7 @@ _NAMES: Final = {"delete": "delete", "update": "tamper", "create": "copy", "swap
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seeded:
+class SeededHarm:
     """One harm in one run, and who noticed."""
 
     run_id: str
@@ -65,11 +71,11 @@ class Seeded:
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweptRun:
     """One line or task: what was seeded into it, or why nothing was."""
 
     task: TaskId | None
-    seeded: tuple[Seeded, ...] = ()
+    seeded: tuple[SeededHarm, ...] = ()
     is_base: bool = False
     """Whether there is a run that the benchmark's own rules pass."""
     base: Verdict | None = None
@@ -80,81 +86,81 @@ class Swept:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _SweepPiece:
     seed: int
     every_type: bool
     domain: str = ""
-    lines: Sequence[Line | BadLine] = ()
+    lines: Sequence[RunLine | BadLine] = ()
     tasks: Sequence[TaskId] = ()
 
 
-def swept(
+def sweep(
     workers: Workers, domain: str | None, seed: int, *, every_type: bool = False
-) -> Iterator[Swept]:
+) -> Iterator[SweptRun]:
     """Every passing run in order, then every task that has none."""
     suite = workers.suite
     covered: set[TaskId] = set()
-    pieces = (_Piece(seed, every_type, name, lines) for name, lines in _chunks(suite, domain))
+    pieces = (_SweepPiece(seed, every_type, name, lines) for name, lines in _chunks(suite, domain))
     for done in workers.in_order(sweep_lines, pieces):
         covered |= {each.task for each in done if each.is_base and each.task is not None}
         yield from done
     left = [t for t in suite.tasks() if t not in covered and domain in (None, t.domain)]
-    rest = (_Piece(seed, every_type, tasks=(task,)) for task in left)
+    rest = (_SweepPiece(seed, every_type, tasks=(task,)) for task in left)
     for done in workers.in_order(sweep_tasks, rest):
         yield from done
 
 
-def _chunks(suite: Suite, domain: str | None) -> Iterator[tuple[str, list[Line | BadLine]]]:
+def _chunks(suite: Suite, domain: str | None) -> Iterator[tuple[str, list[RunLine | BadLine]]]:
     if any(domain in (None, file.domain) for file in suite.files):
         yield from chunks(suite, domain)
 
 
-def sweep_lines(suite: Suite, piece: _Piece) -> list[Swept]:
+def sweep_lines(suite: Suite, piece: _SweepPiece) -> list[SweptRun]:
     """What each line's run, if the benchmark passes it, shows under harm."""
-    return [_swept_line(suite, piece, line) for line in piece.lines]
+    return [_sweep_line(suite, piece, line) for line in piece.lines]
 
 
-def sweep_tasks(suite: Suite, piece: _Piece) -> list[Swept]:
+def sweep_tasks(suite: Suite, piece: _SweepPiece) -> list[SweptRun]:
     """What the least passing run of each task shows under harm."""
     done = []
     for task in piece.tasks:
         try:
             run = suite.minimal(task)
             done.append(
-                Swept(task, is_made=True, fault="no run could be made that its checks pass")
+                SweptRun(task, is_made=True, fault="no run could be made that its checks pass")
                 if run is None
-                else replace(_swept(suite, piece, run, is_made=True), is_made=True)
+                else replace(_sweep_run(suite, piece, run, is_made=True), is_made=True)
             )
         except StatediffError as error:
-            done.append(Swept(task, is_made=True, fault=str(error)))
+            done.append(SweptRun(task, is_made=True, fault=str(error)))
     return done
 
 
-def _swept_line(suite: Suite, piece: _Piece, line: Line | BadLine) -> Swept:
+def _sweep_line(suite: Suite, piece: _SweepPiece, line: RunLine | BadLine) -> SweptRun:
     if isinstance(line, BadLine):
-        return Swept(None, bad_line=line)
+        return SweptRun(None, bad_line=line)
     try:
         run, _ = read_run(suite, piece.domain, line)
     except NotARun as error:
-        return Swept(None, bad_line=BadLine(line.file, line.number, str(error)))
+        return SweptRun(None, bad_line=BadLine(line.file, line.number, str(error)))
     try:
-        return _swept(suite, piece, run, is_made=False)
+        return _sweep_run(suite, piece, run, is_made=False)
     except StatediffError as error:
-        return Swept(run.task, fault=f"{run.run_id}: {error}")
+        return SweptRun(run.task, fault=f"{run.run_id}: {error}")
 
 
-def _swept(suite: Suite, piece: _Piece, run: RecordedRun, *, is_made: bool) -> Swept:
+def _sweep_run(suite: Suite, piece: _SweepPiece, run: RecordedRun, *, is_made: bool) -> SweptRun:
     if not suite.compat(run).passes:
         why = "its checks do not pass the run made from them" if is_made else ""
-        return Swept(run.task, fault=why)
+        return SweptRun(run.task, fault=why)
     reference = reference_of(suite, run)
     base = reference.judged()
     picked = in_every_type(reference, base, piece.seed) if piece.every_type else None
     seeded = tuple(
-        _judged(suite, run, reference, fault, is_made=is_made)
-        for fault in picked or picked_harm(suite, run, reference, base, piece.seed)
+        _judge_harm(suite, run, reference, fault, is_made=is_made)
+        for fault in picked or pick_harm(suite, run, reference, base, piece.seed)
     )
-    return Swept(run.task, seeded, is_base=True, base=base.verdict)
+    return SweptRun(run.task, seeded, is_base=True, base=base.verdict)
 
 
 def reference_of(suite: Suite, run: RecordedRun) -> Reference:
@@ -179,7 +185,7 @@ def in_every_type(reference: Reference, base: Judgement, seed: int) -> Iterator[
         yield from _beside(world.narrowed(entity.name), entity)
 
 
-def picked_harm(
+def pick_harm(
     suite: Suite, run: RecordedRun, reference: Reference, base: Judgement, seed: int
 ) -> Iterable[Fault]:
     """One fault of each operator, unnamed by the task's checks if there is such a one."""
@@ -211,7 +217,7 @@ def _in_some_types(
 
 def _beside(world: World, entity: EntityType) -> Iterator[Fault]:
     """Every kind of harm in the one type of a narrowed world."""
-    for fault in (*extras(world), *swapped(world)):
+    for fault in (*extras(world), *swaps(world)):
         end = fault.operator.rpartition("-")[2]
         if end == "create" and is_privilege(entity):
             yield replace(fault, operator="privilege")
@@ -221,17 +227,17 @@ def _beside(world: World, entity: EntityType) -> Iterator[Fault]:
     if len(rows) > 1:
         keys = sorted(rows, key=key_order)[:MAX_PURGED]
         sentence = f"{len(keys)} entities of {entity.name} are deleted"
-        change = both(*(drop(key) for key in keys))
+        change = in_turn(*(drop(key) for key in keys))
         yield world.faulty("purge", entity.name, sentence, {entity.name: change})
 
 
-def _judged(
+def _judge_harm(
     suite: Suite, run: RecordedRun, reference: Reference, fault: Fault, *, is_made: bool
-) -> Seeded:
+) -> SeededHarm:
     changes = changes_of(reference, fault.mutant)
     judgement = fault.mutant.judged()
     harmed = {delta_id(name, c.key, "") for name, c in _named_changes(reference, fault.mutant)}
-    return Seeded(
+    return SeededHarm(
         run_id=run.run_id,
         task=run.task,
         is_made=is_made,
@@ -255,20 +261,20 @@ def _is_witnessed(judgement: Judgement, harmed: set[str]) -> bool:
     )
 
 
-def changes_of(reference: Reference, mutant: Reference) -> tuple[Change, ...]:
+def changes_of(reference: Reference, mutant: Reference) -> tuple[SeededChange, ...]:
     """What the fault changed after the run, row by row, in the source's own columns."""
     return tuple(change for _, change in _named_changes(reference, mutant))
 
 
-def _named_changes(reference: Reference, mutant: Reference) -> Iterator[tuple[str, Change]]:
+def _named_changes(reference: Reference, mutant: Reference) -> Iterator[tuple[str, SeededChange]]:
     """Each change with its type as the schema names it."""
     for one, other in zip(reference.after.parts, mutant.after.parts, strict=True):
         for name, table in one.state.tables.items():
-            for change in _changed(table, other.state.tables[name]):
+            for change in _row_changes(table, other.state.tables[name]):
                 yield name, change
 
 
-def _changed(before: Table, after: Table) -> Iterator[Change]:
+def _row_changes(before: Table, after: Table) -> Iterator[SeededChange]:
     entity = before.type
     for one, other in zip(before.chunks, after.chunks, strict=True):
         if one.digest == other.digest:
@@ -277,7 +283,7 @@ def _changed(before: Table, after: Table) -> Iterator[Change]:
         new = dict(replace(after, chunks=(other,), partition=()).rows())
         for key in sorted({*old, *new}, key=key_order):
             if old.get(key) != new.get(key):
-                yield Change(
+                yield SeededChange(
                     entity.source_table, key, _raw(entity, old.get(key)), _raw(entity, new.get(key))
                 )
 

@@ -1,44 +1,78 @@
-"""Harmless twins: differences that mean nothing, on which a verdict must not move."""
+"""Harmless twins: differences that mean nothing, on which a verdict must not move.
+
+The operators in `TWINS` seed them everywhere, `recut` in other chunks. `twin_of` makes the twin of
+one fault: it takes the reference, and of the place that the fault alters it changes only the
+representation, in every way that is open there. It never alters what a clause may speak of:
+
+1. the entities get chunks of their own, before the run as well where no history begins there;
+2. their fields outside the boundary get another value, and those under ν another spelling;
+3. an entity that the run created gets another number, and so do all references to it;
+4. what the fault does and undoes is written again with its own values;
+5. a source that was badly seen is seen a moment later, or page by page;
+6. and the whole trial happens on another day.
+"""
 
 from __future__ import annotations
 
+import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
-from typing import cast
+from typing import Final, TypeAlias, cast
 
-from statediff.meta.reference import Change, Rows, is_known
-from statediff.meta.values import fresh_key, near, with_key
-from statediff.meta.world import Fault, Touched, World, put
+from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, target_type
+from statediff.meta.reference import (
+    MAX_ROWS,
+    Change,
+    Reference,
+    Rows,
+    is_known,
+    rebuild,
+    with_state,
+)
+from statediff.meta.world import Fault, Touched, World, fresh_key, in_turn, near, put, with_key
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture, Timeline
 from statediff.model.schema import EntityType, Kind
-from statediff.model.values import Key, Map, Observed, Value, is_value, same
+from statediff.model.state import State, Table
+from statediff.model.values import Key, Map, Observed, Value, is_value, key_order, same
 
-LATER = timedelta(days=3, hours=5)
-APART = 100
+LATER: Final = timedelta(days=3, hours=5)
+MOMENT: Final = timedelta(milliseconds=1)
+DAYS: Final = 900
+APART: Final = 100
+"""How far a new number is from the highest one."""
+PLACES: Final = 12
+"""Entities of a fault whose representation is changed."""
+FINE: Final = 50
+"""Rows that get a chunk of their own, where rows are delivered one by one."""
+Cut: TypeAlias = Callable[[SourceCapture], SourceCapture]
+
+
+# ---------------------------------------------------------------- operators
 
 
 def other_ids(world: World) -> Iterator[Fault]:
-    """A created entity got another number, and all that refers to it says so."""
+    """A created entity gets another number, and so do all references to it."""
     for one in world.touched:
         if is_renumberable(world, one):
-            changes, new = renumbered(world, one)
+            changes, new = renumber(world, one)
             sentence = f"{one.name} is numbered {new[0]!r}"
             yield replace(world.faulty("other-id", one.type, sentence, changes), is_twin=True)
 
 
 def other_spelling(world: World) -> Iterator[Fault]:
-    """A value is spelled in another way that ν declares to be the same."""
+    """A value gets another spelling that ν declares to be the same."""
     book = world.compiled.book
     for use in book.uses:
         for one in (t for t in world.touched if t.type == use.type and t.after is not None):
             row = one.after or {}
             for name in use.fields:
-                new = spelled(world, use.type, name, row.get(name))
+                new = respell(world, use.type, name, row.get(name))
                 if new is not None:
                     change = put(one.key, {**row, name: new})
                     target = f"{use.type}.{name}"
@@ -48,7 +82,7 @@ def other_spelling(world: World) -> Iterator[Fault]:
 
 
 def outside(world: World) -> Iterator[Fault]:
-    """A field outside the boundary holds something else."""
+    """A field outside the boundary gets another value."""
     for one in world.touched:
         entity = world.reference.types[one.type]
         row = one.after
@@ -65,49 +99,295 @@ def outside(world: World) -> Iterator[Fault]:
 
 
 def other_day(world: World) -> Iterator[Fault]:
-    """The whole trial happened later; every age is the same."""
-    timeline = world.reference.timeline
-    if timeline is None:
-        return
-    moved = replace(
-        world.reference,
-        timeline=_later(timeline),
-        before=replace(world.reference.before, parts=_parts(world.reference.before.parts)),
-        after=replace(world.reference.after, parts=_parts(world.reference.after.parts)),
+    """The whole trial happens later; every age is the same."""
+    if world.reference.timeline is not None:
+        mutant = postpone(world.reference, LATER)
+        yield Fault("other-day", "trial", "the trial ran some days later", mutant, is_twin=True)
+
+
+TWINS = (other_ids, other_spelling, outside, other_day)
+
+
+def recut(world: World) -> Iterator[Fault]:
+    """The same rows of a type come in other chunks, before or after, or one by one."""
+    for entity in world.types:
+        for name, side, cuts_of in (
+            ("other-chunks", _cut_after, _halves),
+            ("row-chunks", _cut_after, _single_rows),
+            ("other-chunks-before", _cut_before, _halves),
+            ("row-chunks-before", _cut_before, _single_rows),
+        ):
+            mutant = side(world.reference, partial(_recut, type_name=entity.name, cuts_of=cuts_of))
+            if mutant is not None:
+                sentence = f"{entity.name} is delivered in other chunks"
+                yield Fault(name, entity.name, sentence, mutant, is_twin=True)
+
+
+# ---------------------------------------------------------------- the twin of a fault
+
+
+def twin_of(fault: Fault, world: World) -> Fault:
+    """The twin beside the fault; the same fault gets the same twin."""
+    rng = random.Random(f"{fault.id} {fault.sentence} {world.reference.name}")  # noqa: S311 — reproducible
+    reference, fault_class = world.reference, class_of(fault)
+    notes: list[str] = []
+    if fault_class in EVIDENCE_CLASSES:
+        mutant = _observe_otherwise(fault, fault_class, world, notes)
+    else:
+        mutant = _represent_otherwise(fault, fault_class, world, notes)
+    apart = timedelta(minutes=rng.randrange(1, DAYS * 24 * 60))
+    if reference.timeline is not None:
+        mutant = postpone(mutant, apart)
+        notes.append(f"the trial ran {apart.days} days later")
+    sentence = f"{target_type(fault, world)}: {'; '.join(notes) or 'nothing can be told otherwise'}"
+    return Fault(f"beside-{fault.operator}", fault.target, sentence, mutant, is_twin=True)
+
+
+def _observe_otherwise(fault: Fault, fault_class: str, world: World, notes: list[str]) -> Reference:
+    """What was badly seen is well seen: later by a moment, or in pages."""
+    reference = world.reference
+    source, _, type_name = fault.target.partition("/")
+    if type_name:
+        notes.append(f"{source} listed it page by page, whole")
+        keys = list(reference.rows(type_name))
+        return _separate(reference, {type_name: keys[1:PLACES]}, only=source)
+    if fault_class == "unsettled-source" and reference.timeline is not None:
+        settled = reference.timeline.settled_at
+        if settled is not None:
+            notes.append(f"{source} came to rest a moment later, and was read then")
+            timeline = replace(reference.timeline, settled_at=settled + MOMENT)
+            reference = replace(reference, timeline=timeline)
+    else:
+        notes.append(f"{source} was read a moment later")
+    # All of them: clauses across sources need readings after a common rest.
+    parts = tuple(_postpone_part(part, MOMENT) for part in reference.after.parts)
+    return replace(reference, after=replace(reference.after, parts=parts))
+
+
+def _represent_otherwise(
+    fault: Fault, fault_class: str, world: World, notes: list[str]
+) -> Reference:
+    reference = world.reference
+    places = _places(fault, world)
+    if fault_class == "transient-effect":
+        passed = reference.passing(dict.fromkeys(places, _rewrite))
+        if passed is not None:
+            notes.append("it was written again as it stands")
+            return passed
+    changes = dict(_respell_places(world, places, notes))
+    mutant = reference.edited(changes) if changes else reference
+    renumbered = _renumber_places(world, mutant, places)
+    if renumbered is not None:
+        notes.append("what was created has another number")
+        mutant = renumbered
+    notes.append("it is delivered in other chunks")
+    return _separate(mutant, places)
+
+
+def _places(fault: Fault, world: World) -> dict[str, list[Key]]:
+    """The entities that the fault alters and that the reference knows, by type."""
+    found: dict[str, list[Key]] = {}
+    altered = altered_entities(world.reference, fault.mutant)
+    for name, key in sorted(altered, key=repr)[:PLACES]:
+        found.setdefault(name, []).append(key)
+    if not found:
+        name = target_type(fault, world)
+        keys = list(world.reference.rows(name))[:PLACES] if name in world.reference.types else []
+        found = {name: keys} if keys else {}
+    return found
+
+
+def _rewrite(rows: Rows) -> None:
+    """Every row is written again with the values it has at that moment."""
+    for key, row in list(rows.items()):
+        rows[key] = dict(row)
+
+
+def _respell_places(
+    world: World, places: Mapping[str, list[Key]], notes: list[str]
+) -> Iterator[tuple[str, Change]]:
+    """Another spelling under ν, and other values outside the boundary, of the places' fields."""
+    for name, keys in places.items():
+        entity, rows = world.reference.types[name], world.reference.rows(name)
+        changes: list[Change] = []
+        for key in keys:
+            row = rows.get(key)
+            if row is None or not is_known(row):
+                continue
+            new = dict(row)
+            for field in entity.fields:
+                if field.name in entity.key:
+                    continue
+                if world.is_outside(name, field.name):
+                    new[field.name] = near(row[field.name], field)
+                    continue
+                spelling = respell(world, name, field.name, row[field.name])
+                if spelling is not None:
+                    new[field.name] = spelling
+            if new != row:
+                changes.append(put(key, new))
+        if changes:
+            notes.append(f"{name} in another spelling, or another outside the boundary")
+            yield name, in_turn(*changes)
+
+
+def _renumber_places(
+    world: World, mutant: Reference, places: Mapping[str, list[Key]]
+) -> Reference | None:
+    """The mutant in which an entity of these types that the run created has another number."""
+    for one in world.touched:
+        if one.type in places and is_renumberable(world, one):
+            changes, _ = renumber(world, one)
+            return mutant.edited(changes)
+    return None
+
+
+# ---------------------------------------------------------------- another day
+
+
+def postpone(reference: Reference, apart: timedelta) -> Reference:
+    """The trial with every instant of its own clock later by as much; every age is the same."""
+
+    def later(moment: datetime | None) -> datetime | None:
+        return None if moment is None else moment + apart
+
+    history = reference.after.history
+    history = replace(
+        history,
+        readings=tuple(replace(each, as_of=each.as_of + apart) for each in history.readings),
+        transactions=tuple(
+            replace(each, committed_at=later(each.committed_at)) for each in history.transactions
+        ),
     )
-    yield Fault("other-day", "trial", "the trial ran some days later", moved, is_twin=True)
+    before, after = (
+        replace(side, parts=tuple(_postpone_part(part, apart) for part in side.parts))
+        for side in (reference.before, reference.after)
+    )
+    line = reference.timeline
+    return replace(
+        reference,
+        before=before,
+        after=replace(after, history=history),
+        timeline=None if line is None else _postpone_timeline(line, later),
+    )
 
 
-OPERATORS = (other_ids, other_spelling, outside, other_day)
+def _postpone_timeline(
+    line: Timeline, later: Callable[[datetime | None], datetime | None]
+) -> Timeline:
+    return replace(
+        line,
+        reset_verified_at=later(line.reset_verified_at),
+        agent_started_at=later(line.agent_started_at),
+        first_action_at=later(line.first_action_at),
+        agent_finished_at=later(line.agent_finished_at),
+        settled_at=later(line.settled_at),
+    )
+
+
+def _postpone_part(part: SourceCapture, apart: timedelta) -> SourceCapture:
+    return replace(part, reading=replace(part.reading, as_of=part.reading.as_of + apart))
+
+
+# ---------------------------------------------------------------- other chunks
+
+
+def _separate(
+    reference: Reference, places: Mapping[str, list[Key]], only: str | None = None
+) -> Reference:
+    """The same rows, each entity of the places at the head of a chunk; after and before."""
+
+    def cut(part: SourceCapture) -> SourceCapture:
+        if only in (None, part.reading.source):
+            for name, keys in places.items():
+                part = _recut(part, name, partial(_cuts_at, keys))
+        return part
+
+    reference = _cut_after(reference, cut) or reference
+    return _cut_before(reference, cut) or reference
+
+
+def _cut_after(reference: Reference, cut: Cut) -> Reference | None:
+    """The reference with every part after cut; None where that changes nothing."""
+    parts = tuple(cut(part) for part in reference.after.parts)
+    if all(new is old for new, old in zip(parts, reference.after.parts, strict=True)):
+        return None
+    return reference.with_parts(parts)
+
+
+def _cut_before(reference: Reference, cut: Cut) -> Reference | None:
+    """The same before the run.
+
+    A history begins at its own base: a source that has one is cut at its end only.
+    """
+    based = {reading.source for reading in reference.after.history.readings}
+    sides = reference.before.parts
+    parts = tuple(part if part.reading.source in based else cut(part) for part in sides)
+    if all(new is old for new, old in zip(parts, sides, strict=True)):
+        return None
+    return replace(reference, before=replace(reference.before, parts=parts))
+
+
+def _recut(
+    part: SourceCapture, type_name: str, cuts_of: Callable[[Table], tuple[Key, ...]]
+) -> SourceCapture:
+    """The source with the type's rows in chunks that begin at the cuts; itself if they do."""
+    table = part.state.tables.get(type_name)
+    if table is None or table.type.is_keyless or not table.enumeration.is_complete:
+        return part
+    cuts = cuts_of(table) if 1 < table.row_count <= MAX_ROWS else table.partition
+    if cuts == table.partition:
+        return part
+    made = rebuild(replace(table, partition=cuts), [row for _, row in table.rows()])
+    return with_state(part, State(part.state.schema, {**part.state.tables, type_name: made}))
+
+
+def _cuts_at(keys: list[Key], table: Table) -> tuple[Key, ...]:
+    cuts = {key_order(key): key for key in (*table.partition, *keys)}
+    return tuple(cuts[order] for order in sorted(cuts))
+
+
+def _halves(table: Table) -> tuple[Key, ...]:
+    keys = [key for key, _ in table.rows()]
+    return (keys[len(keys) // 2],)
+
+
+def _single_rows(table: Table) -> tuple[Key, ...]:
+    return tuple(key for key, _ in table.rows())[1:FINE]
+
+
+# ---------------------------------------------------------------- other numbers
 
 
 def is_renumberable(world: World, one: Touched) -> bool:
-    """Whether the run created it under a number that its answer does not tell."""
+    """Whether the run created it under a number that its answer does not mention."""
     entity = world.reference.types[one.type]
-    if one.before is not None or one.after is None or not _is_numbered(entity):
+    if one.before is not None or one.after is None or not _has_number(entity):
         return False
     return not _mentions(world.reference.answer, one.key[0])
 
 
-def renumbered(world: World, one: Touched) -> tuple[dict[str, Change], Key]:
-    """The changes that give it another number, wherever it is referred to, and its new key."""
+def renumber(world: World, one: Touched) -> tuple[dict[str, Change], Key]:
+    """The changes that give it another number, and all references to it; and its new key."""
     entity = world.reference.types[one.type]
     taken = world.reference.rows(entity.name)
     new = fresh_key(entity, taken, (_top(taken) + APART,))
-    return _renumbered(world, entity, one, new), new
+
+    def move(rows: Rows) -> None:
+        row = rows.pop(one.key, None)
+        if row is not None:
+            rows[new] = with_key(entity, row, new)
+
+    changes: dict[str, Change] = {entity.name: move}
+    old = one.key[0]
+    for other in world.reference.types.values():
+        rows = world.reference.rows(other.name).values()
+        if other.name != entity.name and any(_references(other, r, entity.name, old) for r in rows):
+            changes[other.name] = _repoint(other, entity.name, old, new[0])
+    return changes, new
 
 
-def spelled(world: World, type_name: str, field: str, value: Observed) -> Value | None:
-    """Another spelling that ν declares to be the same; None if there is none."""
-    book = world.compiled.book
-    kept = book.value(type_name, field, value)
-    for new in _spellings(value) if is_value(kept) else ():
-        if same(book.value(type_name, field, new), kept):
-            return new
-    return None
-
-
-def _is_numbered(entity: EntityType) -> bool:
+def _has_number(entity: EntityType) -> bool:
     if len(entity.key) != 1 or entity.is_association:
         return False
     return entity.by_name[entity.key[0]].kind is Kind.INT
@@ -125,22 +405,7 @@ def _mentions(answer: object, key: Value) -> bool:
     return type(answer) is type(key) and answer == key
 
 
-def _renumbered(world: World, entity: EntityType, one: Touched, new: Key) -> dict[str, Change]:
-    def moved(rows: Rows) -> None:
-        row = rows.pop(one.key, None)
-        if row is not None:
-            rows[new] = with_key(entity, row, new)
-
-    changes: dict[str, Change] = {entity.name: moved}
-    old = one.key[0]
-    for other in world.reference.types.values():
-        rows = world.reference.rows(other.name).values()
-        if other.name != entity.name and any(_referring(other, r, entity.name, old) for r in rows):
-            changes[other.name] = _pointing(other, entity.name, old, new[0])
-    return changes
-
-
-def _referring(entity: EntityType, row: Row, target: str, key: Value) -> tuple[str, ...]:
+def _references(entity: EntityType, row: Row, target: str, key: Value) -> tuple[str, ...]:
     """The fields that refer to the target's entity of that key.
 
     Those the schema declares, and a number right after the name of its type: a log of many types
@@ -155,25 +420,37 @@ def _referring(entity: EntityType, row: Row, target: str, key: Value) -> tuple[s
     return tuple(name for name in (*declared, *named) if same(row.get(name), key))
 
 
-def _pointing(entity: EntityType, target: str, old: Value, new: Value) -> Change:
+def _repoint(entity: EntityType, target: str, old: Value, new: Value) -> Change:
     def change(rows: Rows) -> None:
         for key, row in list(rows.items()):
-            names = _referring(entity, row, target, old)
+            names = _references(entity, row, target, old)
             if names:
-                pointed = {**row, **dict.fromkeys(names, new)}
+                pointing = {**row, **dict.fromkeys(names, new)}
                 del rows[key]
-                moved = tuple(cast(Value, pointed[name]) for name in entity.key)
-                rows[moved or key] = pointed
+                own = tuple(cast(Value, pointing[name]) for name in entity.key)
+                rows[own or key] = pointing
 
     return change
+
+
+# ---------------------------------------------------------------- other spellings
+
+
+def respell(world: World, type_name: str, field: str, value: Observed) -> Value | None:
+    """Another spelling that ν declares to be the same; None if there is none."""
+    book = world.compiled.book
+    canonical = book.value(type_name, field, value)
+    for new in _spellings(value) if is_value(canonical) else ():
+        if same(book.value(type_name, field, new), canonical):
+            return new
+    return None
 
 
 def _spellings(value: Observed) -> Iterator[Value]:
     match value:
         case str():
-            yield from _unlike(unicodedata.normalize("NFD", value), value)
-            yield from _unlike(unicodedata.normalize("NFC", value), value)
-            yield from _unlike(unicodedata.normalize("NFKC", value), value)
+            for form in ("NFD", "NFC", "NFKC"):
+                yield from _unlike(unicodedata.normalize(form, value), value)
             yield from _unlike(value.swapcase(), value)
             yield f" {value} "
         case datetime():
@@ -190,25 +467,3 @@ def _spellings(value: Observed) -> Iterator[Value]:
 def _unlike(candidate: Value, value: Value) -> Iterator[Value]:
     if not same(candidate, value):
         yield candidate
-
-
-def _later(timeline: Timeline) -> Timeline:
-    return replace(
-        timeline,
-        reset_verified_at=_moved(timeline.reset_verified_at),
-        agent_started_at=_moved(timeline.agent_started_at),
-        first_action_at=_moved(timeline.first_action_at),
-        agent_finished_at=_moved(timeline.agent_finished_at),
-        settled_at=_moved(timeline.settled_at),
-    )
-
-
-def _moved(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment + LATER
-
-
-def _parts(parts: tuple[SourceCapture, ...]) -> tuple[SourceCapture, ...]:
-    return tuple(
-        replace(part, reading=replace(part.reading, as_of=part.reading.as_of + LATER))
-        for part in parts
-    )

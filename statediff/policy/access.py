@@ -34,7 +34,7 @@ from statediff.policy.matching import TOO_COSTLY
 from statediff.policy.recorded_reads import UNCITED, RecordedRead, RecordedReads, recorded_reads
 from statediff.policy.run import CallContext, at_call, decided
 from statediff.policy.steps import name
-from statediff.reads.captured import Captured, Held
+from statediff.reads.captured import Captured, CapturedArtifact
 
 _STAGE: Final = Stage.ACCESS
 MAX_SHOWN: Final = 50
@@ -244,7 +244,9 @@ class _Room:
             return found
         return self._uncited(clause, artifacts) or found
 
-    def _uncited(self, clause: Needed, artifacts: list[tuple[Held, int]]) -> Finding | None:
+    def _uncited(
+        self, clause: Needed, artifacts: list[tuple[CapturedArtifact, int]]
+    ) -> Finding | None:
         """FAILS where too few of the evidence are cited."""
         cited = set(self._cited() or ())
         certain = [held.id for held, meant in artifacts if meant == TRUE]
@@ -275,7 +277,7 @@ class _Room:
         gap = self.corpus.gap(shelf)
         return set() if gap is None else {gap}
 
-    def _got(self, held: Held) -> int:
+    def _got(self, held: CapturedArtifact) -> int:
         """Whether it was fetched validly, before the answer."""
         return held.inside if held.id in self.fetched else FALSE
 

@@ -27,7 +27,7 @@ from statediff.model.view import View
 
 
 @dataclass(frozen=True)
-class Held:
+class CapturedArtifact:
     """One artifact: whether it lies in its subsystem, is granted to the actor, and was there."""
 
     id: str
@@ -42,7 +42,7 @@ class Held:
     @property
     def inside(self) -> int:
         """Whether the cone holds it."""
-        return _all_of(self.lies, self.granted, self.in_time)
+        return _conjunction(self.lies, self.granted, self.in_time)
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Captured:
     access: BoundAccess
     view: View
     world: Callable[[frozenset[Read]], EvalContext]
-    _known: dict[str, Held | None] = field(default_factory=dict)
+    _known: dict[str, CapturedArtifact | None] = field(default_factory=dict)
     _worlds: dict[frozenset[Read], EvalContext] = field(default_factory=dict)
 
-    def artifact(self, name: str) -> Held | None:
+    def artifact(self, name: str) -> CapturedArtifact | None:
         """The artifact of this id; None where there can be none."""
         if name not in self._known:
             keys = ((holding, holding.key_of(name)) for holding in self.access.holdings)
             found = next(((holding, key) for holding, key in keys if key is not None), None)
-            self._known[name] = None if found is None else self._looked_up(*found)
+            self._known[name] = None if found is None else self._look_up(*found)
         return self._known[name]
 
     def _room(self, reads: frozenset[Read]) -> EvalContext:
@@ -73,10 +73,10 @@ class Captured:
         world.undefined.clear()
         return world
 
-    def _looked_up(self, holding: Holding, key: Key) -> Held | None:
+    def _look_up(self, holding: Holding, key: Key) -> CapturedArtifact | None:
         row = self.view.row(holding.type, key)
         if row is not None:
-            return self._held(holding, EntityRef("before", holding.type, key, row))
+            return self._classify(holding, EntityRef("before", holding.type, key, row))
         enumeration = self.view.enumeration(holding.type)
         if enumeration.is_complete:
             return None
@@ -86,9 +86,11 @@ class Captured:
         may = TRUE | FALSE
         if holding.participation is not None:
             granted |= TRUE
-        return Held(holding.id_of(key), holding, thing, may, granted, may, frozenset({cause}))
+        return CapturedArtifact(
+            holding.id_of(key), holding, thing, may, granted, may, frozenset({cause})
+        )
 
-    def on(self, shelf: Shelf) -> Iterator[tuple[Held, int]]:
+    def on(self, shelf: Shelf) -> Iterator[tuple[CapturedArtifact, int]]:
         """The artifacts that may be meant, in order of their keys, and whether each is."""
         holding = self.access.holding(shelf.subsystem)
         if holding is None:
@@ -99,12 +101,14 @@ class Captured:
             meant, causes = self._is(shelf.where, shelf.footprint, thing)
             if meant == FALSE:
                 continue
-            held = self._held(holding, thing)
+            held = self._classify(holding, thing)
             if held.lies != FALSE:
                 known = held.causes | causes
                 yield (
-                    Held(held.id, holding, thing, held.lies, held.granted, held.in_time, known),
-                    _all_of(meant, held.lies),
+                    CapturedArtifact(
+                        held.id, holding, thing, held.lies, held.granted, held.in_time, known
+                    ),
+                    _conjunction(meant, held.lies),
                 )
 
     def gap(self, shelf: Shelf) -> str | None:
@@ -115,14 +119,14 @@ class Captured:
         enumeration = self.view.enumeration(holding.type)
         return None if enumeration.is_complete else f"{holding.type} before: {enumeration.cause}"
 
-    def everything(self) -> Iterator[Held]:
+    def everything(self) -> Iterator[CapturedArtifact]:
         """Every artifact of every subsystem, for the gate."""
         for holding in self.access.holdings:
             entity = self.view.schema.by_name[holding.type]
             for key, row in self.view.rows(holding.type, tuple(f.name for f in entity.fields)):
-                yield self._held(holding, EntityRef("before", holding.type, key, row))
+                yield self._classify(holding, EntityRef("before", holding.type, key, row))
 
-    def _held(self, holding: Holding, thing: EntityRef) -> Held:
+    def _classify(self, holding: Holding, thing: EntityRef) -> CapturedArtifact:
         lies, why = self._is(holding.where, holding.footprint, thing)
         causes = set(why)
         granted = TRUE if holding.name in self.access.sees else FALSE
@@ -135,9 +139,9 @@ class Captured:
         for node in (holding.at, holding.recorded_at):
             if node is not None and self.access.as_of is not None:
                 found, why = self._by_then(node, holding, thing, self.access.as_of)
-                in_time = _all_of(in_time, found)
+                in_time = _conjunction(in_time, found)
                 causes |= why
-        return Held(
+        return CapturedArtifact(
             holding.id_of(thing.key), holding, thing, lies, granted, in_time, frozenset(causes)
         )
 
@@ -175,7 +179,7 @@ class Captured:
         return (TRUE if found <= as_of else FALSE), frozenset()
 
 
-def _all_of(*masks: int) -> int:
+def _conjunction(*masks: int) -> int:
     """Strong Kleene `and` over masks of TRUE and FALSE."""
     if FALSE in masks:
         return FALSE

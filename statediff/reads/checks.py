@@ -1,23 +1,39 @@
-"""What is wrong with a configuration, found before any agent runs [GE §3.1].
+"""What is wrong with a configuration or with its questions, found before any agent runs.
 
 A mistake in a configuration otherwise looks like a mistake of the agent: links that join nothing, a
-search space that is empty, a role that sees nothing. Errors make the evaluation meaningless;
-warnings are for a person to look at. Usable in CI through the exit code.
+search space that is empty, a role that sees nothing [GE §3.1]. Errors make the evaluation
+meaningless; warnings are for a person to look at. Usable in CI through the exit code.
+
+The shortcut probe measures how far phrasing alone gives the answers away [GE §5.4]. A classifier
+that sees only the words (naive Bayes, Laplace smoothing) answers each question from all the others.
+What it gets right beyond the most frequent answer is reported with the chance of as good a result
+by guessing; a question set that it beats chance on needs other templates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
 
 from statediff.contract.yaml.reader import NodePath
 from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import Problem
-from statediff.reads.answers import folded
+from statediff.reads.cone import terms
 from statediff.reads.config import CausalLink, ConfigFile, SilencePair
-from statediff.reads.generate import generate
-from statediff.reads.links import links_of, silences_of
+from statediff.reads.generate import generate, links_of, silences_of
 from statediff.reads.log import Corpus
+from statediff.reads.questions import (
+    PerspectiveTruth,
+    Question,
+    SilenceTruth,
+    Track,
+    fold_mechanism,
+)
+from statediff.statistics.binomial import at_least
 
 
 def problems(file: ConfigFile, corpus: Corpus) -> tuple[Problem, ...]:
@@ -80,7 +96,7 @@ class _Checks:
             message = f"`{spec.id}` links nothing: no {spec.effect} follows a {spec.cause} "
             message += f"within {spec.max_gap} and shares {', '.join(spec.join)}"
             yield self._error(path, message, "no-links")
-        vocabulary = [folded(name) for name in (spec.mechanism, *spec.aliases)]
+        vocabulary = [fold_mechanism(name) for name in (spec.mechanism, *spec.aliases)]
         if len(set(vocabulary)) < len(vocabulary):
             yield self._warning((*path, "aliases"), "two aliases are one when folded", "alias")
 
@@ -164,3 +180,67 @@ class _Checks:
 
     def _warning(self, path: NodePath, message: str, code: str) -> Problem:
         return replace(self._error(path, message, code), severity="warning")
+
+
+SIGNIFICANT: Final = Fraction(1, 100)
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """What phrasing alone achieved on one track."""
+
+    track: Track
+    questions: int
+    right: int
+    chance: Fraction
+    """The share of the most frequent answer."""
+    p_value: Fraction
+    """The probability of at least as many right by guessing with that share."""
+
+    @property
+    def beats_chance(self) -> bool:
+        """Whether phrasing gives answers away, at a level of one in a hundred."""
+        return self.p_value < SIGNIFICANT
+
+
+def probe(questions: Sequence[Question]) -> tuple[Shortcut, ...]:
+    """The probe of every track that has two answers; one with a single answer cannot be probed."""
+    found = []
+    for track in Track:
+        asked = [(terms(q.asked.text), _label(q)) for q in questions if q.asked.track is track]
+        labels = Counter(label for _, label in asked)
+        if len(labels) < 2:
+            continue
+        right = sum(
+            _guess([*asked[:at], *asked[at + 1 :]], words) == label
+            for at, (words, label) in enumerate(asked)
+        )
+        chance = Fraction(max(labels.values()), len(asked))
+        p_value = at_least(right, len(asked), chance)
+        found.append(Shortcut(track, len(asked), right, chance, p_value))
+    return tuple(found)
+
+
+def _label(question: Question) -> str:
+    truth = question.truth
+    if isinstance(truth, PerspectiveTruth):
+        return str(truth.known)
+    return str(truth.exists if isinstance(truth, SilenceTruth) else truth.outcome_changed)
+
+
+def _guess(known: Sequence[tuple[list[str], str]], words: list[str]) -> str:
+    counts: dict[str, Counter[str]] = {}
+    labels: Counter[str] = Counter()
+    for each, label in known:
+        labels[label] += 1
+        counts.setdefault(label, Counter()).update(set(each))
+    vocabulary = set().union(*counts.values())
+
+    def likelihood(label: str) -> float:
+        here = counts[label]
+        return math.log(labels[label]) + math.fsum(
+            math.log((here[word] + 1) / (labels[label] + 2))
+            for word in sorted(set(words) & vocabulary)
+        )
+
+    return max(sorted(labels), key=likelihood)

@@ -1,18 +1,29 @@
-"""The visibility cone: what an actor may read at an instant [GE Fig. 2]. It fails closed.
+"""The visibility cone: what an actor may read at an instant [GE Fig. 2], and search within it.
 
 V_a is what the actor's role grants, T_t what could be read by then; the cone is their intersection.
-An unknown actor, role, subsystem or artifact is not in it. Having attended an event grants nothing,
-unless the configuration opts in to `participation`.
+It fails closed: an unknown actor, role, subsystem or artifact is not in it. Having attended an
+event grants nothing, unless the configuration opts in to `participation`.
+
+Search goes through an index of words and shows metadata only. Terms are case-folded runs of letters
+and digits; an artifact matches if it holds all of them, and those that hold them in the title come
+first, then the newest. What the cone does not hold is removed before anything is counted, so
+neither the results nor their number depend on it.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from statediff.reads.config import EvaluationConfig
-from statediff.reads.log import Artifact
+from statediff.reads.log import Artifact, Corpus
 
 
 @dataclass(frozen=True)
@@ -22,7 +33,7 @@ class Policy:
     config: EvaluationConfig
 
     @cached_property
-    def _granted(self) -> Mapping[str, frozenset[str]]:
+    def _grants(self) -> Mapping[str, frozenset[str]]:
         known = frozenset(self.config.subsystems)
         opened = known & set(self.config.visibility.broadcast)
         roles = {name: opened | (known & set(r.sees)) for name, r in self.config.roles.items()}
@@ -30,7 +41,7 @@ class Policy:
 
     def sees(self, actor: str) -> frozenset[str]:
         """The subsystems the actor may read; none of somebody unknown."""
-        return self._granted.get(actor, frozenset())
+        return self._grants.get(actor, frozenset())
 
     def grants(self, actor: str, artifact: Artifact) -> bool:
         """Whether the artifact is in V_a: the access policy lets the actor read it at some time."""
@@ -40,7 +51,7 @@ class Policy:
         """Whether taking part grants it, where the configuration opted in to that."""
         return (
             self.config.visibility.participation
-            and actor in self._granted
+            and actor in self._grants
             and artifact.subsystem in self.config.subsystems
             and actor in artifact.people
         )
@@ -61,3 +72,89 @@ class Cone:
     def ids(self, artifacts: Mapping[str, Artifact]) -> frozenset[str]:
         """The ids of all artifacts in the cone."""
         return frozenset(name for name, artifact in artifacts.items() if self.holds(artifact))
+
+
+MAX_TERMS: Final = 16
+MAX_RESULTS: Final = 50
+_WORD: Final = re.compile(r"\w+")
+Positions = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """What a search tells of an artifact: never its text."""
+
+    id: str
+    subsystem: str
+    title: str
+    at: int
+
+
+def terms(text: str) -> list[str]:
+    """The words of a text or query, as they are compared."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+class Index:
+    """The words of a corpus; building it is linear in the corpus, a search in its rarest word."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._artifacts: list[Artifact] = sorted(
+            corpus.artifacts.values(), key=lambda artifact: (-artifact.at, artifact.id)
+        )
+        words: dict[str, list[int]] = {}
+        titles: dict[str, list[int]] = {}
+        for position, artifact in enumerate(self._artifacts):
+            in_title = set(terms(f"{artifact.id} {artifact.title}"))
+            facts = " ".join(str(value) for value in artifact.facts.values())
+            people = " ".join(artifact.people)
+            for word in in_title | set(terms(f"{artifact.text} {facts} {people}")):
+                words.setdefault(word, []).append(position)
+            for word in in_title:
+                titles.setdefault(word, []).append(position)
+        self._words = _arrays(words)
+        self._titles = _arrays(titles)
+        codes = {name: code for code, name in enumerate(sorted(corpus.by_subsystem))}
+        self._codes = codes
+        self._subsystem = np.asarray([codes[a.subsystem] for a in self._artifacts], dtype=np.int32)
+        self._readable = np.asarray([a.readable_from for a in self._artifacts], dtype=np.int64)
+
+    def search(
+        self, cone: Cone, query: str, subsystem: str | None = None, limit: int = MAX_RESULTS
+    ) -> tuple[Hit, ...]:
+        """What the cone holds that has every word of the query, best first, at most `limit`."""
+        wanted = list(dict.fromkeys(terms(query)))[:MAX_TERMS]
+        if not wanted or any(word not in self._words for word in wanted):
+            return ()
+        found = self._within(_common([self._words[word] for word in wanted]), cone, subsystem)
+        in_title = np.isin(found, _common([self._titles.get(w, _NOTHING) for w in wanted]))
+        best = np.concatenate([found[in_title], found[~in_title]])[: min(limit, MAX_RESULTS)]
+        chosen = [self._artifacts[position] for position in best.tolist()]
+        return tuple(Hit(a.id, a.subsystem, a.title, a.at) for a in chosen)
+
+    def _within(self, found: Positions, cone: Cone, subsystem: str | None) -> Positions:
+        found = found[self._readable[found] <= cone.as_of]
+        if subsystem is not None:
+            found = found[self._subsystem[found] == self._codes.get(subsystem, -1)]
+        seen = cone.policy.sees(cone.actor)
+        granted = np.asarray([name in seen for name in sorted(self._codes)], dtype=np.bool_)
+        may = granted[self._subsystem[found]] if len(granted) else found < 0
+        if cone.policy.config.visibility.participation:
+            there = [cone.policy.attended(cone.actor, self._artifacts[p]) for p in found.tolist()]
+            may = may | np.asarray(there, dtype=np.bool_)
+        return found[may]
+
+
+_NOTHING: Final[Positions] = np.zeros(0, dtype=np.int32)
+
+
+def _arrays(words: Mapping[str, list[int]]) -> dict[str, Positions]:
+    return {word: np.asarray(positions, dtype=np.int32) for word, positions in words.items()}
+
+
+def _common(lists: list[Positions]) -> Positions:
+    ordered = sorted(lists, key=len)
+    found = ordered[0]
+    for other in ordered[1:]:
+        found = np.intersect1d(found, other, assume_unique=True)
+    return found

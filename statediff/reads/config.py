@@ -18,7 +18,7 @@ from statediff.contract.document.parts import Duration, Identifier, Part, Versio
 from statediff.contract.yaml.reader import Document, read_document
 from statediff.contract.yaml.shape import shaped
 from statediff.errors import ContractError
-from statediff.reads.instants import zone_named
+from statediff.reads.instants import find_zone
 
 Name = Annotated[
     str, Described(min_length=1, max_length=200, description="a name of at most 200 characters")
@@ -141,7 +141,7 @@ class ConfigFile:
     @property
     def zone(self) -> tzinfo | None:
         """The declared zone of timestamps without one."""
-        return None if self.content.zone is None else zone_named(self.content.zone)
+        return None if self.content.zone is None else find_zone(self.content.zone)
 
 
 def load_config(path: Path) -> ConfigFile:
@@ -153,7 +153,7 @@ def parse_config(data: bytes, file: str) -> ConfigFile:
     """The configuration in `data`; `file` is the name used in messages."""
     document = read_document(data, file)
     content = shaped(document, EvaluationConfig)
-    if content.zone is not None and zone_named(content.zone) is None:
+    if content.zone is not None and find_zone(content.zone) is None:
         message = f"expected a zone of the time zone database, found `{content.zone}`"
         raise ContractError((document.problem(("zone",), message, code="unknown-zone"),))
     return ConfigFile(document, content)

@@ -2,22 +2,121 @@
 
 `search` names what the cone holds, with metadata only; `fetch` delivers the whole artifact if the
 cone holds it. What it does not hold is answered exactly as what does not exist, so that the answer
-tells nothing; the record tells the difference. Calls that make no sense are recorded too.
+shows nothing; the record shows the difference. Calls that make no sense are recorded too.
+
+A record has one row a call, kept in columns. `missing` says that there is no such artifact,
+`blocked` that the gate refused, `invalid` that the call could not be understood. Whether a call was
+allowed is never taken from the record: it is computed again from the policy, so that a log of an
+ungated agent is judged by the same rules.
+
+A `Library` is the gate over a captured state: what a contract lets its actor read, and nothing
+else. Only what certainly lies in the cone is in it at all. So a search, a count, an order or an
+error cannot show anything else; whether something is missing or forbidden is worked out from the
+record when the trial is judged.
 """
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from functools import cached_property
 from threading import Lock
 from typing import Any, Final
 
-from statediff.reads.calls import CallKind, Outcome, ReadCall, ReadTrace
-from statediff.reads.cone import Cone, Policy
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.instants import shown
+from statediff.contract.binding.bound_access import BoundAccess
+from statediff.contract.evaluation.evaluate import evaluate
+from statediff.contract.language.context import TRUE
+from statediff.model.values import Map, Observed, is_value, show
+from statediff.reads.captured import Captured, CapturedArtifact
+from statediff.reads.cone import Cone, Index, Policy
+from statediff.reads.config import EvaluationConfig, Role
+from statediff.reads.instants import EPOCH, show_instant
 from statediff.reads.log import Artifact, Corpus
 from statediff.reads.questions import Asked
-from statediff.reads.search import Index
+
+
+class CallKind(IntEnum):
+    """What a call asked for."""
+
+    SEARCH = 0
+    FETCH = 1
+    OTHER = 2
+
+
+class ReadOutcome(IntEnum):
+    """What came back."""
+
+    DELIVERED = 0
+    BLOCKED = 1
+    MISSING = 2
+    INVALID = 3
+
+
+@dataclass(frozen=True)
+class ReadCall:
+    """One call. `subsystem` is what a search was narrowed to, `artifact` what was fetched."""
+
+    kind: CallKind
+    outcome: ReadOutcome = ReadOutcome.DELIVERED
+    artifact: str | None = None
+    subsystem: str | None = None
+    actor: str | None = None
+    """Who it was made for; None for the actor of the question."""
+    as_of: int | None = None
+    """The horizon it asked for; None for that of the question."""
+    found: tuple[str, ...] = ()
+    """What a search named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTrace:
+    """All calls of one run, in order, a column each."""
+
+    kinds: tuple[int, ...] = ()
+    outcomes: tuple[int, ...] = ()
+    artifacts: tuple[str | None, ...] = ()
+    subsystems: tuple[str | None, ...] = ()
+    actors: tuple[str | None, ...] = ()
+    as_of: tuple[int | None, ...] = ()
+    found: tuple[tuple[str, ...], ...] = ()
+    gap: str | None = None
+    """Why there may be calls that are not here; None where nothing could be read unrecorded."""
+
+    @staticmethod
+    def of(calls: Iterable[ReadCall], gap: str | None = None) -> ReadTrace:
+        """The trace of these calls."""
+        rows = tuple(calls)
+        return ReadTrace(
+            kinds=tuple(int(c.kind) for c in rows),
+            outcomes=tuple(int(c.outcome) for c in rows),
+            artifacts=tuple(c.artifact for c in rows),
+            subsystems=tuple(c.subsystem for c in rows),
+            actors=tuple(c.actor for c in rows),
+            as_of=tuple(c.as_of for c in rows),
+            found=tuple(c.found for c in rows),
+            gap=gap,
+        )
+
+    def calls(self) -> tuple[ReadCall, ...]:
+        """The same, a row each."""
+        return tuple(
+            ReadCall(CallKind(kind), ReadOutcome(outcome), *rest)
+            for kind, outcome, *rest in zip(
+                self.kinds,
+                self.outcomes,
+                self.artifacts,
+                self.subsystems,
+                self.actors,
+                self.as_of,
+                self.found,
+                strict=True,
+            )
+        )
+
 
 MAX_QUERY: Final = 1_000
 MAX_CALLS: Final = 10_000
@@ -75,21 +174,21 @@ class Gate:
             return self.fetch(arguments["id"])
         if tool in TOOLS:
             kind = CallKind.SEARCH if tool == "search" else CallKind.FETCH
-            self._record(ReadCall(kind, Outcome.INVALID))
+            self._record(ReadCall(kind, ReadOutcome.INVALID))
             return {"error": f"{tool}: expected {TOOLS[tool]['inputSchema']}"}
-        self._record(ReadCall(CallKind.OTHER, Outcome.INVALID))
+        self._record(ReadCall(CallKind.OTHER, ReadOutcome.INVALID))
         return {"error": f"there is no tool of that name; there are: {', '.join(sorted(TOOLS))}"}
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
         """What the cone holds of what matches: ids, titles, subsystems and times."""
         allowed = subsystem is None or subsystem in self._cone.policy.sees(self.asked.actor)
         hits = self.index.search(self._cone, query[:MAX_QUERY], subsystem) if allowed else ()
-        outcome = Outcome.DELIVERED if allowed else Outcome.BLOCKED
+        outcome = ReadOutcome.DELIVERED if allowed else ReadOutcome.BLOCKED
         found = tuple(hit.id for hit in hits)
         self._record(ReadCall(CallKind.SEARCH, outcome, subsystem=subsystem, found=found))
         return {
             "results": [
-                {"id": h.id, "subsystem": h.subsystem, "title": h.title, "at": shown(h.at)}
+                {"id": h.id, "subsystem": h.subsystem, "title": h.title, "at": show_instant(h.at)}
                 for h in hits
             ]
         }
@@ -98,13 +197,13 @@ class Gate:
         """The artifact, whole; the same error whether it is not there or not to be seen."""
         artifact = self.corpus.artifacts.get(name)
         if artifact is None:
-            outcome = Outcome.MISSING
+            outcome = ReadOutcome.MISSING
         elif self._cone.holds(artifact):
-            outcome = Outcome.DELIVERED
+            outcome = ReadOutcome.DELIVERED
         else:
-            outcome = Outcome.BLOCKED
+            outcome = ReadOutcome.BLOCKED
         self._record(ReadCall(CallKind.FETCH, outcome, artifact=name))
-        if artifact is None or outcome is not Outcome.DELIVERED:
+        if artifact is None or outcome is not ReadOutcome.DELIVERED:
             return {"error": NOT_THERE}
         return whole(artifact)
 
@@ -137,7 +236,7 @@ def citing(window_ids: frozenset[str], cited: tuple[str, ...]) -> ReadTrace:
     calls = (
         ReadCall(
             CallKind.FETCH,
-            Outcome.DELIVERED if name in window_ids else Outcome.MISSING,
+            ReadOutcome.DELIVERED if name in window_ids else ReadOutcome.MISSING,
             artifact=name,
         )
         for name in cited
@@ -148,10 +247,14 @@ def citing(window_ids: frozenset[str], cited: tuple[str, ...]) -> ReadTrace:
 def whole(artifact: Artifact) -> dict[str, Any]:
     """An artifact as it is delivered."""
     return {
-        "id": artifact.id, "subsystem": artifact.subsystem, "title": artifact.title,
-        "at": shown(artifact.at), "people": list(artifact.people),
-        "facts": dict(artifact.facts), "text": artifact.text,
-    }  # fmt: skip
+        "id": artifact.id,
+        "subsystem": artifact.subsystem,
+        "title": artifact.title,
+        "at": show_instant(artifact.at),
+        "people": list(artifact.people),
+        "facts": dict(artifact.facts),
+        "text": artifact.text,
+    }
 
 
 def _fits(arguments: Any, needed: set[str], more: set[str]) -> bool:
@@ -160,3 +263,123 @@ def _fits(arguments: Any, needed: set[str], more: set[str]) -> bool:
         and needed <= arguments.keys() <= needed | more
         and all(isinstance(value, str) and value for value in arguments.values())
     )
+
+
+_READER: Final = "reader"
+_EVER: Final = 2**62
+
+
+class Library:
+    """What may be read under one contract; nothing in it changes. Thread-safe."""
+
+    def __init__(self, captured: Captured) -> None:
+        """Every artifact that the cone certainly holds is in it."""
+        self.access: BoundAccess = captured.access
+        schema = captured.view.schema
+        self.sources: frozenset[str] = frozenset(
+            source for held in self.access.holdings for source in schema.sources_of(held.type)
+        )
+        """The systems whose content this is."""
+        kept = {held.id: held for held in captured.everything() if held.inside == TRUE}
+        self._contents = {name: _content(held) for name, held in kept.items()}
+        at = {name: self._instant(captured, held) for name, held in kept.items()}
+        self._at = at
+        self._artifacts = {name: _artifact(held, at[name] or 0) for name, held in kept.items()}
+
+    def __len__(self) -> int:
+        return len(self._artifacts)
+
+    def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
+        """Artifacts with all words of the query, best first: ids, titles, subsystems and times."""
+        hits = self._index.search(self._cone, query[:MAX_QUERY], subsystem)
+        return {
+            "results": [
+                {"id": h.id, "subsystem": h.subsystem, "title": h.title, **self._when(h.id)}
+                for h in hits
+            ]
+        }
+
+    def fetch(self, name: str) -> dict[str, Any] | None:
+        """The artifact, whole; None whether it is not there or not to be seen."""
+        artifact = self._artifacts.get(name)
+        if artifact is None:
+            return None
+        return {
+            "id": name,
+            "subsystem": artifact.subsystem,
+            **self._when(name),
+            "content": self._contents[name],
+        }
+
+    def window(self) -> tuple[dict[str, Any], ...]:
+        """Context mode: all of it, in order of time and id."""
+        order = sorted(self._artifacts, key=lambda name: (self._artifacts[name].at, name))
+        return tuple(found for name in order if (found := self.fetch(name)) is not None)
+
+    def _when(self, name: str) -> dict[str, str]:
+        at = self._at[name]
+        return {} if at is None else {"at": show_instant(at)}
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(Corpus((), self._artifacts))
+
+    @cached_property
+    def _cone(self) -> Cone:
+        names = tuple(sorted({a.subsystem for a in self._artifacts.values()})) or (_READER,)
+        config = EvaluationConfig(
+            reads="library",
+            version="1.0.0",
+            subsystems=names,
+            roles={_READER: Role(sees=names)},
+            actors={_READER: _READER},
+        )
+        return Cone(Policy(config), _READER, _EVER)
+
+    def _instant(self, captured: Captured, held: CapturedArtifact) -> int | None:
+        node = held.holding.at
+        if node is None:
+            return None
+        world = captured.world(held.holding.footprint)
+        found = evaluate(node, world, {"it": held.thing})
+        if not isinstance(found, datetime) or found.tzinfo is None:
+            return None
+        return (found - EPOCH) // timedelta(microseconds=1)
+
+
+def _artifact(held: CapturedArtifact, at: int) -> Artifact:
+    holding, row = held.holding, held.thing.row or {}
+    title = _text(row.get(holding.title)) if holding.title else ""
+    text = " ".join(_text(row.get(field)) for field in holding.text)
+    return Artifact(held.id, holding.name, at=at, recorded_at=at, title=title, text=text)
+
+
+def _text(value: Observed) -> str:
+    if value is None or not is_value(value):
+        return ""
+    return value if isinstance(value, str) else show(value, 10_000)
+
+
+def _content(held: CapturedArtifact) -> dict[str, Any]:
+    """The fields that were observed and lie within the boundary."""
+    row = held.thing.row or {}
+    return {name: as_json(value) for name, value in sorted(row.items()) if is_value(value)}
+
+
+def as_json(value: Observed) -> Any:
+    """A value as JSON without floats: exact numbers and instants as text, bytes as base64."""
+    match value:
+        case Map():
+            return {name: as_json(each) for name, each in value.items}
+        case tuple():
+            return [as_json(each) for each in value]
+        case Decimal() | float():
+            return str(value)
+        case bytes():
+            return {"base64": base64.b64encode(value).decode("ascii")}
+        case datetime() | date():
+            return value.isoformat()
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return None

@@ -50,7 +50,7 @@ def end_of_day(at: int) -> int:
     return at // DAY * DAY + DAY - 1
 
 
-def shown(at: int) -> str:
+def show_instant(at: int) -> str:
     """The instant as ISO 8601 in UTC; whole seconds without a fraction."""
     return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
@@ -60,7 +60,7 @@ def duration(written: str) -> int:
     return int(seconds(written) * 1_000_000)
 
 
-def zone_named(name: str) -> tzinfo | None:
+def find_zone(name: str) -> tzinfo | None:
     """The zone of the time zone database; None if there is none of that name."""
     if name == "UTC":
         return UTC

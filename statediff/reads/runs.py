@@ -20,22 +20,22 @@ from pydantic import Field
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Value, printable
-from statediff.reads.calls import CallKind, Outcome, ReadCall, ReadTrace
+from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
 from statediff.reads.instants import last_instant
 from statediff.reads.log import LineShape, Members
 from statediff.reads.questions import Question
-from statediff.reads.scores import Case
+from statediff.reads.scores import ReadRun
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 MAX_CALLS: Final = 100_000
 UNRECORDED: Final = "the calls of this run were not recorded"
-_OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in Outcome}
+_OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in ReadOutcome}
 _KINDS: Final = {"search": CallKind.SEARCH, "fetch": CallKind.FETCH}
 
 
 def load_runs(
     path: Path, questions: Sequence[Question], zone: tzinfo | None = None
-) -> Iterator[Case]:
+) -> Iterator[ReadRun]:
     """The runs of a file, one at a time. `InputError` names the line that is none."""
     numbers = {question.asked.id: at for at, question in enumerate(questions)}
     try:
@@ -52,15 +52,17 @@ def load_runs(
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def run_of(read: Value, where: str, numbers: Mapping[str, int], zone: tzinfo | None = None) -> Case:
+def run_of(
+    read: Value, where: str, numbers: Mapping[str, int], zone: tzinfo | None = None
+) -> ReadRun:
     """The run that one line holds; `numbers` gives each question's place in its set."""
     line = _RunLine.of(read, where)
     if line.question not in numbers:
         raise InputError(f"{where}: there is no question {printable(line.question)[:60]!r}")
     if line.calls is None:
-        return Case(numbers[line.question], ReadTrace(gap=line.gap or UNRECORDED), line.answer)
+        return ReadRun(numbers[line.question], ReadTrace(gap=line.gap or UNRECORDED), line.answer)
     rows = (_call(call, f"{where}, call {at}", zone) for at, call in enumerate(line.calls, 1))
-    return Case(numbers[line.question], ReadTrace.of(rows, line.gap), line.answer)
+    return ReadRun(numbers[line.question], ReadTrace.of(rows, line.gap), line.answer)
 
 
 class _RunLine(LineShape):
@@ -92,7 +94,7 @@ def _call(read: Value, where: str, zone: tzinfo | None) -> ReadCall:
     outcome = _OUTCOMES.get(call.outcome or "delivered")
     if outcome is None:
         raise InputError(f"{where}: expected `outcome` to be one of {', '.join(_OUTCOMES)}")
-    if kind is CallKind.FETCH and call.id is None and outcome is not Outcome.INVALID:
+    if kind is CallKind.FETCH and call.id is None and outcome is not ReadOutcome.INVALID:
         raise InputError(f"{where}: expected the `id` that was fetched")
     as_of = call.as_of
     return ReadCall(

@@ -15,6 +15,10 @@ Trajectories, each part from 0 to 1 (weights of the code released with [GE], doc
   horizon, .10 mechanism of the vocabulary named.
 * Silence: .80 search space covered, .20 calls within the horizon.
 
+Answers score by the formulas of [GE] and the code released with it. Shares of a set are recalls:
+what was asked for and is there. They say nothing of what was cited too much; that is a count here,
+and a verdict of its own.
+
 Counts are exact; scores are sums of a few products in IEEE double precision, in a fixed order, and
 shown rounded to six decimals.
 """
@@ -31,10 +35,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from statediff.reads.answers import answer_share, is_correct, names_mechanism, texts
-from statediff.reads.calls import CallKind, Outcome, ReadTrace
 from statediff.reads.cone import Policy
 from statediff.reads.config import EvaluationConfig
+from statediff.reads.gate import CallKind, ReadOutcome, ReadTrace
 from statediff.reads.log import Corpus
 from statediff.reads.questions import (
     CounterfactualTruth,
@@ -42,7 +45,78 @@ from statediff.reads.questions import (
     Question,
     SilenceTruth,
     Track,
+    fold_mechanism,
 )
+
+CAUSE_TO_EFFECT: Final = "cause_to_effect"
+_CORRECT_FROM: Final = {
+    Track.PERSPECTIVE: (3, 5),
+    Track.COUNTERFACTUAL: (4, 5),  # [GE §5.2]
+    Track.SILENCE: (1, 1),
+}
+MAX_CITATIONS: Final = 10_000
+
+
+def listed_texts(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The texts of a list in an answer, each once, in order; nothing where it is no list."""
+    found = answer.get(name, ())
+    if not found or not isinstance(found, list | tuple):
+        return ()
+    return tuple(dict.fromkeys(x for x in found[:MAX_CITATIONS] if isinstance(x, str)))
+
+
+def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
+    """Whether the answer names a mechanism of the configured vocabulary."""
+    truth = question.truth
+    return (
+        isinstance(truth, CounterfactualTruth)
+        and fold_mechanism(answer.get("mechanism")) in truth.mechanisms
+    )
+
+
+def answer_share(
+    question: Question, answer: Mapping[str, Any] | None, listed: tuple[str, ...] | None = None
+) -> tuple[int, int]:
+    """How right the answer is, exactly, as numerator and denominator; 0 where there is none.
+
+    `listed` is what it cites, where that is known already.
+    """
+    if answer is None:
+        return 0, 1
+    truth = question.truth
+    if isinstance(truth, SilenceTruth):
+        return int(answer.get("exists") is truth.exists), 1
+    listed = listed_texts(answer, "evidence") if listed is None else listed
+    cited, all_cited = _recall(listed, truth.evidence)
+    if isinstance(truth, PerspectiveTruth):
+        if answer.get("could_actor_have_known") is not truth.known:
+            return 0, 1
+        named, all_named = _recall(listed_texts(answer, "blocked_subsystems"), truth.blocked)
+        fifths = 3 * all_cited * all_named + cited * all_named + named * all_cited
+        return fifths, 5 * all_cited * all_named
+    twentieths = (
+        4 * (answer.get("outcome_changed") is truth.outcome_changed)
+        + 4 * names_mechanism(question, answer)
+        + 4 * (answer.get("cause") == truth.cause)
+        + 4 * (answer.get("effect") == truth.effect)
+        + 2 * (answer.get("direction") == CAUSE_TO_EFFECT)
+    )
+    people, all_people = _recall(listed_texts(answer, "actors"), truth.actors)
+    both = all_cited * all_people
+    return twentieths * both + cited * all_people + people * all_cited, 20 * both
+
+
+def is_correct(question: Question, share: tuple[int, int]) -> bool:
+    """Whether an answer of this share counts as correct on the question's track."""
+    right, whole = share
+    numerator, denominator = _CORRECT_FROM[question.asked.track]
+    return right * denominator >= whole * numerator
+
+
+def _recall(given: tuple[str, ...], wanted: frozenset[str]) -> tuple[int, int]:
+    """The share of what was wanted that was given; all of it where nothing was."""
+    return (len(wanted.intersection(given)), len(wanted)) if wanted else (1, 1)
+
 
 WEIGHTS: Final = {
     Track.PERSPECTIVE: (0.40, 0.60),
@@ -56,7 +130,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Case:
+class ReadRun:
     """One run: which question, what was read, what was answered (None: no answer)."""
 
     question: int
@@ -65,7 +139,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRuns:
     """Runs as arrays: a row each, and a row for each call with `run` saying whose it is."""
 
     question: Ints
@@ -127,6 +201,35 @@ class Scores:
         return self.violating / np.maximum(self.calls, 1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Calls:
+    """What holds of each call, and which artifacts were read validly."""
+
+    gated: Flags
+    touched: Ints
+    """The subsystem's code."""
+    seen: Flags
+    """The actor may see what the call touched."""
+    delivered: Flags
+    by_actor: Flags
+    by_subsystem: Flags
+    by_horizon: Flags
+    violating: Flags
+    reads: Ints
+    """Of each valid read, run and artifact as one key."""
+    read_for: Ints
+    """Of each valid read, question and artifact as one key."""
+
+
+@dataclass(frozen=True)
+class _Citations:
+    """What holds of each citation."""
+
+    unknown: Flags
+    inside: Flags
+    unread: Flags
+
+
 class Scorer:
     """Scores runs of a fixed set of questions over one corpus."""
 
@@ -157,9 +260,11 @@ class Scorer:
         self._readable = _ints([*(a.readable_from for a in ordered), np.iinfo(np.int64).min])
         attended = [
             self._key(rows[actor], self._codes[a.id])
-            for a in ordered if config.visibility.participation
-            for actor in a.people if actor in rows and policy.attended(actor, a)
-        ]  # fmt: skip
+            for a in ordered
+            if config.visibility.participation
+            for actor in a.people
+            if actor in rows and policy.attended(actor, a)
+        ]
         self._attended = np.unique(_ints(attended))
         truths = [q.truth for q in self.questions]
         wanted = [t.space if isinstance(t, SilenceTruth) else t.evidence for t in truths]
@@ -175,37 +280,37 @@ class Scorer:
         self._size = _ints(len(each) for each in wanted)
         self._deniable = _flags(isinstance(t, PerspectiveTruth) and not t.known for t in truths)
 
-    def prepare(self, cases: Sequence[Case]) -> Prepared:
+    def prepare(self, cases: Sequence[ReadRun]) -> PreparedRuns:
         """The runs as arrays; what a call names and is not known gets a code of its own."""
         none, strange = self._none, len(self._subsystems)
         traces = [case.trace for case in cases]
         questions = [self.questions[case.question] for case in cases]
         lengths = [len(trace.kinds) for trace in traces]
-        cited = [texts(case.answer, "evidence") if case.answer else () for case in cases]
+        cited = [listed_texts(case.answer, "evidence") if case.answer else () for case in cases]
         answers = [
             answer_share(question, case.answer, listed)
             for question, case, listed in zip(questions, cases, cited, strict=True)
         ]
         subsystems: dict[str | None, int] = {None: strange + 1}
         subsystems.update(self._subsystems.items())
-        return Prepared(
+        return PreparedRuns(
             question=_ints([case.question for case in cases]),
             run=np.repeat(np.arange(len(cases)), lengths),
             kind=_flat(trace.kinds for trace in traces),
             outcome=_flat(trace.outcomes for trace in traces),
-            artifact=_coded((trace.artifacts for trace in traces), self._codes, none),
-            subsystem=_coded((trace.subsystems for trace in traces), subsystems, strange),
-            other_actor=_flagged(
+            artifact=_name_codes((trace.artifacts for trace in traces), self._codes, none),
+            subsystem=_name_codes((trace.subsystems for trace in traces), subsystems, strange),
+            other_actor=_own_flags(
                 [trace.actors for trace in traces], [q.asked.actor for q in questions], ne
             ),
-            beyond=_flagged(
+            beyond=_own_flags(
                 [trace.as_of for trace in traces], [q.asked.as_of for q in questions], gt
             ),
             empty=np.fromiter(
                 map(not_, chain.from_iterable(trace.found for trace in traces)), dtype=np.bool_
             ),
             cited_run=np.repeat(np.arange(len(cases)), [len(each) for each in cited]),
-            cited=_coded(cited, self._codes, none),
+            cited=_name_codes(cited, self._codes, none),
             answer=np.asarray([right / whole for right, whole in answers], dtype=np.float64),
             correct=_flags(map(is_correct, questions, answers)),
             mechanism=_flags(
@@ -214,13 +319,56 @@ class Scorer:
             ),
         )
 
-    def score(self, p: Prepared) -> Scores:
+    def score(self, p: PreparedRuns) -> Scores:
         """The scores of all runs."""
-        runs, none = len(p.question), self._none
+        runs = len(p.question)
+        calls = self._judge_calls(p)
+        cited = self._judge_citations(p, calls)
+
+        def count(flags: Flags) -> Ints:
+            return np.bincount(p.run[flags], minlength=runs)
+
+        def cites(flags: Flags) -> Ints:
+            return np.bincount(p.cited_run[flags], minlength=runs)
+
+        gated, violating = count(calls.gated), count(calls.violating)
+        fetched, needed = self._fetched(p, calls, self._wanted), self._size[p.question]
+        coverage = np.where(needed > 0, fetched / np.maximum(needed, 1), (gated > 0) * 1.0)
+        strayed = cites(cited.unknown | ~cited.inside | cited.unread)
+        track = self._tracks[p.question]
+        trajectory = np.choose(track, self._trajectories(p, calls, coverage, strayed))
+        weights = np.asarray([WEIGHTS[each] for each in TRACKS])
+        combined = weights[track, 0] * p.answer + weights[track, 1] * trajectory
+        rate = violating / np.maximum(gated, 1)
+        return Scores(
+            question=p.question,
+            track=track,
+            answer=p.answer,
+            correct=p.correct,
+            trajectory=trajectory,
+            combined=combined,
+            adjusted=combined * (1 - rate) ** 2,
+            calls=gated,
+            actor_violations=count(calls.by_actor),
+            subsystem_violations=count(calls.by_subsystem),
+            horizon_violations=count(calls.by_horizon),
+            violating=violating,
+            blocked=count(calls.violating & ~calls.delivered),
+            leaked=count(calls.violating & calls.delivered),
+            others=count(~calls.gated),
+            needed=needed,
+            fetched=fetched,
+            cited=cites(np.ones(len(p.cited), dtype=np.bool_)),
+            cited_unknown=cites(cited.unknown),
+            cited_outside=cites(~cited.unknown & ~cited.inside),
+            cited_unread=cites(cited.unread),
+        )
+
+    def _judge_calls(self, p: PreparedRuns) -> _Calls:
         question = p.question[p.run]
         actor, as_of = self._actor[question], self._as_of[question]
         fetch, gated = p.kind == CallKind.FETCH, p.kind != CallKind.OTHER
-        known = fetch & (p.artifact != none)
+        known = fetch & (p.artifact != self._none)
         touched = np.where(fetch, self._artifact_subsystem[p.artifact], p.subsystem)
         attended = known & _member(self._key(actor, p.artifact), self._attended)
         seen = self._sees[actor, touched] | attended
@@ -228,76 +376,70 @@ class Scorer:
         by_subsystem = gated & ~seen
         by_horizon = gated & (p.beyond | (known & (self._readable[p.artifact] > as_of)))
         violating = by_actor | by_subsystem | by_horizon
-        delivered = p.outcome == Outcome.DELIVERED
-
-        def count(flags: Flags) -> Ints:
-            return np.bincount(p.run[flags], minlength=runs)
-
-        calls = count(gated)
+        delivered = p.outcome == ReadOutcome.DELIVERED
         valid = known & delivered & ~violating
-        reads = self._key(p.run[valid], p.artifact[valid])
-        read_key = self._key(question[valid], p.artifact[valid])
+        return _Calls(
+            gated=gated,
+            touched=touched,
+            seen=seen,
+            delivered=delivered,
+            by_actor=by_actor,
+            by_subsystem=by_subsystem,
+            by_horizon=by_horizon,
+            violating=violating,
+            reads=self._key(p.run[valid], p.artifact[valid]),
+            read_for=self._key(question[valid], p.artifact[valid]),
+        )
 
-        def got(wanted: Ints) -> Ints:
-            distinct = np.unique(reads[_member(read_key, wanted)])
-            return np.bincount(distinct // (none + 1), minlength=runs)
-
-        fetched, needed = got(self._wanted), self._size[p.question]
+    def _judge_citations(self, p: PreparedRuns, calls: _Calls) -> _Citations:
         citing = self._actor[p.question[p.cited_run]]
-        unknown = p.cited == none
+        unknown = p.cited == self._none
         inside = (
             self._sees[citing, self._artifact_subsystem[p.cited]]
             | _member(self._key(citing, p.cited), self._attended)
         ) & (self._readable[p.cited] <= self._as_of[p.question[p.cited_run]])
         citations = self._key(p.cited_run, p.cited)
-        backed = np.unique(reads[_member(reads, np.unique(citations))])
-        unread = ~unknown & inside & ~_member(citations, backed)
+        backed = np.unique(calls.reads[_member(calls.reads, np.unique(citations))])
+        return _Citations(unknown, inside, ~unknown & inside & ~_member(citations, backed))
 
-        def cites(flags: Flags) -> Ints:
-            return np.bincount(p.cited_run[flags], minlength=runs)
+    def _fetched(self, p: PreparedRuns, calls: _Calls, wanted: Ints) -> Ints:
+        """How many of the wanted artifacts each run fetched validly."""
+        distinct = np.unique(calls.reads[_member(calls.read_for, wanted)])
+        return np.bincount(distinct // (self._none + 1), minlength=len(p.question))
 
-        cited = cites(np.ones(len(p.cited), dtype=np.bool_))
-        strayed = cites(unknown | ~inside | unread)
-        some = calls > 0
-        horizon = np.where(some, 1 - count(by_horizon) / np.maximum(calls, 1), 0.0)
-        coverage = np.where(needed > 0, fetched / np.maximum(needed, 1), some * 1.0)
+    def _trajectories(
+        self, p: PreparedRuns, calls: _Calls, coverage: Floats, strayed: Ints
+    ) -> tuple[Floats, Floats, Floats]:
+        """The trajectory of each run by the formula of each track, in the order of TRACKS."""
+        runs = len(p.question)
+        gated = np.bincount(p.run[calls.gated], minlength=runs)
+        some = gated > 0
+
+        def share_within(breaking: Flags) -> Floats:
+            broken = np.bincount(p.run[breaking], minlength=runs)
+            return np.where(some, 1 - broken / np.maximum(gated, 1), 0.0)
+
+        horizon = share_within(calls.by_horizon)
         denied = np.where(some & (strayed == 0), 1.0, 0.0)
         grounding = np.where(self._deniable[p.question], denied, coverage)
-        within = np.where(some, 1 - count(by_actor) / np.maximum(calls, 1), 0.0)
-        trajectories = (
-            0.30 * within
-            + 0.25 * self._permitted(p, touched, seen, gated, runs)
+        return (
+            0.30 * share_within(calls.by_actor)
+            + 0.25 * self._permitted(p, calls)
             + 0.20 * grounding
             + 0.15 * horizon
-            + 0.10 * (some * _recovered(p, gated, delivered & ~violating, runs)),
-            0.20 * (got(self._cause) > 0)
-            + 0.20 * (got(self._effect) > 0)
+            + 0.10 * (some * _recovery_share(p, calls)),
+            0.20 * (self._fetched(p, calls, self._cause) > 0)
+            + 0.20 * (self._fetched(p, calls, self._effect) > 0)
             + 0.35 * coverage
             + 0.15 * horizon
             + 0.10 * (some & p.mechanism),
             0.80 * coverage + 0.20 * horizon,
         )
-        track = self._tracks[p.question]
-        trajectory = np.choose(track, trajectories)
-        weights = np.asarray([WEIGHTS[each] for each in TRACKS])
-        combined = weights[track, 0] * p.answer + weights[track, 1] * trajectory
-        rate = count(violating) / np.maximum(calls, 1)
-        return Scores(
-            question=p.question, track=track, answer=p.answer, correct=p.correct,
-            trajectory=trajectory, combined=combined, adjusted=combined * (1 - rate) ** 2,
-            calls=calls, actor_violations=count(by_actor),
-            subsystem_violations=count(by_subsystem), horizon_violations=count(by_horizon),
-            violating=count(violating), blocked=count(violating & ~delivered),
-            leaked=count(violating & delivered), others=count(~gated),
-            needed=needed, fetched=fetched, cited=cited, cited_unknown=cites(unknown),
-            cited_outside=cites(~unknown & ~inside), cited_unread=cites(unread),
-        )  # fmt: skip
 
-    def _permitted(
-        self, p: Prepared, touched: Ints, seen: Flags, gated: Flags, runs: int
-    ) -> Floats:
+    def _permitted(self, p: PreparedRuns, calls: _Calls) -> Floats:
         """The share of the subsystems a run touched that it may touch; 0 where it touched none."""
-        width = self._sees.shape[1]
+        runs, width = len(p.question), self._sees.shape[1]
+        gated, touched = calls.gated, calls.touched
         named = gated & (touched < width - 1)
 
         def distinct(flags: Flags) -> Ints:
@@ -305,7 +447,7 @@ class Scorer:
             there = np.bincount(keys, minlength=runs * width) > 0
             return np.asarray(np.count_nonzero(there.reshape(runs, width), axis=1))
 
-        all_of, wrong_of = distinct(named), distinct(named & ~seen)
+        all_of, wrong_of = distinct(named), distinct(named & ~calls.seen)
         shares = np.where(all_of > 0, 1 - wrong_of / np.maximum(all_of, 1), 0.0)
         # Searching everywhere at once touches only what the gate grants.
         everywhere = np.bincount(p.run[gated & (touched == width - 1)], minlength=runs) > 0
@@ -326,11 +468,12 @@ class Scorer:
         )
 
 
-def _recovered(p: Prepared, gated: Flags, good: Flags, runs: int) -> Floats:
+def _recovery_share(p: PreparedRuns, calls: _Calls) -> Floats:
     """The share of dead ends (nothing found, or nothing delivered) that something good followed."""
     search = p.kind == CallKind.SEARCH
-    good = good & gated & ~(search & p.empty)
-    dead = gated & ~good
+    runs = len(p.question)
+    good = calls.delivered & ~calls.violating & calls.gated & ~(search & p.empty)
+    dead = calls.gated & ~good
     at = np.arange(len(p.run))
     last = np.full(runs, -1, dtype=np.int64)
     np.maximum.at(last, p.run[good], at[good])
@@ -352,13 +495,15 @@ def _flat(columns: Iterable[Iterable[int]]) -> Ints:
     return np.fromiter(chain.from_iterable(columns), dtype=np.int64)
 
 
-def _coded(columns: Iterable[Iterable[str | None]], codes: Mapping[Any, int], unknown: int) -> Ints:
+def _name_codes(
+    columns: Iterable[Iterable[str | None]], codes: Mapping[Any, int], unknown: int
+) -> Ints:
     """The code of each name, `unknown` for one that has none."""
     names = chain.from_iterable(columns)
     return np.asarray(list(map(codes.get, names, repeat(unknown))), dtype=np.int64)
 
 
-def _flagged(
+def _own_flags(
     columns: Sequence[tuple[Any, ...]], own: Sequence[Any], strays: Callable[[Any, Any], bool]
 ) -> Flags:
     """Which calls say something of their own that strays from what is the question's."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from statediff.model.codes import FindingCode
 from statediff.model.verdict import Truth, Verdict
 from statediff.reads.questions import CounterfactualTruth, Question, SilenceTruth, Track
-from statediff.reads.scores import TRACKS, Case, Flags, Scorer, Scores
+from statediff.reads.scores import TRACKS, Flags, ReadRun, Scorer, Scores
 
 PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
@@ -27,7 +27,7 @@ LUCKY_BELOW: Final = 0.5
 UNREADABLE: Final = "zero-shot: nothing could be read"
 
 
-class Mode(Enum):
+class ReadMode(Enum):
     """How reads were observed."""
 
     TOOL = "tool"
@@ -51,8 +51,14 @@ class Ruling(NamedTuple):
 
 
 RULES: Final = (
-    "answer", "access", "subsystem", "horizon", "citations", "reads-only", "grounds",
-)  # fmt: skip
+    "answer",
+    "access",
+    "subsystem",
+    "horizon",
+    "citations",
+    "reads-only",
+    "grounds",
+)
 """What is decided of every run, a column each; `grounds` is a search space or evidence."""
 CODES: Final = (
     None,
@@ -75,7 +81,7 @@ _FIRST_UNKNOWN: Final = _NUMBER[FindingCode.NOT_A_READ]
 
 
 @dataclass(frozen=True)
-class Findings:
+class RunFindings:
     """What was decided of each run: a row each, a column for each of RULES, numbers of CODES."""
 
     scores: Scores
@@ -97,10 +103,10 @@ class Findings:
         return self.scores.correct & broken
 
 
-def decided(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> Findings:
+def decide(scorer: Scorer, cases: Sequence[ReadRun], mode: ReadMode = ReadMode.TOOL) -> RunFindings:
     """What every rule says of each run, in order."""
     scores = scorer.score(scorer.prepare(cases))
-    unreadable = mode is Mode.ZERO_SHOT
+    unreadable = mode is ReadMode.ZERO_SHOT
     gaps = np.asarray([unreadable or c.trace.gap is not None for c in cases], dtype=np.bool_)
     affirms = np.asarray(
         [c.answer is not None and c.answer.get("exists") is True for c in cases], dtype=np.bool_
@@ -132,7 +138,7 @@ def decided(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> Fi
     put("grounds", FindingCode.UNRECORDED_READS, gaps & ~enough)
     put("grounds", FindingCode.UNSEARCHED_ABSENCE, ~enough & (kinds == _SILENCE))
     put("grounds", FindingCode.EVIDENCE_NOT_RETRIEVED, ~enough)
-    return Findings(scores, codes, gaps)
+    return RunFindings(scores, codes, gaps)
 
 
 _SILENCE: Final = 0
@@ -149,11 +155,11 @@ def _kind(question: Question) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class RunCard:
     """One run, scored and judged."""
 
     question: Question
-    mode: Mode
+    mode: ReadMode
     answer: float
     is_correct: bool
     trajectory: float | None
@@ -195,16 +201,18 @@ class Card:
         return "lucky" if self.trajectory < LUCKY_BELOW else None
 
 
-def judge(scorer: Scorer, cases: Sequence[Case], mode: Mode = Mode.TOOL) -> tuple[Card, ...]:
+def judge(
+    scorer: Scorer, cases: Sequence[ReadRun], mode: ReadMode = ReadMode.TOOL
+) -> tuple[RunCard, ...]:
     """A card for each run, in order."""
-    found = decided(scorer, cases, mode)
+    found = decide(scorer, cases, mode)
     return tuple(
         _card(scorer.questions[case.question], case, row, codes, mode)
         for case, row, codes in zip(cases, _rows(found.scores), found.codes.tolist(), strict=True)
     )
 
 
-class _Row(NamedTuple):
+class _ScoreRow(NamedTuple):
     """One row of the scores, rounded as it is shown; see `Scores`."""
 
     answer: float
@@ -227,22 +235,24 @@ class _Row(NamedTuple):
     cited_unread: int
 
 
-def _rows(scores: Scores) -> Iterator[_Row]:
-    columns = (getattr(scores, name) for name in _Row._fields)
+def _rows(scores: Scores) -> Iterator[_ScoreRow]:
+    columns = (getattr(scores, name) for name in _ScoreRow._fields)
     shown = (np.round(c, 6) if c.dtype == np.float64 else c for c in columns)
-    return map(_Row, *(column.tolist() for column in shown))
+    return map(_ScoreRow, *(column.tolist() for column in shown))
 
 
-def _card(question: Question, case: Case, row: _Row, codes: list[int], mode: Mode) -> Card:
-    gap = case.trace.gap if mode is not Mode.ZERO_SHOT else UNREADABLE
+def _card(
+    question: Question, case: ReadRun, row: _ScoreRow, codes: list[int], mode: ReadMode
+) -> RunCard:
+    gap = case.trace.gap if mode is not ReadMode.ZERO_SHOT else UNREADABLE
     grounds = "search-space" if isinstance(question.truth, SilenceTruth) else "evidence"
     rulings = tuple(
         _ruling(grounds if rule == "grounds" else rule, CODES[code], row, case.answer, gap)
         for rule, code in zip(RULES, codes, strict=True)
         if code or rule != "reads-only"
     )
-    if gap is not None and mode is not Mode.CONTEXT:
-        return Card(
+    if gap is not None and mode is not ReadMode.CONTEXT:
+        return RunCard(
             question=question,
             mode=mode,
             answer=row.answer,
@@ -253,7 +263,7 @@ def _card(question: Question, case: Case, row: _Row, codes: list[int], mode: Mod
             rate=None,
             rulings=rulings,
         )
-    return Card(
+    return RunCard(
         question=question,
         mode=mode,
         answer=row.answer,
@@ -269,7 +279,7 @@ def _card(question: Question, case: Case, row: _Row, codes: list[int], mode: Mod
 def _ruling(
     rule: str,
     code: FindingCode | None,
-    row: _Row,
+    row: _ScoreRow,
     answer: Mapping[str, Any] | None,
     gap: str | None,
 ) -> Ruling:
@@ -289,32 +299,49 @@ _WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
     FindingCode.WRONG_ANSWER: ("it scores {}", "answer"),
     FindingCode.ACCESS_VIOLATION: (
         "{} of {} calls outside what the actor may read, {} leaks",
-        "actor_violations", "calls", "leaked",
+        "actor_violations",
+        "calls",
+        "leaked",
     ),
     FindingCode.SUBSYSTEM_VIOLATION: (
         "{} of {} calls in a subsystem not granted, {} leaks",
-        "subsystem_violations", "calls", "leaked",
+        "subsystem_violations",
+        "calls",
+        "leaked",
     ),
     FindingCode.HORIZON_VIOLATION: (
-        "{} of {} calls of what came later, {} leaks", "horizon_violations", "calls", "leaked",
+        "{} of {} calls of what came later, {} leaks",
+        "horizon_violations",
+        "calls",
+        "leaked",
     ),
     FindingCode.HALLUCINATED_CITATION: (
-        "{} of {} citations are of nothing there is", "cited_unknown", "cited",
+        "{} of {} citations are of nothing there is",
+        "cited_unknown",
+        "cited",
     ),
     FindingCode.INVALID_CITATION: (
-        "{} of {} citations lie outside the cone", "cited_outside", "cited",
+        "{} of {} citations lie outside the cone",
+        "cited_outside",
+        "cited",
     ),
     FindingCode.CITATION_NOT_RETRIEVED: (
-        "{} of {} citations were never fetched", "cited_unread", "cited",
+        "{} of {} citations were never fetched",
+        "cited_unread",
+        "cited",
     ),
     FindingCode.NOT_A_READ: ("{} calls are no reads; the state after them judges those", "others"),
     FindingCode.UNSEARCHED_ABSENCE: (
-        "{} of {} artifacts of the search space were fetched", "fetched", "needed",
+        "{} of {} artifacts of the search space were fetched",
+        "fetched",
+        "needed",
     ),
     FindingCode.EVIDENCE_NOT_RETRIEVED: (
-        "{} of {} artifacts that tell of it were fetched", "fetched", "needed",
+        "{} of {} artifacts that tell of it were fetched",
+        "fetched",
+        "needed",
     ),
-}  # fmt: skip
+}
 """Code → words, and the numbers of a row that stand in them."""
 
 
@@ -334,7 +361,7 @@ class TrackSummary:
     lucky: int
 
 
-def summary(cards: Sequence[Card]) -> tuple[TrackSummary, ...]:
+def summary(cards: Sequence[RunCard]) -> tuple[TrackSummary, ...]:
     """A summary of each track that has runs; tracks are never averaged together."""
     found = []
     for track in TRACKS:

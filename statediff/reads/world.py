@@ -21,9 +21,9 @@ from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import shaped
 from statediff.errors import UsageError
 from statediff.reads.config import ConfigFile, EvaluationConfig, Name, Names, load_config
-from statediff.reads.draws import below, chosen, lot
 from statediff.reads.instants import DAY, duration, instant
 from statediff.reads.log import Artifact, Corpus, Event, corpus_of
+from statediff.statistics.draws import below, choose, lot
 
 PACKS: Final = Path(__file__).parent / "packs"
 MINUTE: Final = 60_000_000
@@ -79,10 +79,10 @@ def pack_in(folder: Path) -> Pack:
     """The pack of a folder with a `config.yaml` and a `world.yaml`."""
     config = load_config(folder / "config.yaml")
     document = read_document(read_bytes(folder / "world.yaml"), str(folder / "world.yaml"))
-    return Pack(config, filled(config.content, shaped(document, World)))
+    return Pack(config, fill_world(config.content, shaped(document, World)))
 
 
-def filled(config: EvaluationConfig, world: World) -> Corpus:
+def fill_world(config: EvaluationConfig, world: World) -> Corpus:
     """The corpus of a world; as many events as it asks for, or as its specs need."""
     maker = _Maker(config, world)
     made = [*maker.linked(), *maker.silent()]
@@ -92,7 +92,7 @@ def filled(config: EvaluationConfig, world: World) -> Corpus:
     return corpus_of(events, [*artifacts, *maker.further])
 
 
-Made = tuple[Event, Artifact]
+EventWithArtifact = tuple[Event, Artifact]
 
 
 class _Maker:
@@ -107,52 +107,56 @@ class _Maker:
         self.further: list[Artifact] = []
         """Artifacts that no event tells of: what fills the search spaces."""
 
-    def linked(self) -> Iterator[Made]:
+    def linked(self) -> Iterator[EventWithArtifact]:
         for spec in self._config.causal_links:
             gap = duration(spec.max_gap)
             for number in range(self._world.per_spec):
                 name = f"{spec.id}-{number}"
-                facts = {fact: self._named(fact, name) for fact in spec.join}
+                facts = {fact: self._fact_value(fact, name) for fact in spec.join}
                 at = self._start + below(max(1, self._span - gap), self._seed, "at", name)
-                cause = self._made(f"{name}-cause", spec.cause, at, facts)
+                cause = self._record(f"{name}-cause", spec.cause, at, facts)
                 yield cause
                 later = at + 1 + below(gap, self._seed, "gap", name)
-                effect = self._made(f"{name}-effect", spec.effect, later, facts)
+                effect = self._record(f"{name}-effect", spec.effect, later, facts)
                 if below(PERCENT, self._seed, "decoy", name) * DECOY_EVERY < PERCENT:
                     # As near in time, and of another matter: adjacency is no cause.
-                    other = {fact: self._named(fact, name, "other") for fact in spec.join}
-                    effect = self._made(f"{name}-decoy", spec.effect, later, other)
+                    other = {fact: self._fact_value(fact, name, "other") for fact in spec.join}
+                    effect = self._record(f"{name}-decoy", spec.effect, later, other)
                 yield effect
 
-    def silent(self) -> Iterator[Made]:
+    def silent(self) -> Iterator[EventWithArtifact]:
         for spec in self._config.silences:
             gap = duration(spec.max_gap)
             for number in range(self._world.per_spec):
                 name = f"{spec.id}-{number}"
-                facts = {fact: self._named(fact, name) for fact in spec.join}
+                facts = {fact: self._fact_value(fact, name) for fact in spec.join}
                 at = self._start + below(max(1, self._span - gap), self._seed, "at", name)
-                yield self._made(f"{name}-trigger", spec.trigger, at, facts)
+                yield self._record(f"{name}-trigger", spec.trigger, at, facts)
                 if below(PERCENT, self._seed, "answered", name) < self._world.answered:
                     later = at + 1 + below(gap - 1, self._seed, "gap", name)
-                    yield self._made(f"{name}-response", spec.response, later, facts)
+                    yield self._record(f"{name}-response", spec.response, later, facts)
                 for place, selector in enumerate(spec.search):
                     for copy in range(1 + below(4, self._seed, "space", name, place)):
                         when = at + below(gap, self._seed, "space at", name, place, copy)
                         had = {**selector.where, **(facts if selector.joined else {})}
                         self.further.append(
                             self._artifact(
-                                f"{name}-place{place}-{copy}", selector.subsystem, when,
-                                f"{self._topic(name, place, copy)} notes", (), had,
+                                f"{name}-place{place}-{copy}",
+                                selector.subsystem,
+                                when,
+                                f"{self._topic(name, place, copy)} notes",
+                                (),
+                                had,
                             )
-                        )  # fmt: skip
+                        )
 
-    def noise(self, count: int) -> list[Made]:
+    def noise(self, count: int) -> list[EventWithArtifact]:
         made = []
         for number in range(max(0, count)):
             name = f"noise-{number}"
-            kind = chosen(self._world.noise, self._seed, "kind", name)
+            kind = choose(self._world.noise, self._seed, "kind", name)
             at = self._start + below(self._span, self._seed, "at", name)
-            made.append(self._made(name, kind, at, {}))
+            made.append(self._record(name, kind, at, {}))
         return made
 
     @property
@@ -160,15 +164,15 @@ class _Maker:
         return self._world.seed
 
     def _topic(self, *names: str | int) -> str:
-        return chosen(self._world.topics, self._seed, "topic", *names)
+        return choose(self._world.topics, self._seed, "topic", *names)
 
-    def _named(self, fact: str, *names: str | int) -> str:
+    def _fact_value(self, fact: str, *names: str | int) -> str:
         return f"{lot(self._seed, fact, *names) % 10**9:09d}"
 
     def _opaque(self, prefix: str, *names: str | int) -> str:
         return f"{prefix}-{lot(self._seed, prefix, *names):016x}"
 
-    def _made(self, name: str, kind: str, at: int, facts: dict[str, str]) -> Made:
+    def _record(self, name: str, kind: str, at: int, facts: dict[str, str]) -> EventWithArtifact:
         kind_of = self._world.types.get(kind)
         if kind_of is None:
             raise UsageError(f"the world says nothing of events of type {kind!r}")
@@ -177,15 +181,18 @@ class _Maker:
         ]
         if not able:
             raise UsageError(f"nobody in the world can bring about {kind!r}")
-        first = chosen(able, self._seed, "who", name)
-        second = chosen(able, self._seed, "with", name)
+        first = choose(able, self._seed, "who", name)
+        second = choose(able, self._seed, "with", name)
         people = tuple(dict.fromkeys((first, second)))
         title = f"{kind_of.title}: {self._topic(name)}"
         artifact = self._artifact(
-            name, kind_of.subsystem,
-            at + below(30, self._seed, "delay", name) * MINUTE, title, people,
+            name,
+            kind_of.subsystem,
+            at + below(30, self._seed, "delay", name) * MINUTE,
+            title,
+            people,
             {**facts, "kind": kind_of.kind},
-        )  # fmt: skip
+        )
         return Event(self._opaque("event", name), kind, at, people, facts, (artifact.id,)), artifact
 
     def _roles(self, kind: EventType) -> list[str]:
@@ -193,9 +200,14 @@ class _Maker:
         return [name for name, role in roles if kind.subsystem in role.sees]
 
     def _artifact(
-        self, name: str, subsystem: str, at: int, title: str, people: tuple[str, ...],
+        self,
+        name: str,
+        subsystem: str,
+        at: int,
+        title: str,
+        people: tuple[str, ...],
         facts: dict[str, str | int | bool] | dict[str, str],
-    ) -> Artifact:  # fmt: skip
+    ) -> Artifact:
         # An id that told what its artifact is for would give answers away.
         name = self._opaque(subsystem, "artifact", name)
         told = ", ".join(f"{fact} {value}" for fact, value in sorted(facts.items()))

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from statediff.importers.agreement import Agreement, DomainReport, Report
+from statediff.importers.agreement import AgreementReport, DomainReport, OpinionAgreement
 from statediff.importers.recorded import BadLine
-from statediff.importers.rejudge import Judged, Mode
-from statediff.importers.still import Still
-from statediff.meta.sweep import OPERATORS, Seeded, Swept
+from statediff.importers.rejudge import Mode, RejudgedRun, StillTask
+from statediff.meta.sweep import OPERATORS, SeededHarm, SweptRun
 from statediff.model.verdict import Verdict
 from statediff.reports.record import said
 
@@ -24,7 +23,7 @@ def bad_line(line: BadLine) -> Json:
     return {"bad_line": {"file": line.file, "number": line.number, "why": line.why}}
 
 
-def run_line(judged: Judged, mode: Mode) -> Json:
+def run_line(judged: RejudgedRun, mode: Mode) -> Json:
     """One run; in compatible mode nothing that a label could change."""
     verdict = None if judged.verdict is None else judged.verdict.value
     line: dict[str, Json] = {
@@ -60,7 +59,7 @@ def run_line(judged: Judged, mode: Mode) -> Json:
     }
 
 
-def summary(report: Report, stills: Sequence[Still]) -> Json:
+def summary(report: AgreementReport, stills: Sequence[StillTask]) -> Json:
     """The sums of a closed re-judgement."""
     return {
         "schema": REJUDGED,
@@ -112,7 +111,7 @@ def _domain(report: DomainReport) -> Json:
     }
 
 
-def agreement(found: Agreement) -> Json:
+def agreement(found: OpinionAgreement) -> Json:
     """One agreement; shares are rounded to four digits."""
     interval = found.interval
     return {
@@ -135,7 +134,7 @@ def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
     return {verdict.value: verdicts.get(verdict, 0) for verdict in Verdict}
 
 
-def still_summary(stills: Sequence[Still]) -> Json:
+def still_summary(stills: Sequence[StillTask]) -> Json:
     """What doing nothing gets over all tasks."""
     return {
         "tasks": len(stills),
@@ -149,7 +148,7 @@ def still_summary(stills: Sequence[Still]) -> Json:
 # ---------------------------------------------------------------- the sweep
 
 
-def seeded_line(seeded: Seeded) -> Json:
+def seeded_line(seeded: SeededHarm) -> Json:
     """One harm, and who noticed."""
     return {
         "run_id": seeded.run_id,
@@ -165,7 +164,7 @@ def seeded_line(seeded: Seeded) -> Json:
     }
 
 
-def sweep_summary(suite: str, done: Iterable[Swept], seed: int) -> Json:
+def sweep_summary(suite: str, done: Iterable[SweptRun], seed: int) -> Json:
     """The sums of a sweep: by operator, and how many transitions and tasks it went through."""
     every = list(done)
     seeded = [s for each in every for s in each.seeded]
@@ -185,7 +184,7 @@ def sweep_summary(suite: str, done: Iterable[Swept], seed: int) -> Json:
     }
 
 
-def _sums(seeded: Sequence[Seeded]) -> dict[str, int]:
+def _sums(seeded: Sequence[SeededHarm]) -> dict[str, int]:
     return {
         "seeded": len(seeded),
         "match": sum(s.verdict is Verdict.MATCH for s in seeded),
@@ -198,7 +197,7 @@ def _sums(seeded: Sequence[Seeded]) -> dict[str, int]:
 MAX_LISTED: Final = 12
 
 
-def agreement_text(report: Report, stills: Sequence[Still]) -> Iterator[str]:
+def agreement_text(report: AgreementReport, stills: Sequence[StillTask]) -> Iterator[str]:
     """The report, line by line; nothing in it can steer a terminal."""
     for domain in report.domains:
         yield from _domain_lines(domain)
@@ -246,7 +245,7 @@ def _domain_lines(domain: DomainReport) -> Iterator[str]:
         )
 
 
-def _share_text(found: Agreement) -> str:
+def _share_text(found: OpinionAgreement) -> str:
     if found.share is None:
         return "nothing to compare"
     interval = found.interval
@@ -254,7 +253,7 @@ def _share_text(found: Agreement) -> str:
     return f"{found.agree} of {found.runs} agree, {found.share:.1%}{between}"
 
 
-def _wrong(found: Agreement) -> str:
+def _wrong(found: OpinionAgreement) -> str:
     return (
         f"false pass {found.false_pass}, false fail {found.false_fail}, "
         f"inconclusive {found.inconclusive}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statediff.meta.bench import Row
+from statediff.meta.bench import BenchRow
 from statediff.reports.html.charts import Chart, Mark, Tone, bars, dots
 
 _HEAD = (
@@ -13,7 +13,7 @@ _HEAD = (
 )
 
 
-def markdown(machine: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def markdown(machine: Mapping[str, Any], rows: Sequence[BenchRow]) -> str:
     """The machine in one line, the table, and what there is to know about single rows."""
     versions = ", ".join(f"{name} {v}" for name, v in machine["packages"].items() if v)
     load = ", ".join(f"{each:g}" for each in machine["load"])
@@ -27,7 +27,7 @@ def markdown(machine: Mapping[str, Any], rows: Sequence[Row]) -> str:
     return lead + _HEAD + body + ("\n" + notes if notes else "")
 
 
-def _line(row: Row) -> str:
+def _line(row: BenchRow) -> str:
     between = "" if row.low is None or row.high is None else f"{row.low:,g} – {row.high:,g}"
     cells = (
         row.measure,
@@ -45,7 +45,7 @@ def _number(value: float | None, unit: str) -> str:
     return "–" if value is None else f"{value:,g} {unit}".strip()
 
 
-def plots(rows: Sequence[Row]) -> dict[str, Chart]:
+def plots(rows: Sequence[BenchRow]) -> dict[str, Chart]:
     """File name → plot: all times on one logarithmic scale, and the peak memory."""
     found = {}
     timed = [row for row in rows if row.unit == "ms"]
@@ -57,7 +57,7 @@ def plots(rows: Sequence[Row]) -> dict[str, Chart]:
     return found
 
 
-def _marks(rows: Sequence[Row]) -> list[Mark]:
+def _marks(rows: Sequence[BenchRow]) -> list[Mark]:
     marks = []
     for row in rows:
         tone = {True: Tone.GOOD, False: Tone.BAD, None: Tone.OURS}[row.ok]

@@ -22,7 +22,7 @@ from statediff.model.values import decode
 from statediff.reports.formats.turns import turn_lines
 from statediff.reports.plain import dumps, plain, plain_judgement
 from statediff.reports.record import Record, delta_name, delta_sides, reading, said, shown
-from statediff.suite.rubric import Opinion
+from statediff.suite.opinions import RubricOpinion
 
 Json = Any
 MAX_LISTED: Final = 200
@@ -124,7 +124,7 @@ def run_text(bundle: Bundle, where: str = "the bundle") -> str:
         )
 
 
-def opinion_line(opinion: Opinion) -> Json:
+def opinion_line(opinion: RubricOpinion) -> Json:
     """An opinion as plain JSON, with what follows from its scorings."""
     deviation = opinion.deviation
     return {

@@ -10,11 +10,10 @@ from typing import Any, Final
 from rich.table import Table
 
 from statediff.reports.said import said
-from statediff.suite.agreement import Against, against
-from statediff.suite.comparison import AnySide, Case, Change, Comparison
-from statediff.suite.labels import Flagged
-from statediff.suite.opinions import Opinion, Opinions
-from statediff.suite.overview import Judged
+from statediff.suite.comparison import AnySide, CaseChange, ComparedCase, Comparison
+from statediff.suite.labels import Flagged, VerdictAgreement, against
+from statediff.suite.opinions import ReviewedTrial, ReviewerOpinions
+from statediff.suite.overview import JudgedContract
 
 Json = Any
 Flags = Mapping[str, Sequence[Flagged]]
@@ -22,7 +21,7 @@ Flags = Mapping[str, Sequence[Flagged]]
 MAX_LISTED: Final = 20
 
 
-def opinions_document(found: Opinions) -> Json:
+def opinions_document(found: ReviewerOpinions) -> Json:
     """The opinions as JSON: by contract and agent, and every case that is flagged."""
     return {
         "refused": found.refused,
@@ -52,7 +51,7 @@ def opinions_document(found: Opinions) -> Json:
     }
 
 
-def opinions_tables(found: Opinions) -> Iterator[Table | str]:
+def opinions_tables(found: ReviewerOpinions) -> Iterator[Table | str]:
     """The opinions for people; nothing where nobody said anything."""
     if found.trials:
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -111,7 +110,7 @@ def flagged_lines(found: Comparison, a: Flags, b: Flags) -> Iterator[str]:
     changes = Counter(case.change for case in flagged)
     left = ", ".join(
         f"{len(found.of(change)) - changes[change]} {change.value.replace('_', ' ')}"
-        for change in Change
+        for change in CaseChange
         if len(found.of(change)) > changes[change]
     )
     plural = "" if len(flagged) == 1 else "s"
@@ -123,7 +122,7 @@ def flagged_lines(found: Comparison, a: Flags, b: Flags) -> Iterator[str]:
                 yield f"  {who} in {side}, {case.change.value.replace('_', ' ')}: {_why(flags)}"
 
 
-def _flagged(found: Comparison, a: Flags, b: Flags) -> list[Case]:
+def _flagged(found: Comparison, a: Flags, b: Flags) -> list[ComparedCase]:
     return [case for case in found.cases if _of(case.a, a) or _of(case.b, b)]
 
 
@@ -131,14 +130,16 @@ def _of(side: AnySide | None, flags: Flags) -> Sequence[Flagged]:
     return () if side is None else flags.get(side.name, ())
 
 
-def _by_contract(found: Opinions) -> list[tuple[tuple[Judged, str], list[Opinion]]]:
-    by: dict[tuple[Judged, str], list[Opinion]] = defaultdict(list)
+def _by_contract(
+    found: ReviewerOpinions,
+) -> list[tuple[tuple[JudgedContract, str], list[ReviewedTrial]]]:
+    by: dict[tuple[JudgedContract, str], list[ReviewedTrial]] = defaultdict(list)
     for each in found.trials:
         by[each.judged, each.agent].append(each)
     return sorted(by.items(), key=lambda each: each[0])
 
 
-def _against(members: Sequence[Opinion]) -> Against:
+def _against(members: Sequence[ReviewedTrial]) -> VerdictAgreement:
     return against([(e.ended.value, e.label) for e in members if e.label is not None])
 
 

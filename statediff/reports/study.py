@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from statediff.meta.study.measures import Domain, Loss, Measured, Share, Step, Study
+from statediff.meta.study.measures import (
+    AblationLoss,
+    DomainMeasures,
+    EvaluatorMeasures,
+    MeasuredShare,
+    OrderingStep,
+    Study,
+)
 from statediff.reports.record import said
 from statediff.statistics.bootstrap import Interval
 
@@ -39,7 +46,7 @@ def document(found: Study) -> dict[str, Any]:
     }
 
 
-def _domain(domain: Domain) -> dict[str, Any]:
+def _domain(domain: DomainMeasures) -> dict[str, Any]:
     return {
         "tasks": domain.tasks,
         "cases": domain.cases,
@@ -52,7 +59,7 @@ def _domain(domain: Domain) -> dict[str, Any]:
     }
 
 
-def _measured(found: Measured) -> dict[str, Any]:
+def _measured(found: EvaluatorMeasures) -> dict[str, Any]:
     return {
         "judged": found.judged,
         "failed": found.failed,
@@ -68,7 +75,7 @@ def _measured(found: Measured) -> dict[str, Any]:
     }
 
 
-def _share(share: Share) -> dict[str, Any]:
+def _share(share: MeasuredShare) -> dict[str, Any]:
     return {
         "hits": share.hits,
         "of": share.of,
@@ -77,7 +84,7 @@ def _share(share: Share) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: OrderingStep) -> dict[str, Any]:
     return {
         "measure": step.measure,
         "worse": step.worse,
@@ -89,7 +96,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _loss(loss: Loss) -> dict[str, Any]:
+def _loss(loss: AblationLoss) -> dict[str, Any]:
     return {
         "evaluator": loss.evaluator,
         "kind": loss.kind,
@@ -136,10 +143,10 @@ def table(found: Study) -> str:
     return text.getvalue()
 
 
-def _row(domain: str, m: Measured) -> list[str]:
+def _row(domain: str, m: EvaluatorMeasures) -> list[str]:
     row = [_cell(domain), m.evaluator, str(m.judged), str(m.failed)]
     for name, _ in SHARES:
-        share: Share = getattr(m, name)
+        share: MeasuredShare = getattr(m, name)
         ends = [str(end) for end in _interval(share.interval) or ()] or ["", ""]
         row += [str(share.hits), str(share.of), *ends]
     row += [
@@ -172,7 +179,7 @@ def study_text(found: Study) -> str:
     return "\n".join(line for domain in found.domains for line in _lines(domain))
 
 
-def _lines(domain: Domain) -> Iterator[str]:
+def _lines(domain: DomainMeasures) -> Iterator[str]:
     labels = ", ".join(f"{number} {label}" for label, number in domain.labels.items())
     tasks = f"{domain.tasks} task{'s' * (domain.tasks != 1)}"
     yield f"{said(domain.name, 80)}: {domain.cases} cases of {tasks}: {labels}"
@@ -196,7 +203,7 @@ def _lines(domain: Domain) -> Iterator[str]:
         )
 
 
-def _ordered(step: Step) -> str:
+def _ordered(step: OrderingStep) -> str:
     mark = "✔" if step.holds else "✘"
     relation = "≥" if step.at_least else ">"
     ends = _ends(step.interval)
@@ -210,7 +217,7 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {number}" for name, number in counts.items())
 
 
-def _percent(share: Share) -> str:
+def _percent(share: MeasuredShare) -> str:
     return "–" if share.value is None else f"{100 * share.value:.1f}"
 
 
@@ -218,9 +225,9 @@ def _ends(interval: Interval | None) -> str:
     return "" if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"
 
 
-def _of(share: Share) -> str:
+def _of(share: MeasuredShare) -> str:
     return f"{share.hits} of {share.of}" if share.of else "–"
 
 
-def _look(m: Measured) -> str:
+def _look(m: EvaluatorMeasures) -> str:
     return "–" if m.entities is None else f"{m.entities + (m.actions or 0):g}"

@@ -16,11 +16,10 @@ from urllib.parse import unquote
 from rich.table import Table
 
 from statediff.reports.said import said
-from statediff.suite.comparison import Case, Change, Comparison
-from statediff.suite.overview import Counted, Judged
+from statediff.suite.comparison import CaseChange, ComparedCase, Comparison
+from statediff.suite.overview import ALL, EndCounts, Figures, JudgedContract
 from statediff.suite.records import FAILURES, Ended, Loose, Side, Trial
-from statediff.suite.store import Listed
-from statediff.suite.summary import ALL, Figures
+from statediff.suite.store import RunCounts
 
 if TYPE_CHECKING:
     from statediff.reports.differences import Differences
@@ -33,7 +32,7 @@ MAX_LISTED: Final = 20
 """Cases and violations of one kind shown to people; all are counted, and JSON lists them."""
 
 
-def runs_document(listed: Sequence[Listed]) -> Json:
+def runs_document(listed: Sequence[RunCounts]) -> Json:
     """The runs as JSON."""
     return {
         "schema": RUNS,
@@ -43,18 +42,18 @@ def runs_document(listed: Sequence[Listed]) -> Json:
                 "location": each.location,
                 "statediff": each.statediff,
                 "kernel": each.kernel,
-                **_counts(Counted(each.counts)),
+                **_counts(EndCounts(each.counts)),
             }
             for each in listed
         ],
     }
 
 
-def runs_table(listed: Sequence[Listed], *, with_place: bool) -> Table:
+def runs_table(listed: Sequence[RunCounts], *, with_place: bool) -> Table:
     """The runs as a table, by the names of their folders, or by where those are."""
     table = _table("run", "trials", "MATCH", "DIVERGE", "INCONCLUSIVE", "no verdict", "kernel")
     for each in listed:
-        count = Counted(each.counts)
+        count = EndCounts(each.counts)
         place = each.location if with_place else each.location.rpartition("/")[2]
         table.add_row(said(unquote(place)), *_ends(count), said(each.kernel, 20))
     return table
@@ -149,7 +148,7 @@ def comparison_document(found: Comparison, opened: Opened) -> Json:
     return {
         "schema": COMPARISON,
         "cases": len(found.cases),
-        **{change.value: len(found.of(change)) for change in Change},
+        **{change.value: len(found.of(change)) for change in CaseChange},
         "decided": found.decided,
         "difference": _exact(found.difference),
         "mcnemar_p": _exact(found.p),
@@ -170,7 +169,7 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
     """The comparison for people: counts, the difference, what changed, and where cases part."""
     told = ", ".join(
         f"{found.count(change)} {change.value.replace('_', ' ')}"
-        for change in Change
+        for change in CaseChange
         if found.count(change)
     )
     yield f"{found.number} case{'s' * (found.number != 1)}: {told or 'none'}"
@@ -214,12 +213,12 @@ def comparison_tables(found: Comparison, opened: Opened) -> Iterator[Table | str
 
 
 _TOLD: Final = (
-    Change.REGRESSED,
-    Change.UNDECIDED,
-    Change.NO_VERDICT,
-    Change.MISSING,
-    Change.CONTRACT_CHANGED,
-    Change.IMPROVED,
+    CaseChange.REGRESSED,
+    CaseChange.UNDECIDED,
+    CaseChange.NO_VERDICT,
+    CaseChange.MISSING,
+    CaseChange.CONTRACT_CHANGED,
+    CaseChange.IMPROVED,
 )
 
 
@@ -231,11 +230,11 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _counts(count: Counted) -> dict[str, int]:
+def _counts(count: EndCounts) -> dict[str, int]:
     return {"scheduled": count.scheduled, **{e.value: count.ended[e] for e in Ended}}
 
 
-def _ends(count: Counted) -> tuple[str, ...]:
+def _ends(count: EndCounts) -> tuple[str, ...]:
     """Scheduled, the three verdicts, and those without one, told apart where there are any."""
     apart = ", ".join(
         f"{count.ended[end]} {end.value.replace('_', ' ')}" for end in FAILURES if count.ended[end]
@@ -244,7 +243,7 @@ def _ends(count: Counted) -> tuple[str, ...]:
     return (str(count.scheduled), *(str(number) for number in verdicts), apart or "0")
 
 
-def _judge_fields(judged: Judged) -> dict[str, str]:
+def _judge_fields(judged: JudgedContract) -> dict[str, str]:
     return {
         "contract": judged.contract,
         "version": judged.version,
@@ -297,7 +296,7 @@ def _document(inside: Differences) -> Json:
     return differences_document(inside)
 
 
-def _case(case: Case, inside: Differences | str | None) -> Json:
+def _case(case: ComparedCase, inside: Differences | str | None) -> Json:
     return {
         "contract": case.contract,
         "number": case.number,
@@ -330,7 +329,7 @@ def _loose(found: Loose) -> Json:
     return {"clause": found.clause, "code": found.code, "stage": found.stage}
 
 
-def _name(case: Case) -> str:
+def _name(case: ComparedCase) -> str:
     return said(f"{case.contract} {case.number}" if case.number is not None else case.name, 80)
 
 

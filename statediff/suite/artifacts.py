@@ -39,7 +39,7 @@ _SECRET: Final = re.compile("KEY|SECRET|TOKEN|PASS|CREDENTIAL", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Moved:
+class CopyCounts:
     """What a copy took."""
 
     trials: int
@@ -47,11 +47,11 @@ class Moved:
     bytes: int
 
 
-class Place:
+class CopyPlace:
     """A URL below which copies of runs lie; `UsageError` if it cannot be one."""
 
     def __init__(self, url: str) -> None:
-        self.url = checked(url)
+        self.url = check_url(url)
         # Not before: whoever keeps no copies need not wait for it.
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415 - above
 
@@ -60,9 +60,9 @@ class Place:
         except ImportError as error:
             raise UsageError(f"{self.url}: needs a driver: {error}") from error
         except ValueError as error:
-            raise UsageError(f"{self.url}: {_scrubbed(error)}; `pip install` its driver") from error
+            raise UsageError(f"{self.url}: {_scrub(error)}; `pip install` its driver") from error
 
-    def push(self, folder: Path) -> Moved:
+    def push(self, folder: Path) -> CopyCounts:
         """All of the run in the folder is there; bundles and chunks that are there are left alone.
 
         `UsageError` where another run has its place.
@@ -75,7 +75,7 @@ class Place:
         new = {
             name
             for name in trials
-            if name not in known or _read(folder / _manifest(name)) != there.get(name)
+            if name not in known or _read_file(folder / _manifest(name)) != there.get(name)
         }
         moved = self.put_trials(folder, sorted(new))
         others = [folder / "trials" / name for name in trials if name not in new]
@@ -86,12 +86,12 @@ class Place:
             if sizes.get(_below(folder, path), -1) != path.stat().st_size
         ]
         extra = self._put(folder, left)
-        return Moved(len(new), moved.files + extra.files, moved.bytes + extra.bytes)
+        return CopyCounts(len(new), moved.files + extra.files, moved.bytes + extra.bytes)
 
     def begin(self, folder: Path) -> None:
         """The record of the run is there; `UsageError` where another run has its place."""
         _require_plain(str(folder.parent), folder.name, 0)
-        record = _read(folder / _RECORD)
+        record = _read_file(folder / _RECORD)
         if record is None:
             raise UsageError(f"{folder}: expected the folder of a run, with its run.json")
         there = [f"{folder.name}/{_RECORD}"] if _RECORD in self._sizes(folder.name) else []
@@ -103,7 +103,7 @@ class Place:
         own = [folder / _RECORD, folder / "local.patch", folder / "report.html"]
         self._put(folder, [path for path in own if path.is_file()])
 
-    def put_trials(self, folder: Path, names: Iterable[str]) -> Moved:
+    def put_trials(self, folder: Path, names: Iterable[str]) -> CopyCounts:
         """The folders of these trials are there as they are here."""
         before: list[Path] = []
         last: list[Path] = []
@@ -112,9 +112,9 @@ class Place:
             for path in _files(folder / "trials" / name):
                 (last if path.name == _MANIFEST else before).append(path)
         one, other = self._put(folder, before), self._put(folder, last)
-        return Moved(number, one.files + other.files, one.bytes + other.bytes)
+        return CopyCounts(number, one.files + other.files, one.bytes + other.bytes)
 
-    def fetch(self, run: str, folder: Path) -> Moved:
+    def fetch(self, run: str, folder: Path) -> CopyCounts:
         """The copy of the run is in the folder, which was not there before, whole or not at all."""
         if folder.exists():
             raise UsageError(f"{folder}: is there already, and nothing is overwritten")
@@ -127,7 +127,7 @@ class Place:
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as near:
             whole = Path(near) / "run"
             total = 0
-            for part in _sliced(sizes):
+            for part in _slices(sizes):
                 for name, data in self._cat([f"{run}/{each}" for each in part]).items():
                     path = whole / name.removeprefix(f"{run}/")
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Place:
                     total += len(data)
             whole.rename(folder)
         trials = {name.split("/")[1] for name in sizes if name.startswith("trials/")}
-        return Moved(len(trials), len(sizes), total)
+        return CopyCounts(len(trials), len(sizes), total)
 
     def bundle(self, *names: str) -> Bundle:
         """The bundle that lies there, every digest checked; `BundleError` if there is none."""
@@ -155,8 +155,8 @@ class Place:
             try:
                 return load(Path(near))
             except BundleError as error:
-                told = str(error).replace(near, "/".join([self.url, *names]))
-                raise BundleError(told) from error
+                text = str(error).replace(near, "/".join([self.url, *names]))
+                raise BundleError(text) from error
 
     def _manifests(self, folder: Path, trials: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -168,7 +168,7 @@ class Place:
     def _sizes(self, below: str) -> dict[str, int]:
         """Every file below, by its name from there; none where there is nothing."""
         root = self._path(below)
-        with self._told():
+        with self._driver_errors():
             self._fs.invalidate_cache()  # others write there, too
             found: Mapping[str, Any] = self._fs.find(root, detail=True)
         cut = len(root) + 1
@@ -188,41 +188,41 @@ class Place:
     def _cat(self, names: Sequence[str]) -> dict[str, bytes]:
         """What is in the files."""
         paths = {self._path(name): name for name in names}
-        with self._told():
+        with self._driver_errors():
             found = self._fs.cat(list(paths)) if paths else {}
         return {paths[path]: data for path, data in found.items()}
 
-    def _put(self, folder: Path, files: Iterable[Path]) -> Moved:
+    def _put(self, folder: Path, files: Iterable[Path]) -> CopyCounts:
         sizes = {_below(folder.parent, path): path.stat().st_size for path in files}
         total = 0
-        for part in _sliced(sizes):
+        for part in _slices(sizes):
             sent = {}
             for name in part:
                 for piece in name.split("/"):
                     _require_plain(str(folder), piece, 0)
                 sent[self._path(name)] = (folder.parent / name).read_bytes()
-            with self._told():
+            with self._driver_errors():
                 if not self._fs.async_impl:  # one that has folders
                     for parent in sorted({path.rpartition("/")[0] for path in sent}):
                         self._fs.makedirs(parent, exist_ok=True)
                 self._fs.pipe(sent)
             total += sum(map(len, sent.values()))
-        return Moved(0, len(sizes), total)
+        return CopyCounts(0, len(sizes), total)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _driver_errors(self) -> Iterator[None]:
         try:
             yield
         except StatediffError:
             raise
         except Exception as error:  # noqa: BLE001 - a driver raises what its libraries raise
             raise StorageError(
-                f"{self.url}: {type(error).__name__}: {_scrubbed(error)}; is it there, and are you "
+                f"{self.url}: {type(error).__name__}: {_scrub(error)}; is it there, and are you "
                 "let in? Credentials are taken from the environment, as its driver does"
             ) from None  # what it was caused by may show a credential
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """The URL, without its last slash; `UsageError` where it can be none, or holds a secret."""
     scheme, separator, rest = url.partition("://")
     if not separator or not _SCHEME.fullmatch(scheme) or not rest.strip("/"):
@@ -246,7 +246,7 @@ def checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def parted(text: str) -> str | None:
+def url_in_path(text: str) -> str | None:
     """The URL that a path was made of, which has lost slashes; None if it was made of none."""
     scheme, separator, rest = text.partition(":/")
     if not separator or not _SCHEME.fullmatch(scheme) or len(scheme) < 2:
@@ -285,7 +285,7 @@ def _manifest(trial: str) -> str:
     return f"trials/{trial}/bundle/{_MANIFEST}"
 
 
-def _read(path: Path) -> bytes | None:
+def _read_file(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return None
@@ -298,7 +298,7 @@ def _below(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _sliced(sizes: Mapping[str, int]) -> Iterator[list[str]]:
+def _slices(sizes: Mapping[str, int]) -> Iterator[list[str]]:
     part: list[str] = []
     held = 0
     for name, size in sizes.items():
@@ -311,7 +311,7 @@ def _sliced(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield part
 
 
-def _scrubbed(error: BaseException) -> str:
+def _scrub(error: BaseException) -> str:
     """What the error says, on one line, without what the environment keeps as a secret."""
     text = " ".join(str(error).split())
     for name, value in os.environ.items():

@@ -1,24 +1,360 @@
-"""Episodes on workers: each until it has an end that counts, told as they end.
+"""Episodes carried out by workers, each reported as it ends; and the sandboxes they keep running.
 
-1. As many are handed over as the workers have room for, and no more.
-2. What ends is told; what may well end otherwise is begun anew, a bounded number of times.
-3. A worker that is lost costs the one episode that it was at.
+1. The workers get as many episodes as they have room for, and no more.
+2. What ends is reported; what may well end otherwise is begun anew, a bounded number of times.
+3. A lost worker costs the one episode that it was at.
 
 Whatever ends the iteration early, Ctrl-C too: no further episode begins, those that run are asked
-to end and have ended, and what they had finished is still told.
+to end and have ended, and what they had finished is still reported.
+
+Workers are threads of this process, processes of its own, or a Dask cluster: all are executors.
+None of them tries anything twice by itself: the caller decides that. A worker of a cluster has as
+many places for trials as it was started with: `dask worker … --resources sandbox=1`. Dask itself
+tries nothing again: `retries=0`, and a scheduler that gives the task of a lost worker to another
+one is refused (`allowed-failures`). Two equal tasks are two (`pure=False`). Workers come and go:
+where there is none now, one is waited for, `ROOM_SECONDS` at most.
+
+A process keeps its sandboxes running from one trial to the next. A lease is exclusive. A sandbox in
+which something failed is ended and not handed out again. Everything is in one temporary folder; a
+reaper removes it and ends the agents in it should this process be killed (see
+`statediff.systems.base.reaper`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from concurrent.futures import ThreadPoolExecutor as Threads
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from multiprocessing import util
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-from statediff.suite.workers import Workers
+from statediff.errors import AdapterError, HarnessError, SandboxError, StorageError, UsageError
+from statediff.model.values import printable
+from statediff.packs import sandbox_pack
+from statediff.parallel import Inline, Processes, Start
+from statediff.systems.base.folders import clear
+from statediff.systems.base.reaper import Reaper
+from statediff.systems.base.sandbox import EmbeddedSandbox
+
+IDLE_SECONDS: Final = 30.0
+_SandboxKey = tuple[str, str]
+"""A sandbox's name and variant."""
+
+
+class SandboxPool:
+    """Sandboxes by name and variant, started when they are first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: dict[_SandboxKey, list[EmbeddedSandbox]] = {}
+        self._root: Path | None = None
+        self._reaper: Reaper | None = None
+        self._made = 0
+        self._leased = 0
+        self._idle_since = time.monotonic()
+
+    @contextmanager
+    def lease(self, name: str, variant: str) -> Iterator[EmbeddedSandbox]:
+        """A running sandbox that nobody else has, as its last user left it."""
+        with self._lock:
+            self._leased += 1
+            free = self._free.get((name, variant))
+            sandbox = free.pop() if free else None
+        is_sound = False
+        try:
+            if sandbox is None:
+                sandbox = EmbeddedSandbox(sandbox_pack(name, variant), self._place())
+                sandbox.start()
+            yield sandbox
+            is_sound = True
+        except (AdapterError, StorageError):
+            is_sound = True  # nothing is wrong with the sandbox
+            raise
+        finally:
+            # After an interrupt, for one, nobody knows what is half done in it.
+            if sandbox is not None and not is_sound:
+                _stop(sandbox)
+            with self._lock:
+                if sandbox is not None and is_sound:
+                    self._free.setdefault((name, variant), []).append(sandbox)
+                self._leased -= 1
+                self._idle_since = time.monotonic()
+
+    def close(self, idle_seconds: float = 0.0) -> bool:
+        """No sandbox is running, unless one is leased or was within so many seconds."""
+        with self._lock:
+            if self._leased or time.monotonic() - self._idle_since < idle_seconds:
+                return False
+            ended = [sandbox for free in self._free.values() for sandbox in free]
+            self._free.clear()
+            root, self._root = self._root, None
+            reaper, self._reaper = self._reaper, None
+        for sandbox in ended:
+            _stop(sandbox)
+        if root is not None:
+            clear(str(root))
+        if reaper is not None:
+            reaper.release()
+        return True
+
+    def _place(self) -> Path:
+        """A folder for one more sandbox; the reaper knows of it."""
+        with self._lock:
+            if self._root is None:
+                self._root = Path(tempfile.mkdtemp(prefix="statediff-"))
+                self._reaper = Reaper(clear, str(self._root))
+            self._made += 1
+            return self._root / str(self._made)
+
+
+def _stop(sandbox: EmbeddedSandbox) -> None:
+    with contextlib.suppress(SandboxError):  # it failed already; `clear` has the rest
+        sandbox.stop()
+
+
+POOL = SandboxPool()
+"""Those of this process."""
+# At the end of a worker's process too, where `atexit` is not asked.
+util.Finalize(None, POOL.close, exitpriority=100)
+
+
+def close_when_idle() -> None:
+    """From now on sandboxes that nobody has used for a while are ended, by a thread.
+
+    For the processes of a cluster: whoever wanted the sandboxes may be gone, unseen.
+    """
+
+    def watch() -> None:
+        while True:
+            time.sleep(IDLE_SECONDS / 4)
+            POOL.close(IDLE_SECONDS)
+
+    with _WATCHING:
+        if not any(each.name == _WATCH for each in threading.enumerate()):
+            threading.Thread(target=watch, name=_WATCH, daemon=True).start()
+
+
+_WATCH = "statediff-idle-sandboxes"
+_WATCHING = threading.Lock()
+
+
+END_SECONDS: Final = 15.0
+"""How long a worker that was asked to end may take; its reaper removes what it leaves."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """An executor, and what must be known of it to make trials on it."""
+
+    executor: Executor
+    slots: Callable[[], int]
+    """How many trials it makes at once, as of now."""
+    halt: Callable[[], None]
+    """What runs is asked to end, and has ended where that can be waited for."""
+    lost: tuple[type[BaseException], ...] = ()
+    """What a future raises whose worker ended."""
+
+
+@contextmanager
+def in_this_process(number: int, halt: Callable[[], None]) -> Iterator[Workers]:
+    """So many threads; one is the caller's own, so that Ctrl-C reaches it at once."""
+    executor: Executor = Inline() if number == 1 else Threads(number, thread_name_prefix="trial")
+
+    def end() -> None:
+        halt()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+    try:
+        yield Workers(executor, lambda: number, end)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def processes(number: int, preload: Sequence[str] = ()) -> Iterator[Workers]:
+    """So many processes. One that ends takes the trial with it that it was at, and no other.
+
+    `preload` are the modules that what they do needs.
+    """
+    start = Start("forkserver", (__name__, *preload), END_SECONDS, _close_sandboxes)
+    executor = Processes(number, start)
+
+    def end() -> None:
+        executor.halt()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+    try:
+        yield Workers(executor, lambda: number, end, (BrokenExecutor,))
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _close_sandboxes() -> None:
+    POOL.close()
+
+
+RESOURCE: Final = "sandbox"
+LOCAL: Final = "local"
+CONNECT_SECONDS: Final = 20
+CLUSTER_LOOK_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 30.0
+"""How long the workers of this one command may take to end."""
+GONE_SECONDS: Final = 60.0
+"""How long a scheduler may be out of reach."""
+ROOM_SECONDS: Final = 300.0
+"""How long no worker at all may have room for a sandbox: a nanny, or somebody, starts another."""
+_SETTING: Final = "distributed.scheduler.allowed-failures"
+_VARIABLE: Final = "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES"
+
+
+@contextmanager
+def on_cluster(
+    address: str, number: int, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Workers]:
+    """The workers of the scheduler at `address`; for `local`, so many processes and a scheduler.
+
+    `tell` is told, once, that workers are waited for. `UsageError` where there is no such cluster,
+    or one that must not be used.
+    """
+    try:
+        import dask  # noqa: PLC0415 - an extra
+        from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra, and slow
+        from distributed.scheduler import KilledWorker  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--scheduler needs {error.name}; get it with `pip install statediff[cluster]`"
+        ) from error
+    # It tells of every worker that ends; so do we, in one line.
+    for name in ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with dask.config.set({_SETTING: 0}):
+        if address == LOCAL:
+            cluster = LocalCluster(  # type: ignore[no-untyped-call]  # it has no annotations
+                n_workers=number,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                resources={RESOURCE: 1},
+                host="127.0.0.1",
+                silence_logs=logging.CRITICAL,
+            )
+            try:
+                with Client(cluster) as client:  # type: ignore[no-untyped-call]
+                    yield _cluster_workers(client, (KilledWorker,), tell)
+            finally:
+                # All that has a verdict is on the disk: nobody waits for ever for workers to end.
+                # Those that have not are killed when this process ends, and reapers clean up.
+                with suppress(TimeoutError):
+                    cluster.close(timeout=CLOSE_SECONDS)
+            return
+        with _connect(Client, address) as client:
+            yield _cluster_workers(client, (KilledWorker,), tell)
+
+
+def _connect(client: Any, address: str) -> Any:
+    if "://" not in address:
+        raise UsageError(
+            f"--scheduler {printable(address)[:80]!r}: expected `{LOCAL}`, or the address of a "
+            "scheduler such as tcp://host:8786"
+        )
+    try:
+        found = client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        raise UsageError(
+            f"{printable(address)[:80]}: no scheduler answers: {error}; start one with "
+            f"`{_VARIABLE}=0 dask scheduler`"
+        ) from error
+    allowed = found.run_on_scheduler(_failures_allowed)
+    if allowed != 0:
+        found.close()
+        raise UsageError(
+            f"{printable(address)[:80]}: this scheduler gives a task to another worker up to "
+            f"{allowed} times when one is lost; trials must not be repeated unseen. Start it with "
+            f"{_VARIABLE}=0"
+        )
+    return found
+
+
+def _failures_allowed(dask_scheduler: Any) -> int:
+    return int(dask_scheduler.allowed_failures)
+
+
+def _cluster_workers(
+    client: Any, lost: tuple[type[BaseException], ...], tell: Callable[[str], None]
+) -> Workers:
+    room = _ClusterRoom(client, tell)
+    executor = client.get_executor(pure=False, retries=0, resources={RESOURCE: 1})
+    # What is at work on another machine cannot be ended from here; it ends by itself, and counts.
+    # None is handed over ahead: Dask takes what waits at a lost worker for lost, too.
+    return Workers(executor, room, lambda: executor.shutdown(wait=False), lost)
+
+
+class _ClusterRoom:
+    """How many trials a cluster makes at once; workers come and go."""
+
+    def __init__(self, client: Any, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._tell = tell
+        self._found = 0
+        self._looked_at = 0.0
+        self._seen_at = self._had_at = time.monotonic()
+        self._is_told = False
+
+    def __call__(self) -> int:
+        now = time.monotonic()
+        if now - self._looked_at < CLUSTER_LOOK_SECONDS:
+            return self._found
+        self._looked_at = now
+        try:
+            found = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            is_seen = self._client.status == "running"
+        except (OSError, TimeoutError, RuntimeError):
+            is_seen, found = False, ()
+        if is_seen:
+            self._seen_at = now
+        elif now - self._seen_at > GONE_SECONDS:
+            raise HarnessError(
+                "the scheduler is gone; what has a verdict is kept: say the same with --resume"
+            )
+        self._found = int(sum(each.get("resources", {}).get(RESOURCE, 0) for each in found))
+        if self._found:
+            self._had_at, self._is_told = now, False
+        elif is_seen:
+            self._miss(now - self._had_at)
+        return self._found
+
+    def _miss(self, seconds: float) -> None:
+        """No worker has room, for so long."""
+        started = f"start some with `dask worker ADDRESS --nthreads 1 --resources {RESOURCE}=1`"
+        if seconds > ROOM_SECONDS:
+            raise HarnessError(
+                f"the cluster has had no worker with room for a sandbox for {ROOM_SECONDS:.0f} s; "
+                f"{started}, and say the same with --resume: what has a verdict is kept"
+            )
+        if seconds > CONNECT_SECONDS and not self._is_told:
+            self._is_told = True
+            self._tell(
+                "the cluster has no worker with room for a sandbox; one is waited for until "
+                f"{ROOM_SECONDS:.0f} s have passed: {started}"
+            )
+
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741 - an outcome, as E is an episode
@@ -27,7 +363,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Rules(Generic[E, O]):
+class CampaignRules(Generic[E, O]):
     """What an episode is, as far as whoever carries it out needs to know."""
 
     play: Callable[[E], O]
@@ -42,7 +378,7 @@ class Rules(Generic[E, O]):
     """Called now and then while nothing ends."""
 
 
-def carried_out(episodes: Iterable[E], workers: Workers, rules: Rules[E, O]) -> Generator[O]:
+def carry_out(episodes: Iterable[E], workers: Workers, rules: CampaignRules[E, O]) -> Generator[O]:
     """The outcome of every episode, in the order in which they end."""
     left, first = iter(episodes), deque[E]()
     running: dict[Future[O], E] = {}
@@ -64,7 +400,7 @@ def carried_out(episodes: Iterable[E], workers: Workers, rules: Rules[E, O]) -> 
                 else:
                     first.append(other)
     except KeyboardInterrupt:
-        _end(running, workers)
+        _halt(running, workers)
         for future, episode in running.items():
             if not future.cancelled() and future.exception() is None:
                 outcome = future.result()
@@ -72,13 +408,16 @@ def carried_out(episodes: Iterable[E], workers: Workers, rules: Rules[E, O]) -> 
                     yield outcome
         raise
     finally:
-        _end(running, workers)
+        _halt(running, workers)
 
 
 def _fill(
-    left: Iterator[E], first: deque[E], running: dict[Future[O], E], workers: Workers,
-    rules: Rules[E, O],
-) -> bool:  # fmt: skip
+    left: Iterator[E],
+    first: deque[E],
+    running: dict[Future[O], E],
+    workers: Workers,
+    rules: CampaignRules[E, O],
+) -> bool:
     """As many run as there is room for, those that are tried again first; whether these are all."""
     slots = workers.slots()
     if not slots and not running:
@@ -100,7 +439,7 @@ def _fill(
     return False
 
 
-def _outcome(future: Future[O], episode: E, workers: Workers, rules: Rules[E, O]) -> O:
+def _outcome(future: Future[O], episode: E, workers: Workers, rules: CampaignRules[E, O]) -> O:
     # Asked for before it is raised: an interrupt of ours is none of the worker's.
     error = CancelledError() if future.cancelled() else future.exception()
     if error is not None and isinstance(error, (*workers.lost, CancelledError)):
@@ -108,7 +447,7 @@ def _outcome(future: Future[O], episode: E, workers: Workers, rules: Rules[E, O]
     return future.result()
 
 
-def _end(running: dict[Future[O], E], workers: Workers) -> None:
+def _halt(running: dict[Future[O], E], workers: Workers) -> None:
     waiting = [future for future in running if not future.done()]
     for future in waiting:
         future.cancel()

@@ -2,29 +2,36 @@
 
 An INCONCLUSIVE trial claims nothing, so a case with one is *undecided*: neither improved nor
 regressed. A case without a verdict on one side, or that only one run scheduled, or whose contract
-or kernel is not the same, is told apart. Every scheduled trial of both runs is in one count.
+or kernel is not the same, is shown apart. Every scheduled trial of both runs is in one count.
+
+Most cases of two runs passed in both, under the same contract and kernel, and every clause holds in
+them: only their number matters. The store's database counts those, and `unlike_trials` reads the
+others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
 
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
 from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff.suite.records import Ended, Loose, Side, Trial
+from statediff.suite.store import ENDS, FINDINGS, TRIALS, Store, loose_by_trial
 
 RESAMPLES: Final = 10_000
 
 
-class Change(StrEnum):
+class CaseChange(StrEnum):
     """What became of a case from A to B."""
 
     BOTH_PASS = "both_pass"  # noqa: S105 - the name of an outcome
@@ -39,29 +46,36 @@ class Change(StrEnum):
 
 AnySide = Trial | Side
 DECIDED = {
-    (Ended.MATCH, Ended.MATCH): Change.BOTH_PASS,
-    (Ended.DIVERGE, Ended.DIVERGE): Change.BOTH_FAIL,
-    (Ended.DIVERGE, Ended.MATCH): Change.IMPROVED,
-    (Ended.MATCH, Ended.DIVERGE): Change.REGRESSED,
+    (Ended.MATCH, Ended.MATCH): CaseChange.BOTH_PASS,
+    (Ended.DIVERGE, Ended.DIVERGE): CaseChange.BOTH_FAIL,
+    (Ended.DIVERGE, Ended.MATCH): CaseChange.IMPROVED,
+    (Ended.MATCH, Ended.DIVERGE): CaseChange.REGRESSED,
 }
-_TELLING = (
-    Change.REGRESSED, Change.UNDECIDED, Change.IMPROVED, Change.BOTH_FAIL, Change.BOTH_PASS,
-)  # fmt: skip
+_BY_INTEREST = (
+    CaseChange.REGRESSED,
+    CaseChange.UNDECIDED,
+    CaseChange.IMPROVED,
+    CaseChange.BOTH_FAIL,
+    CaseChange.BOTH_PASS,
+)
 _BY_ENDS = {
-    (a, b): DECIDED.get((a, b), Change.UNDECIDED)
+    (a, b): DECIDED.get((a, b), CaseChange.UNDECIDED)
     if a.has_verdict and b.has_verdict
-    else Change.NO_VERDICT
+    else CaseChange.NO_VERDICT
     for a in Ended
     for b in Ended
 }
 """Of two trials of the same contract, under the same kernel."""
 _DIFFERENCE = {
-    Change.IMPROVED: 1, Change.REGRESSED: -1, Change.BOTH_PASS: 0, Change.BOTH_FAIL: 0,
-}  # fmt: skip
+    CaseChange.IMPROVED: 1,
+    CaseChange.REGRESSED: -1,
+    CaseChange.BOTH_PASS: 0,
+    CaseChange.BOTH_FAIL: 0,
+}
 """Of the kinds that are decided."""
 
 
-class Case(NamedTuple):
+class ComparedCase(NamedTuple):
     """One case of the comparison; a side is None where that run did not schedule it."""
 
     contract: str
@@ -69,7 +83,7 @@ class Case(NamedTuple):
     name: str
     a: AnySide | None
     b: AnySide | None
-    change: Change
+    change: CaseChange
     new: tuple[Loose, ...] = ()
     """Violations of B that A does not have, where both have a verdict of the same contract."""
     vanished: tuple[Loose, ...] = ()
@@ -85,7 +99,7 @@ class Case(NamedTuple):
         return (
             self.a is not None
             and self.a.ended is Ended.MATCH
-            and self.change not in (Change.BOTH_PASS, Change.REGRESSED)
+            and self.change not in (CaseChange.BOTH_PASS, CaseChange.REGRESSED)
         )
 
 
@@ -102,7 +116,7 @@ class DifferenceInterval(Interval):
 class Comparison:
     """All cases of two runs, and what the decided ones say of the difference."""
 
-    cases: tuple[Case, ...]
+    cases: tuple[ComparedCase, ...]
     difference: Fraction | None
     """The share of the decided cases that pass in B less that in A."""
     p: Fraction
@@ -116,17 +130,17 @@ class Comparison:
         """How many cases there are in all."""
         return len(self.cases) + self.alike
 
-    def of(self, change: Change) -> tuple[Case, ...]:
+    def of(self, change: CaseChange) -> tuple[ComparedCase, ...]:
         """The cases of one kind, but for those that are `alike`."""
         return self._by_change.get(change, ())
 
-    def count(self, change: Change) -> int:
+    def count(self, change: CaseChange) -> int:
         """How many cases of one kind there are in all."""
-        return len(self.of(change)) + (self.alike if change is Change.BOTH_PASS else 0)
+        return len(self.of(change)) + (self.alike if change is CaseChange.BOTH_PASS else 0)
 
-    def telling(self, number: int) -> tuple[Case, ...]:
+    def telling(self, number: int) -> tuple[ComparedCase, ...]:
         """So many cases with two verdicts, those first in which the verdicts differ."""
-        found = (case for change in _TELLING for case in self.of(change))
+        found = (case for change in _BY_INTEREST for case in self.of(change))
         return tuple(islice(found, number))
 
     @property
@@ -135,8 +149,8 @@ class Comparison:
         return sum(map(self.count, _DIFFERENCE))
 
     @cached_property
-    def _by_change(self) -> dict[Change, tuple[Case, ...]]:
-        found: dict[Change, list[Case]] = defaultdict(list)
+    def _by_change(self) -> dict[CaseChange, tuple[ComparedCase, ...]]:
+        found: dict[CaseChange, list[ComparedCase]] = defaultdict(list)
         for case in self.cases:
             found[case.change].append(case)
         return {change: tuple(cases) for change, cases in found.items()}
@@ -160,11 +174,12 @@ def compare(
         clusters[contract] += [0] * number
     decided = [pair for cluster in clusters.values() for pair in cluster]
     return Comparison(
-        cases, Fraction(sum(decided), len(decided)) if decided else None,
+        cases,
+        Fraction(sum(decided), len(decided)) if decided else None,
         mcnemar(decided.count(1), decided.count(-1)),
         difference_interval([clusters[name] for name in sorted(clusters)], seed),
         sum((alike or {}).values()),
-    )  # fmt: skip
+    )
 
 
 def difference_interval(clusters: Sequence[Sequence[int]], seed: int) -> DifferenceInterval | None:
@@ -206,25 +221,140 @@ def _by_case(trials: Iterable[AnySide]) -> dict[_Key, AnySide]:
     return found
 
 
-def _case(trial: AnySide, a: AnySide | None, b: AnySide | None) -> Case:
+def _case(trial: AnySide, a: AnySide | None, b: AnySide | None) -> ComparedCase:
     """The case that `trial`, which is one of the two, is of."""
     key = trial.contract, trial.number, "" if trial.number is not None else trial.name
     if a is None or b is None:
-        return Case(*key, a, b, Change.MISSING)
+        return ComparedCase(*key, a, b, CaseChange.MISSING)
     if a.version != b.version or a.digest != b.digest or a.kernel != b.kernel:
-        return Case(*key, a, b, Change.CONTRACT_CHANGED)
+        return ComparedCase(*key, a, b, CaseChange.CONTRACT_CHANGED)
     change = _BY_ENDS[a.ended, b.ended]
     # Most often there is nothing in either.
-    if a.loose == b.loose or change is Change.NO_VERDICT:
-        return Case(*key, a, b, change)
+    if a.loose == b.loose or change is CaseChange.NO_VERDICT:
+        return ComparedCase(*key, a, b, change)
     one, other = _violations(a), _violations(b)
-    return Case(*key, a, b, change, _beyond(other, one), _beyond(one, other))
+    return ComparedCase(*key, a, b, change, _without(other, one), _without(one, other))
 
 
 def _violations(trial: AnySide) -> list[Loose]:
     return [found for found in trial.loose if found.truth == "FAILS"]
 
 
-def _beyond(some: Sequence[Loose], others: Sequence[Loose]) -> tuple[Loose, ...]:
+def _without(some: Sequence[Loose], others: Sequence[Loose]) -> tuple[Loose, ...]:
     """Those that are not among the others, in order: most often there are none, or all are."""
     return tuple(sorted(set(some) - set(others))) if len(some) > 1 or others else tuple(some)
+
+
+_COLUMNS: Final = Side._fields[:-1]
+_CONTRACT: Final = _COLUMNS.index("contract")
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """The trials of a run, or those of them that one agent made."""
+
+    run: str
+    agent: str | None = None
+
+    def of(self, table: sa.FromClause) -> sa.ColumnElement[bool]:
+        """Whether a row of trials is one of its."""
+        mine = table.c.run == self.run
+        return mine if self.agent is None else mine & (table.c.agent == self.agent)
+
+
+@dataclass(frozen=True)
+class ComparedSides:
+    """Two parts, without the cases that passed in both and of which nothing else is to be said."""
+
+    a: list[Side]
+    b: list[Side]
+    alike: Mapping[str, int]
+    """By contract, how many such cases were left out."""
+
+
+def agents_of(store: Store, run: str) -> list[str]:
+    """Who made the run's trials, as far as that was told, in order."""
+    wanted = sa.select(TRIALS.c.agent).distinct().where(TRIALS.c.run == run, TRIALS.c.agent != "")
+    return sorted(agent for (agent,) in store.rows(wanted))
+
+
+def all_trials(store: Store, part: RunPart) -> list[Side]:
+    """Every trial of the part, in no order, with what does not hold in it."""
+    rows, loose = store.at_once(sa.select(*_columns(TRIALS)).where(part.of(TRIALS)), _loose(part))
+    return _sides(rows, loose)
+
+
+def unlike_trials(store: Store, a: RunPart, b: RunPart, kept: int) -> ComparedSides:
+    """The two parts, as they were at one moment.
+
+    The first `kept` cases, by contract and number, that could be left out are not. Nothing is
+    left out where a part has a case twice: it is the comparison that refuses that.
+    """
+    one, other = TRIALS.alias("one"), TRIALS.alias("other")
+    partners = sa.and_(
+        b.of(other), one.c.contract == other.c.contract, one.c.number == other.c.number
+    )
+    alike = sa.and_(_is_passed(one), _is_passed(other), _is_like(one, other))
+    pair = sa.select(*_columns(one), *_columns(other))
+    number, unlike, lone, first, my_loose, its_loose, *twice = store.at_once(
+        sa.select(one.c.contract, sa.func.count()).where(a.of(one)).group_by(one.c.contract),
+        pair.select_from(one.outerjoin(other, partners)).where(
+            a.of(one), sa.or_(other.c.name.is_(None), ~alike)
+        ),
+        sa.select(*_columns(other)).where(b.of(other), ~sa.exists().where(a.of(one), partners)),
+        pair.where(a.of(one), partners, alike)
+        .order_by(store.in_order(one.c.contract), one.c.number)
+        .limit(kept),
+        _loose(a),
+        _loose(b),
+        _twice(a),
+        _twice(b),
+    )
+    if any(twice):
+        return ComparedSides(all_trials(store, a), all_trials(store, b), {})
+    pairs, middle = [*unlike, *first], len(_COLUMNS)
+    left = Counter(dict(number))
+    left.subtract(row[_CONTRACT] for row in pairs)
+    return ComparedSides(
+        _sides((row[:middle] for row in pairs), my_loose),
+        _sides([*lone, *(row[middle:] for row in pairs if row[middle] is not None)], its_loose),
+        {contract: count for contract, count in left.items() if count},
+    )
+
+
+def _columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+    return [table.c[name] for name in _COLUMNS]
+
+
+def _is_like(one: sa.FromClause, other: sa.FromClause) -> sa.ColumnElement[bool]:
+    # Not as three equations: by these SQLite would look through all trials of a contract.
+    return ~sa.or_(*(one.c[name] != other.c[name] for name in ("version", "digest", "kernel")))
+
+
+def _is_passed(trial: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether it passed, and nothing is to be told of it."""
+    told = sa.exists().where(FINDINGS.c.run == trial.c.run, FINDINGS.c.trial == trial.c.name)
+    # Of the trial that is asked about, however deep the question stands in another one.
+    return sa.and_(trial.c.ended == Ended.MATCH.value, ~told.correlate(trial))
+
+
+def _twice(part: RunPart) -> sa.Select[Any]:
+    """Whether a case is there twice."""
+    return (
+        sa.select(sa.literal(1))
+        .select_from(TRIALS)
+        .where(part.of(TRIALS), TRIALS.c.number.is_not(None))
+        .group_by(TRIALS.c.contract, TRIALS.c.number)
+        .having(sa.func.count() > 1)
+        .limit(1)
+    )
+
+
+def _loose(part: RunPart) -> sa.Select[Any]:
+    wanted = sa.select(*FINDINGS.c).where(FINDINGS.c.run == part.run)
+    return wanted.order_by(FINDINGS.c.trial, FINDINGS.c.at)
+
+
+def _sides(rows: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> list[Side]:
+    loose: Mapping[str, tuple[Loose, ...]] = loose_by_trial(found)
+    return [Side._make((row[0], ENDS[row[1]], *row[2:], loose.get(row[0], ()))) for row in rows]

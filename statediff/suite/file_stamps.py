@@ -43,7 +43,7 @@ def digest_of(stamps: Iterable[tuple[str, str]]) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-class Ahead:
+class AheadLook:
     """Runs that a process of its own looks at. Whoever is told nothing looks for himself."""
 
     def __init__(self, runs: Sequence[str]) -> None:
@@ -53,9 +53,12 @@ class Ahead:
         if runs:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", __file__, *runs], stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                )  # fmt: skip
+                    [sys.executable, "-I", "-S", __file__, *runs],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
             except OSError:
                 self._waiting.clear()
 
@@ -74,10 +77,10 @@ class Ahead:
 
 
 @contextmanager
-def looking(runs: Iterable[os.PathLike[str] | str]) -> Iterator[Ahead]:
+def look_ahead(runs: Iterable[os.PathLike[str] | str]) -> Iterator[AheadLook]:
     """Those of the runs' folders that hold thousands of trials are looked at meanwhile."""
     is_worth_it = (os.cpu_count() or 1) > 1
-    ahead = Ahead([os.fspath(run) for run in runs if is_worth_it and _holds_many(run)])
+    ahead = AheadLook([os.fspath(run) for run in runs if is_worth_it and _holds_many(run)])
     try:
         yield ahead
     finally:

@@ -15,16 +15,24 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from statediff.evidence.package import Bundle
-from statediff.suite.attempts import read
-from statediff.suite.file_stamps import Ahead, digest_of, stamp
-from statediff.suite.records import Ended, Run, Trial, judged, run_record, scheduled, without_bundle
+from statediff.suite.file_stamps import AheadLook, digest_of, stamp
+from statediff.suite.records import (
+    Ended,
+    Run,
+    Trial,
+    judged_trial,
+    read_attempt,
+    run_record,
+    scheduled_trials,
+    without_bundle,
+)
 from statediff.suite.store import Store
 
 BATCH: Final = 200
 
 
 @dataclass(frozen=True)
-class Found:
+class TrialContent:
     """What lies in the folder of a trial: a bundle, or why there is none."""
 
     bundle: Bundle | None
@@ -33,10 +41,13 @@ class Found:
     why: str = ""
 
 
-def index(
-    store: Store, folder: Path, facts: Mapping[str, Any], look: Callable[[Path], Found],
-    ahead: Ahead | None = None,
-) -> Run:  # fmt: skip
+def index_run(
+    store: Store,
+    folder: Path,
+    facts: Mapping[str, Any],
+    look: Callable[[Path], TrialContent],
+    ahead: AheadLook | None = None,
+) -> Run:
     """The run in `folder`, whose `run.json` says `facts`, as the store knows it from now on.
 
     `look` reads what is in the folder of one trial. `ahead` may have looked at the folder already.
@@ -53,15 +64,15 @@ def index(
             return run
     kept = folder / "trials"
     names = os.listdir(kept) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
-    changed = sorted(_changed(kept, names, known))
+    changed = sorted(_changed_names(kept, names, known))
     gone = known.keys() - unrun - set(names)
     if not changed and not gone and is_whole:
         return run
-    planned = scheduled(run)
+    planned = scheduled_trials(run)
     store.put_new([trial for name, trial in planned.items() if name not in known])
     store.forget(run.id, [name for name in gone if name not in planned])
     batch = [planned[name] for name in gone if name in planned]
-    for trial in _read(kept, changed, run, planned, look):
+    for trial in _read_trials(kept, changed, run, planned, look):
         batch.append(trial)
         if len(batch) >= BATCH:
             store.put_trials(batch)
@@ -70,7 +81,7 @@ def index(
     return run
 
 
-def _changed(kept: Path, names: list[str], known: Mapping[str, str]) -> list[str]:
+def _changed_names(kept: Path, names: list[str], known: Mapping[str, str]) -> list[str]:
     """The names of those that are not known as they are on the disk."""
     if not names:
         return []
@@ -84,25 +95,31 @@ def _changed(kept: Path, names: list[str], known: Mapping[str, str]) -> list[str
         os.close(folder)
 
 
-def _read(
-    kept: Path, names: list[str], run: Run, planned: Mapping[str, Trial],
-    look: Callable[[Path], Found],
-) -> Iterator[Trial]:  # fmt: skip
+def _read_trials(
+    kept: Path,
+    names: list[str],
+    run: Run,
+    planned: Mapping[str, Trial],
+    look: Callable[[Path], TrialContent],
+) -> Iterator[Trial]:
     """The trials that are not in the store as they are on the disk."""
     for name in names:
         seen = stamp_of(kept / name)
         plan = planned.get(name) or Trial(run.id, name, Ended.UNFINISHED, kernel=run.kernel)
         found = look(kept / name)
         if found.bundle is not None:
-            trial = judged(plan, found.bundle, seen)
+            trial = judged_trial(plan, found.bundle, seen)
         else:
             trial = without_bundle(plan, found.ended, found.why)
-        known = read(kept / name)
+        known = read_attempt(kept / name)
         is_fault = trial.ended is Ended.FAULT and known.fault is not None
         yield replace(
-            trial, attempts=known.number, is_retried=known.is_retried, cost_nano=known.cost_nano,
+            trial,
+            attempts=known.number,
+            is_retried=known.is_retried,
+            cost_nano=known.cost_nano,
             cause=str(known.fault) if is_fault else "",
-        )  # fmt: skip
+        )
 
 
 def stamp_of(trial: Path) -> str:

@@ -5,17 +5,25 @@ Where it contradicts the verdict it may name the cause: agent failure, evaluator
 stage, and whether a reviewer could tell from the evidence), contract ambiguity or environment
 failure [SSD §VI], and in which ways the evaluation failed [TV §3.4]. A resolution settles labels
 that disagree; it names each label that it settles. A flag says that a case is not to be relied on,
-and why, whatever its verdict [TV §3.6].
-None of them ever changes a verdict.
+and why, whatever its verdict [TV §3.6]. None of them ever changes a verdict.
+
+The second half measures how far reviewers agree with each other, and verdicts with the settled
+labels. It is exact: every figure is a fraction, or None where it is not defined (nobody labelled
+the same trial, or chance alone explains everything).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
+from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from statediff.atomic import write_atomically
@@ -23,7 +31,8 @@ from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.statements import open_statement, sign_statement
 from statediff.evidence.verify import Signer
-from statediff.suite.review_terms import Cause, Component, Failure, Label
+from statediff.statistics.binomial import Share, clopper_pearson
+from statediff.suite.records import domain_of
 
 Json = Any
 LABEL: Final = "statediff/label/2"
@@ -35,17 +44,68 @@ REVIEWER: Final = "reviewer"
 MAX_NOTE: Final = 4000
 MAX_BYTES: Final = 64 * 1024
 _LABEL: Final = (
-    "at", "blind", "bundle", "cause", "failures", "form", "is_correctable", "label", "note",
-    "seconds", "stage",
-)  # fmt: skip
+    "at",
+    "blind",
+    "bundle",
+    "cause",
+    "failures",
+    "form",
+    "is_correctable",
+    "label",
+    "note",
+    "seconds",
+    "stage",
+)
 _FIRST: Final = tuple(name for name in _LABEL if name != "failures")
 """What a label of the first form says; it is still read."""
 _FLAGGED: Final = ("at", "because", "bundle", "form", "is_unreliable")
 _RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
 
 
+class Label(StrEnum):
+    """Whether the run was right."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    UNRESOLVABLE = "unresolvable"
+
+
+class Cause(StrEnum):
+    """Whose fault it is where run, verdict and contract do not agree."""
+
+    AGENT = "agent-failure"
+    EVALUATOR = "evaluator-failure"
+    CONTRACT = "contract-ambiguity"
+    ENVIRONMENT = "environment-failure"
+
+
+class Component(StrEnum):
+    """The stage at which the evaluator failed."""
+
+    CAPTURE = "capture"
+    RESOLVE = "resolve"
+    CANONICALIZE = "canonicalize"
+    DIFF = "diff"
+    POLICY = "policy"
+    EVIDENCE = "evidence"
+
+
+class Failure(StrEnum):
+    """How an evaluation went wrong [TV §3.4]; one case may show several."""
+
+    EXACT_MATCH = "exact-match"
+    OVER_SPECIFICATION = "state-over-specification"
+    LOCK_IN = "trajectory-lock-in"
+    ANNOTATION = "annotation-error"
+    REWARD = "reward-misalignment"
+    DRIFT = "rubric-drift"
+    VARIANCE = "judge-variance"
+    HALLUCINATED = "hallucinated-completion"
+    MISMATCH = "implementation-specification-mismatch"
+
+
 @dataclass(frozen=True)
-class Given:
+class Review:
     """What a reviewer says of one bundle; `seconds` is how long the review took."""
 
     label: Label
@@ -85,7 +145,7 @@ class Labelled:
     bundle: str
     reviewer: str
     at: datetime
-    given: Given
+    given: Review
 
 
 @dataclass(frozen=True)
@@ -114,22 +174,28 @@ class Flagged:
 Signed = Labelled | Resolved | Flagged
 
 
-def sign_label(bundle: str, given: Given, at: datetime, key: SigningKey) -> bytes:
+def sign_label(bundle: str, given: Review, at: datetime, key: SigningKey) -> bytes:
     """The signed label over the bundle of that digest. `UsageError` if it cannot stand."""
     problem = given.problem()
     if problem is not None:
         raise UsageError(problem)
     return sign_statement(
         {
-            "form": LABEL, "bundle": bundle, "at": at.isoformat(), "label": given.label.value,
-            "seconds": given.seconds, "blind": given.blind, "note": given.note,
+            "form": LABEL,
+            "bundle": bundle,
+            "at": at.isoformat(),
+            "label": given.label.value,
+            "seconds": given.seconds,
+            "blind": given.blind,
+            "note": given.note,
             "cause": None if given.cause is None else given.cause.value,
             "stage": None if given.stage is None else given.stage.value,
             "is_correctable": given.is_correctable,
             "failures": [each.value for each in given.failures],
         },
-        "label", key,
-    )  # fmt: skip
+        "label",
+        key,
+    )
 
 
 def sign_resolution(
@@ -143,11 +209,16 @@ def sign_resolution(
         raise UsageError(f"a resolution says why, in at most {MAX_NOTE} characters")
     return sign_statement(
         {
-            "form": RESOLUTION, "bundle": settled[0].bundle, "at": at.isoformat(),
-            "label": label.value, "because": because, "settles": [e.digest for e in settled],
+            "form": RESOLUTION,
+            "bundle": settled[0].bundle,
+            "at": at.isoformat(),
+            "label": label.value,
+            "because": because,
+            "settles": [e.digest for e in settled],
         },
-        "label", key,
-    )  # fmt: skip
+        "label",
+        key,
+    )
 
 
 def sign_flag(
@@ -158,11 +229,15 @@ def sign_flag(
         raise UsageError(f"a flag says why, in at most {MAX_NOTE} characters")
     return sign_statement(
         {
-            "form": FLAG, "bundle": bundle, "at": at.isoformat(), "because": because,
+            "form": FLAG,
+            "bundle": bundle,
+            "at": at.isoformat(),
+            "because": because,
             "is_unreliable": is_unreliable,
         },
-        "label", key,
-    )  # fmt: skip
+        "label",
+        key,
+    )
 
 
 def read_signed(data: bytes, trust: Sequence[Signer]) -> Signed:
@@ -172,12 +247,12 @@ def read_signed(data: bytes, trust: Sequence[Signer]) -> Signed:
     payload, at, signer = open_statement(data, "label", REVIEWER, trust)
     digest = hashlib.sha256(data.removesuffix(b"\n")).hexdigest()
     try:
-        return _payload(payload, at, signer, digest)
+        return _signed_from(payload, at, signer, digest)
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"label: {error}") from error
 
 
-def keep(folder: Path, data: bytes) -> Path:
+def keep_signed(folder: Path, data: bytes) -> Path:
     """The file's place under `labels` in the trial's folder; nothing is overwritten."""
     path = folder / FOLDER / f"{hashlib.sha256(data).hexdigest()[:16]}.json"
     try:
@@ -188,7 +263,7 @@ def keep(folder: Path, data: bytes) -> Path:
     return path
 
 
-def kept(
+def labels_in(
     folder: Path, bundle: str, trust: Sequence[Signer]
 ) -> tuple[tuple[Labelled, ...], tuple[Resolved, ...]]:
     """The labels and resolutions of a bundle in its trial's folder, by time. `BundleError`.
@@ -196,17 +271,7 @@ def kept(
     Of several labels by one reviewer the newest counts: a reviewer may change their mind, and both
     stay on record.
     """
-    found: list[Signed] = []
-    place = folder / FOLDER
-    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
-        try:
-            entry = read_signed(path.read_bytes(), trust)
-        except OSError as error:
-            raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
-        except BundleError as error:
-            raise BundleError(f"{path}: {error}") from error
-        if entry.bundle == bundle:  # another judgement of the trial has labels of its own
-            found.append(entry)
+    found = list(_signed_in(folder, bundle, trust))
     labels = {
         each.reviewer: each
         for each in sorted(
@@ -217,27 +282,36 @@ def kept(
     return tuple(labels[name] for name in sorted(labels)), tuple(resolutions)
 
 
-def by_key(folder: Path, bundle: str, public: bytes) -> Labelled | None:
+def _signed_in(
+    folder: Path, bundle: str, trust: Sequence[Signer], *, only_trusted: bool = False
+) -> Iterator[Signed]:
+    """What was signed of the bundle; with `only_trusted` all that others signed is passed over."""
+    place = folder / FOLDER
+    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
+        try:
+            entry = read_signed(path.read_bytes(), trust)
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+        except BundleError as error:
+            if only_trusted:
+                continue  # another's, or damaged: `agreement` says which
+            raise BundleError(f"{path}: {error}") from error
+        if entry.bundle == bundle:  # another judgement of the trial has labels of its own
+            yield entry
+
+
+def own_label(folder: Path, bundle: str, public: bytes) -> Labelled | None:
     """The newest label of the bundle by one key; the labels of others are not opened up.
 
     A reviewer is shown nobody else's label before they have signed their own.
     """
     own = Signer("you", public, (REVIEWER,), None, None)
-    found: list[Labelled] = []
-    place = folder / FOLDER
-    for path in sorted(place.glob("*.json")) if place.is_dir() else ():
-        try:
-            entry = read_signed(path.read_bytes(), (own,))
-        except OSError as error:
-            raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
-        except BundleError:
-            continue  # another's, or damaged: `agreement` says which
-        if isinstance(entry, Labelled) and entry.bundle == bundle:
-            found.append(entry)
+    signed = _signed_in(folder, bundle, (own,), only_trusted=True)
+    found = [entry for entry in signed if isinstance(entry, Labelled)]
     return max(found, key=lambda each: (each.at, each.digest), default=None)
 
 
-def settled(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Label | None:
+def settled_label(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Label | None:
     """What holds of the trial: the label all agree on, or the resolution of exactly these labels.
 
     Labels that disagree and are not settled count as unresolvable; None where there are none.
@@ -252,22 +326,22 @@ def settled(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Labe
     return found.pop() if len(found) == 1 else Label.UNRESOLVABLE
 
 
-def unreliable(flags: Iterable[Flagged]) -> tuple[Flagged, ...]:
+def standing_flags(flags: Iterable[Flagged]) -> tuple[Flagged, ...]:
     """The flags that stand, by name of who set them: of several by one reviewer the newest."""
     newest = {each.by: each for each in sorted(flags, key=lambda each: each.at)}
     return tuple(newest[name] for name in sorted(newest) if newest[name].is_unreliable)
 
 
-def _payload(payload: Mapping[str, Json], at: datetime, name: str, digest: str) -> Signed:
+def _signed_from(payload: Mapping[str, Json], at: datetime, name: str, digest: str) -> Signed:
     bundle = str(payload["bundle"])
     if payload.get("form") == FLAG:
-        return _flagged(payload, name, at)
+        return _flag_from(payload, name, at)
     label = Label(payload["label"])
     match payload.get("form"), tuple(sorted(payload)):
         case "statediff/label/1" | "statediff/label/2" as form, keys if keys == (
             _LABEL if form == LABEL else _FIRST
         ):
-            given = _given(payload, label)
+            given = _review_from(payload, label)
             return Labelled(digest, bundle, name, at, given)
         case "statediff/resolution/1", keys if keys == _RESOLVED:
             settles = tuple(str(entry) for entry in payload["settles"])
@@ -275,7 +349,7 @@ def _payload(payload: Mapping[str, Json], at: datetime, name: str, digest: str) 
     raise ValueError("neither a label nor a resolution of this version")
 
 
-def _flagged(payload: Mapping[str, Json], name: str, at: datetime) -> Flagged:
+def _flag_from(payload: Mapping[str, Json], name: str, at: datetime) -> Flagged:
     if tuple(sorted(payload)) != _FLAGGED:
         raise ValueError("no flag of this version")
     is_unreliable, because = payload["is_unreliable"], payload["because"]
@@ -284,14 +358,14 @@ def _flagged(payload: Mapping[str, Json], name: str, at: datetime) -> Flagged:
     return Flagged(str(payload["bundle"]), name, at, is_unreliable, because[:MAX_NOTE])
 
 
-def _given(payload: Mapping[str, Json], label: Label) -> Given:
+def _review_from(payload: Mapping[str, Json], label: Label) -> Review:
     cause, stage = payload["cause"], payload["stage"]
     correctable = payload["is_correctable"]
     if not isinstance(payload["blind"], bool) or not isinstance(correctable, bool | None):
         raise TypeError("blind and is_correctable are true or false")
     if not isinstance(payload["seconds"], int) or not isinstance(payload["note"], str):
         raise TypeError("seconds are a number, the note is text")
-    given = Given(
+    given = Review(
         label,
         payload["seconds"],
         payload["blind"],
@@ -305,3 +379,198 @@ def _given(payload: Mapping[str, Json], label: Label) -> Given:
     if problem is not None:
         raise ValueError(problem)
     return given
+
+
+EXPECTED: Final = {"MATCH": Label.CORRECT, "DIVERGE": Label.INCORRECT}
+"""The label that a verdict should meet; INCONCLUSIVE claims nothing."""
+
+_DISAGREEMENTS: Final = {
+    ("DIVERGE", Label.CORRECT): "false-negative",
+    ("MATCH", Label.INCORRECT): "false-positive",
+}
+Votes = Sequence[Mapping[str, Label]]
+"""For each trial, reviewer → label."""
+
+
+@dataclass(frozen=True)
+class ReviewerPair:
+    """Two reviewers over the trials that both labelled."""
+
+    one: str
+    other: str
+    trials: int
+    agree: int
+    kappa: Fraction | None
+    """Cohen's."""
+
+
+@dataclass(frozen=True)
+class VerdictAgreement:
+    """Verdicts beside settled labels, INCONCLUSIVE and unresolvable apart."""
+
+    trials: int
+    agree: int
+    false_acceptances: int
+    """MATCH where the run was incorrect."""
+    false_rejections: int
+    """DIVERGE where the run was correct."""
+    inconclusive: int
+    unresolvable: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettledTrial:
+    """A trial whose label is settled, and its verdict."""
+
+    trial: str
+    contract: str
+    version: str
+    digest: str
+    kernel: str
+    verdict: str
+    label: Label
+    bundle: str
+    """The digest of its bundle."""
+
+    @property
+    def disagreement(self) -> str | None:
+        """How its verdict contradicts the label [TV eq. 5]; None where it does not."""
+        return _DISAGREEMENTS.get((self.verdict, self.label))
+
+
+@dataclass(frozen=True)
+class DisagreementRates:
+    """How often verdicts of one kernel contradict the labels of one domain [TV eqs. 5–6].
+
+    Each share is None where a contract of the domain is there in two forms: they are two
+    evaluators, and have no common rate.
+    """
+
+    domain: str
+    kernel: str
+    contracts: tuple[str, ...]
+    decided: int
+    """Trials with a MATCH or a DIVERGE and a label that says right or wrong."""
+    error: Share | None
+    """Of the decided ones."""
+    false_negatives: Share | None
+    """DIVERGE, of the decided runs that were correct."""
+    false_positives: Share | None
+    """MATCH, of the decided runs that were incorrect."""
+
+
+def rates(settled: Sequence[SettledTrial]) -> tuple[DisagreementRates, ...]:
+    """By domain and kernel; there is no figure over all of them."""
+    groups: dict[tuple[str, str], list[SettledTrial]] = defaultdict(list)
+    for each in settled:
+        groups[domain_of(each.contract), each.kernel].append(each)
+    return tuple(_rates(*key, members) for key, members in sorted(groups.items()))
+
+
+def _rates(domain: str, kernel: str, members: Sequence[SettledTrial]) -> DisagreementRates:
+    forms = {(each.contract, each.version, each.digest) for each in members}
+    decided = [e for e in members if e.verdict in EXPECTED and e.label is not Label.UNRESOLVABLE]
+    is_one = len({contract for contract, _, _ in forms}) == len(forms)
+
+    def share(of: Sequence[SettledTrial]) -> Share | None:
+        wrong = sum(each.disagreement is not None for each in of)
+        return clopper_pearson(wrong, len(of)) if is_one else None
+
+    return DisagreementRates(
+        domain,
+        kernel,
+        tuple(sorted({f"{contract} {version}" for contract, version, _ in forms})),
+        len(decided),
+        share(decided),
+        share([each for each in decided if each.label is Label.CORRECT]),
+        share([each for each in decided if each.label is Label.INCORRECT]),
+    )
+
+
+def pairs(votes: Votes) -> tuple[ReviewerPair, ...]:
+    """Every two reviewers who labelled a trial both, by name."""
+    names = sorted({name for each in votes for name in each})
+    found = []
+    for one, other in itertools.combinations(names, 2):
+        both = [(each[one], each[other]) for each in votes if one in each and other in each]
+        if both:
+            agree = sum(a == b for a, b in both)
+            found.append(ReviewerPair(one, other, len(both), agree, cohen(both)))
+    return tuple(found)
+
+
+def cohen(both: Sequence[tuple[Label, Label]]) -> Fraction | None:
+    """Cohen's kappa over pairs of labels; None where chance alone would agree always."""
+    if not both:
+        return None
+    total = len(both)
+    observed = Fraction(sum(a == b for a, b in both), total)
+    one, other = Counter(a for a, _ in both), Counter(b for _, b in both)
+    chance = sum((Fraction(one[x] * other[x], total * total) for x in Label), Fraction(0))
+    return None if chance == 1 else (observed - chance) / (1 - chance)
+
+
+def fleiss(votes: Votes) -> tuple[int, Fraction | None]:
+    """(trials, Fleiss' kappa) over the trials that as many reviewers as possible labelled."""
+    most = max((len(each) for each in votes), default=0)
+    counted = [Counter(each.values()) for each in votes if len(each) == most]
+    if most < 2:
+        return 0, None
+    total = len(counted)
+    within = sum(
+        (Fraction(sum(n * n for n in each.values()) - most, most * (most - 1)) for each in counted),
+        Fraction(0),
+    )
+    shares = [Fraction(sum(each[x] for each in counted), total * most) for x in Label]
+    chance = sum((share * share for share in shares), Fraction(0))
+    return total, None if chance == 1 else (within / total - chance) / (1 - chance)
+
+
+def against(verdicts: Sequence[tuple[str, Label]]) -> VerdictAgreement:
+    """Verdicts and the labels that were settled for them, trial by trial."""
+    decided = [
+        (verdict, label)
+        for verdict, label in verdicts
+        if verdict in EXPECTED and label is not Label.UNRESOLVABLE
+    ]
+    return VerdictAgreement(
+        trials=len(verdicts),
+        agree=sum(EXPECTED[verdict] is label for verdict, label in decided),
+        false_acceptances=sum(pair == ("MATCH", Label.INCORRECT) for pair in decided),
+        false_rejections=sum(pair == ("DIVERGE", Label.CORRECT) for pair in decided),
+        inconclusive=sum(verdict not in EXPECTED for verdict, _ in verdicts),
+        unresolvable=sum(
+            verdict in EXPECTED and label is Label.UNRESOLVABLE for verdict, label in verdicts
+        ),
+    )
+
+
+def median_seconds(seconds: Sequence[int]) -> float | None:
+    """The median time of a review; None without any."""
+    return float(median(seconds)) if seconds else None
+
+
+def sample_bundles(bundles: Mapping[str, str], size: int, seed: int) -> tuple[str, ...]:
+    """A stratified sample of bundles (digest → verdict), in an order that tells no verdict.
+
+    Every verdict that occurs gets its share, and at least one place where there is room. The same
+    seed draws the same sample whatever the order of the bundles: places are ranked by a hash.
+    """
+    ranked = sorted(bundles, key=lambda digest: _sample_rank(digest, seed))
+    strata: dict[str, list[str]] = {}
+    for digest in ranked:
+        strata.setdefault(bundles[digest], []).append(digest)
+    wanted = min(size, len(ranked))
+    shares = {name: wanted * len(members) // len(ranked) for name, members in strata.items()}
+    for name in sorted(strata, key=lambda name: (shares[name], len(strata[name]), name)):
+        if shares[name] == 0 and sum(shares.values()) < wanted:
+            shares[name] = 1
+    chosen = {digest for name, members in strata.items() for digest in members[: shares[name]]}
+    for digest in ranked:  # what rounding left over
+        if len(chosen) < wanted:
+            chosen.add(digest)
+    return tuple(digest for digest in ranked if digest in chosen)
+
+
+def _sample_rank(digest: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\x00{digest}".encode()).digest()

@@ -1,8 +1,9 @@
 """What the trials in a store say together, added up by the database: for `stats` and dashboards.
 
-Every figure is over scheduled trials, those without a verdict included and told apart. Verdicts
-of different evaluators (another version or digest of a contract, another kernel) are never in
-one count, nor are those of different agents.
+Every figure is over scheduled trials, those without a verdict included and shown apart: only a
+MATCH is a pass. Verdicts of different evaluators (another version or digest of a contract, another
+kernel) are never in one count, nor are those of different agents. `figures` counts them by contract
+and by domain.
 
 All text in here comes from run folders; it was bounded and spelled out when it was indexed.
 """
@@ -12,19 +13,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from statediff.suite.records import FAILURES, Ended, Trial
-from statediff.suite.store import KEPT, Store
-from statediff.suite.tables import FINDINGS, RUNS, TRIALS
+from statediff.statistics.repeats import Reruns, mean, pass_all, pass_at, reruns
+from statediff.suite.records import FAILURES, Ended, Trial, domain_of
+from statediff.suite.store import FINDINGS, KEPT, RUNS, TRIALS, Store
 
 PAGE: Final = 100
 
 
 @dataclass(frozen=True, order=True)
-class Judged:
+class JudgedContract:
     """One contract as it was judged; what differs in any of it is not the same task."""
 
     contract: str
@@ -34,7 +36,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Counted:
+class EndCounts:
     """How trials ended; the numbers add up to `scheduled`."""
 
     ended: Mapping[Ended, int]
@@ -54,13 +56,13 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Group:
+class TrialGroup:
     """The trials of one run under one contract with one agent."""
 
     run: str
-    judged: Judged
+    judged: JudgedContract
     agent: str
-    counted: Counted
+    counted: EndCounts
     cost_nano: int | None = None
     """Of those whose cost is known, in billionths; None where none is."""
     agent_microseconds: int = 0
@@ -73,7 +75,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Pass:
+class DomainPass:
     """The n-th trials of all contracts of a domain, in one run with one agent."""
 
     run: str
@@ -86,12 +88,12 @@ class Pass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class MatrixCell:
     """A contract and an agent, over all runs that were asked for: one field of the matrix."""
 
-    judged: Judged
+    judged: JudgedContract
     agent: str
-    counted: Counted
+    counted: EndCounts
     cost_nano: int | None
     agent_microseconds: int
     timed: int
@@ -111,7 +113,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class TrendPoint:
     """One agent in one run: a point of a trend, by the time of the run's first agent."""
 
     run: str
@@ -121,13 +123,13 @@ class Point:
     kernel: str
     started_at: str | None
     """UTC, ISO 8601; None where no trial says."""
-    counted: Counted
+    counted: EndCounts
     cost_nano: int | None
     agent_microseconds: int
 
 
 @dataclass(frozen=True)
-class Violation:
+class ViolationCount:
     """What fails under a contract (or is not known: `truth`), and in how many trials."""
 
     contract: str
@@ -139,21 +141,27 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Place:
+class TrialPlace:
     """A trial and where it lies: the URI of its run's folder; `trials/NAME/bundle` is below it."""
 
     trial: Trial
     location: str
 
 
-def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[Group, ...]:
+def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[TrialGroup, ...]:
     """The trials of the runs (None: of all), by run, contract and agent."""
-    key = (TRIALS.c.run, TRIALS.c.contract, TRIALS.c.version, TRIALS.c.digest, TRIALS.c.kernel,
-           TRIALS.c.agent)  # fmt: skip
+    key = (
+        TRIALS.c.run,
+        TRIALS.c.contract,
+        TRIALS.c.version,
+        TRIALS.c.digest,
+        TRIALS.c.kernel,
+        TRIALS.c.agent,
+    )
     wanted = sa.select(*key, TRIALS.c.ended, *_SUMS).group_by(*key, TRIALS.c.ended)
     found: dict[tuple[str, ...], list[Any]] = {}
-    rows = store.rows(_of(wanted, runs))
-    named = _named((row[0], row[1], row[2], row[5]) for row in rows)
+    rows = store.rows(_within_runs(wanted, runs))
+    named = _agent_names((row[0], row[1], row[2], row[5]) for row in rows)
     for run, contract, version, digest, kernel, agent, ended, *sums in rows:
         who = agent or named.get((run, contract, version), "")
         sides = found.setdefault(
@@ -165,38 +173,38 @@ def groups(store: Store, runs: Sequence[str] | None = None) -> tuple[Group, ...]
         for at, value in enumerate(sums[2:], 2):
             sides[at] += int(value or 0)
     return tuple(
-        Group(key[0], Judged(*key[1:5]), key[5], _counted(ended), *rest)
+        TrialGroup(key[0], JudgedContract(*key[1:5]), key[5], _end_counts(ended), *rest)
         for key, (ended, *rest) in sorted(found.items())
     )
 
 
-def passes(store: Store, runs: Sequence[str] | None = None) -> tuple[Pass, ...]:
+def passes(store: Store, runs: Sequence[str] | None = None) -> tuple[DomainPass, ...]:
     """The passes through the domains of the runs, by run, domain, agent and number."""
     key = (TRIALS.c.run, TRIALS.c.domain, TRIALS.c.agent, TRIALS.c.kernel, TRIALS.c.number)
     passed = sa.func.sum(sa.case((TRIALS.c.ended == Ended.MATCH.value, 1), else_=0))
     wanted = (
         sa.select(*key, sa.func.count(), passed).where(TRIALS.c.number.is_not(None)).group_by(*key)
     )
-    rows = store.rows(_of(wanted, runs))
-    named = _named((row[0], row[1], row[3], row[2]) for row in rows)
+    rows = store.rows(_within_runs(wanted, runs))
+    named = _agent_names((row[0], row[1], row[3], row[2]) for row in rows)
     found: dict[tuple[str, str, str, str, int], tuple[int, int]] = {}
     for run, domain, agent, kernel, number, trials, ok in rows:
         at = (run, domain, agent or named.get((run, domain, kernel), ""), kernel, number)
         before = found.get(at, (0, 0))
         found[at] = (before[0] + trials, before[1] + int(ok))
-    return tuple(Pass(*at, *counts) for at, counts in sorted(found.items()))
+    return tuple(DomainPass(*at, *counts) for at, counts in sorted(found.items()))
 
 
-def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[Cell, ...]:
+def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell, ...]:
     """Contracts × agents, by contract, version, digest, kernel and agent."""
-    cells: dict[tuple[Judged, str], list[Group]] = defaultdict(list)
+    cells: dict[tuple[JudgedContract, str], list[TrialGroup]] = defaultdict(list)
     for group in groups(store, runs):
         cells[group.judged, group.agent].append(group)
     return tuple(
-        Cell(
+        MatrixCell(
             judged=judged,
             agent=agent,
-            counted=pooled(g.counted for g in members),
+            counted=pool(g.counted for g in members),
             cost_nano=_sum(g.cost_nano for g in members),
             agent_microseconds=sum(g.agent_microseconds for g in members),
             timed=sum(g.timed for g in members),
@@ -208,35 +216,37 @@ def matrix(store: Store, runs: Sequence[str] | None = None) -> tuple[Cell, ...]:
     )
 
 
-def flaky(store: Store, runs: Sequence[str] | None = None) -> tuple[Cell, ...]:
+def flaky(store: Store, runs: Sequence[str] | None = None) -> tuple[MatrixCell, ...]:
     """The cells that both pass and do not, the most evenly split first."""
     found = [cell for cell in matrix(store, runs) if cell.is_flaky]
     return tuple(
-        sorted(found, key=lambda c: abs(2 * c.counted.passed - c.counted.scheduled)
-               / c.counted.scheduled)
-    )  # fmt: skip
+        sorted(
+            found,
+            key=lambda c: abs(2 * c.counted.passed - c.counted.scheduled) / c.counted.scheduled,
+        )
+    )
 
 
-def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[Point, ...]:
+def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[TrendPoint, ...]:
     """One point a run and agent, in the order of time; runs without any time come first."""
     began = sa.select(TRIALS.c.run, sa.func.min(TRIALS.c.started_at)).group_by(TRIALS.c.run)
-    times = {row[0]: row[1] for row in store.rows(_of(began, runs))}
+    times = {row[0]: row[1] for row in store.rows(_within_runs(began, runs))}
     places = {
         run: (name, location)
         for run, name, location in store.rows(sa.select(RUNS.c.id, RUNS.c.name, RUNS.c.location))
     }
-    points: dict[tuple[str, str, str], list[Group]] = defaultdict(list)
+    points: dict[tuple[str, str, str], list[TrialGroup]] = defaultdict(list)
     for group in groups(store, runs):
         points[group.run, group.agent, group.judged.kernel].append(group)
     found = [
-        Point(
+        TrendPoint(
             run=run,
             name=name,
             location=location,
             agent=agent,
             kernel=kernel,
             started_at=times.get(run),
-            counted=pooled(g.counted for g in members),
+            counted=pool(g.counted for g in members),
             cost_nano=_sum(g.cost_nano for g in members),
             agent_microseconds=sum(g.agent_microseconds for g in members),
         )
@@ -247,16 +257,21 @@ def trend(store: Store, runs: Sequence[str] | None = None) -> tuple[Point, ...]:
     return tuple(sorted(found, key=lambda p: (p.started_at or "", p.location, p.agent, p.kernel)))
 
 
-def violations(store: Store, runs: Sequence[str] | None = None) -> tuple[Violation, ...]:
+def violations(store: Store, runs: Sequence[str] | None = None) -> tuple[ViolationCount, ...]:
     """What did not hold, by how many trials it did not hold in, the most first.
 
     A trial counts once for a clause and code, however often it failed in it.
     """
     at = sa.and_(FINDINGS.c.run == TRIALS.c.run, FINDINGS.c.trial == TRIALS.c.name)
-    key = (TRIALS.c.contract, FINDINGS.c.clause, FINDINGS.c.code, FINDINGS.c.stage,
-           FINDINGS.c.truth)  # fmt: skip
+    key = (
+        TRIALS.c.contract,
+        FINDINGS.c.clause,
+        FINDINGS.c.code,
+        FINDINGS.c.stage,
+        FINDINGS.c.truth,
+    )
     wanted = sa.select(*key, sa.func.count()).select_from(FINDINGS.join(TRIALS, at)).group_by(*key)
-    found = (Violation(*row) for row in store.rows(_of(wanted, runs, FINDINGS.c.run)))
+    found = (ViolationCount(*row) for row in store.rows(_within_runs(wanted, runs, FINDINGS.c.run)))
     return tuple(sorted(found, key=lambda v: (-v.trials, v.contract, v.clause, v.code, v.truth)))
 
 
@@ -268,56 +283,70 @@ def failures(store: Store, runs: Sequence[str] | None = None) -> Mapping[tuple[E
         .group_by(TRIALS.c.ended, TRIALS.c.cause)
         .order_by(TRIALS.c.ended, TRIALS.c.cause)
     )
-    return {(Ended(end), cause): number for end, cause, number in store.rows(_of(wanted, runs))}
+    return {
+        (Ended(end), cause): number for end, cause, number in store.rows(_within_runs(wanted, runs))
+    }
 
 
-def drilled(
-    store: Store, *, runs: Sequence[str] | None = None, contract: str | None = None,
-    agent: str | None = None, ended: Ended | None = None, clause: str | None = None,
-    limit: int = PAGE, offset: int = 0,
-) -> tuple[Place, ...]:  # fmt: skip
+def find_trials(
+    store: Store,
+    *,
+    runs: Sequence[str] | None = None,
+    contract: str | None = None,
+    agent: str | None = None,
+    ended: Ended | None = None,
+    clause: str | None = None,
+    limit: int = PAGE,
+    offset: int = 0,
+) -> tuple[TrialPlace, ...]:
     """The trials that fit all that was asked for, by run, contract and number; a page of them."""
     wanted = sa.select(*KEPT, RUNS.c.location).join(RUNS, RUNS.c.id == TRIALS.c.run)
-    for column, value in ((TRIALS.c.contract, contract), (TRIALS.c.agent, agent),
-                          (TRIALS.c.ended, None if ended is None else ended.value)):  # fmt: skip
+    for column, value in (
+        (TRIALS.c.contract, contract),
+        (TRIALS.c.agent, agent),
+        (TRIALS.c.ended, None if ended is None else ended.value),
+    ):
         if value is not None:
             wanted = wanted.where(column == value)
     if clause is not None:
         wanted = wanted.where(
             sa.exists().where(
-                FINDINGS.c.run == TRIALS.c.run, FINDINGS.c.trial == TRIALS.c.name,
+                FINDINGS.c.run == TRIALS.c.run,
+                FINDINGS.c.trial == TRIALS.c.name,
                 FINDINGS.c.clause == clause,
             )
-        )  # fmt: skip
+        )
     order = (RUNS.c.location, TRIALS.c.contract, TRIALS.c.agent, TRIALS.c.number, TRIALS.c.name)
-    rows = store.rows(_of(wanted, runs).order_by(*order).limit(limit).offset(offset))
-    return tuple(Place(store.trial_of(row[:-1]), row[-1]) for row in rows)
+    rows = store.rows(_within_runs(wanted, runs).order_by(*order).limit(limit).offset(offset))
+    return tuple(TrialPlace(store.trial_of(row[:-1]), row[-1]) for row in rows)
 
 
-def pooled(counts: Iterable[Counted]) -> Counted:
+def pool(counts: Iterable[EndCounts]) -> EndCounts:
     """All of them together."""
     found: dict[Ended, int] = defaultdict(int)
     for count in counts:
         for ended, number in count.ended.items():
             found[ended] += number
-    return _counted(found)
+    return _end_counts(found)
 
 
 _SUMS: Final = (
-    sa.func.count(), sa.func.sum(TRIALS.c.cost_nano), sa.func.sum(TRIALS.c.agent_microseconds),
+    sa.func.count(),
+    sa.func.sum(TRIALS.c.cost_nano),
+    sa.func.sum(TRIALS.c.agent_microseconds),
     sa.func.count(TRIALS.c.agent_microseconds),
     sa.func.sum(sa.case((TRIALS.c.attempts > 1, 1), else_=0)),
     sa.func.sum(sa.case((TRIALS.c.is_retried, 1), else_=0)),
-)  # fmt: skip
+)
 
 
-def _of(
+def _within_runs(
     wanted: sa.Select[Any], runs: Sequence[str] | None, column: Any = TRIALS.c.run
 ) -> sa.Select[Any]:
     return wanted if runs is None else wanted.where(column.in_(list(runs)))
 
 
-def _named(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, str, str], str]:
+def _agent_names(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, str, str], str]:
     """Who made the others, for trials that had no chance to name their agent."""
     named: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for *key, agent in rows:
@@ -326,10 +355,141 @@ def _named(rows: Iterable[tuple[str, ...]]) -> dict[tuple[str, str, str], str]:
     return {key: next(iter(agents)) for key, agents in named.items() if len(agents) == 1}
 
 
-def _counted(found: Mapping[Ended, int]) -> Counted:
-    return Counted({each: found.get(each, 0) for each in Ended})
+def _end_counts(found: Mapping[Ended, int]) -> EndCounts:
+    return EndCounts({each: found.get(each, 0) for each in Ended})
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+ALL: Final = ""
+"""The domain of everything."""
+
+
+@dataclass(frozen=True)
+class ContractFigures:
+    """One agent's trials under one contract; `at` and `all` hold pass@k and pass^k by k."""
+
+    judged: JudgedContract
+    agent: str
+    counted: EndCounts
+    retried: int
+    """How many of them were made again though there was a verdict: those were chosen."""
+    at: Mapping[int, Fraction | None]
+    all: Mapping[int, Fraction | None]
+
+
+@dataclass(frozen=True)
+class DomainFigures:
+    """One agent's trials under the same contracts of a domain, their means, and their reruns."""
+
+    domain: str
+    agent: str
+    contracts: tuple[JudgedContract, ...]
+    counted: EndCounts
+    at: Mapping[int, Fraction | None]
+    all: Mapping[int, Fraction | None]
+    reruns: Reruns
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that `stats` tells."""
+
+    counted: EndCounts
+    contracts: tuple[ContractFigures, ...]
+    domains: tuple[DomainFigures, ...]
+
+
+def figures(
+    groups: Sequence[TrialGroup], passes: Iterable[DomainPass], ks: Sequence[int]
+) -> Figures:
+    """The figures of trials that were added up, which may be of several runs."""
+    contracts: dict[tuple[JudgedContract, str], list[TrialGroup]] = defaultdict(list)
+    for group in groups:
+        contracts[group.judged, group.agent].append(group)
+    return Figures(
+        pool(group.counted for group in groups),
+        tuple(
+            _of_contract(judged, agent, members, ks)
+            for (judged, agent), members in sorted(contracts.items(), key=lambda each: each[0])
+        ),
+        _domain_figures(groups, passes, ks),
+    )
+
+
+def _of_contract(
+    judged: JudgedContract, agent: str, members: Sequence[TrialGroup], ks: Sequence[int]
+) -> ContractFigures:
+    count = pool(group.counted for group in members)
+    return ContractFigures(
+        judged,
+        agent,
+        count,
+        sum(group.retried for group in members),
+        {k: pass_at(count.scheduled, count.passed, k) for k in ks},
+        {k: pass_all(count.scheduled, count.passed, k) for k in ks},
+    )
+
+
+_Setup = tuple[str, str, str, str]
+"""Domain, agent, kernel, run."""
+
+
+def _domain_figures(
+    groups: Iterable[TrialGroup], passes: Iterable[DomainPass], ks: Sequence[int]
+) -> tuple[DomainFigures, ...]:
+    """By domain; runs of one domain are together only where all their contracts are the same."""
+    by_run: dict[_Setup, list[TrialGroup]] = defaultdict(list)
+    for group in groups:
+        for domain in (ALL, domain_of(group.judged.contract)):
+            by_run[domain, group.agent, group.judged.kernel, group.run].append(group)
+    made: dict[_Setup, dict[int, list[DomainPass]]] = defaultdict(lambda: defaultdict(list))
+    for each in passes:
+        for domain in (ALL, each.domain):
+            made[domain, each.agent, each.kernel, each.run][each.number].append(each)
+    setups: dict[tuple[str, str, tuple[JudgedContract, ...]], list[TrialGroup]] = defaultdict(list)
+    scores: dict[tuple[str, str, tuple[JudgedContract, ...]], list[Fraction]] = defaultdict(list)
+    for at, members in by_run.items():
+        contracts = tuple(sorted({group.judged for group in members}))
+        setup = (at[0], at[1], contracts)
+        setups[setup].extend(members)
+        scores[setup] += [
+            Fraction(sum(p.passed for p in parts), len(contracts))
+            for parts in made[at].values()
+            if sum(p.trials for p in parts) == len(contracts)
+        ]
+    return tuple(
+        _of_domain(*setup, members, scores[setup], ks)
+        for setup, members in sorted(setups.items(), key=lambda each: each[0])
+    )
+
+
+def _of_domain(
+    domain: str,
+    agent: str,
+    contracts: tuple[JudgedContract, ...],
+    members: Sequence[TrialGroup],
+    scores: Sequence[Fraction],
+    ks: Sequence[int],
+) -> DomainFigures:
+    within: dict[JudgedContract, list[EndCounts]] = defaultdict(list)
+    for group in members:
+        within[group.judged].append(group.counted)
+    counts = [pool(each) for each in within.values()]
+    return DomainFigures(
+        domain,
+        agent,
+        contracts,
+        pool(counts),
+        {k: _known_mean([pass_at(c.scheduled, c.passed, k) for c in counts]) for k in ks},
+        {k: _known_mean([pass_all(c.scheduled, c.passed, k) for c in counts]) for k in ks},
+        reruns(scores),
+    )
+
+
+def _known_mean(values: Sequence[Fraction | None]) -> Fraction | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if len(known) == len(values) else None

@@ -1,30 +1,78 @@
-"""Runs and trials as a store keeps them, and how every trial that was scheduled ended.
+"""Runs, trials and attempts as run folders and stores keep them, and how every trial ended.
 
 All text comes from run folders, so it was influenced by agents: it is bounded, and what steers a
 terminal or is no text for a database is spelled out.
+
+An attempt at a trial is made under `attempts/TRIAL/…` of the run's folder and moved to
+`trials/TRIAL` when it has ended, whole and at once: two processes that make the same trial, or one
+that is killed, never leave half of one there, and the second one changes nothing. An attempt that
+no longer counts is moved back, and kept.
+
+Pins say what a run rests on besides its contracts: code, local changes of it, and sandboxes. They
+are enough to say later whether two runs were made by the same means, and by which.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from statediff.errors import BundleError, InputError
+import pygit2
+
+from statediff._version import __version__
+from statediff.atomic import write_atomically
+from statediff.errors import (
+    AdapterError,
+    BundleError,
+    HarnessError,
+    InputError,
+    SandboxError,
+    StorageError,
+)
 from statediff.evidence.package import Bundle
 from statediff.model.values import decode, printable
-from statediff.suite.review_terms import FAILURES as FAILURES  # noqa: PLC0414 - had from here, too
-from statediff.suite.review_terms import VERDICTS as VERDICTS  # noqa: PLC0414 - as above
-from statediff.suite.review_terms import Ended as Ended  # noqa: PLC0414 - as above
+from statediff.packs import sandbox_pack
 
 TEXT_LIMIT: Final = 1000
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_SCHEDULED: Final = 1_000_000
 """Trials of one run; what says more is no run of ours."""
+
+
+class Ended(StrEnum):
+    """How a scheduled trial ended: with a verdict, or why it has none."""
+
+    MATCH = "MATCH"
+    DIVERGE = "DIVERGE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAULT = "fault"
+    """The environment or the harness failed; the agent is not to blame."""
+    DAMAGED = "damaged"
+    """There is something in the place of its bundle that is not the bundle of this trial."""
+    UNFINISHED = "unfinished"
+    """Its folder is there, without a bundle and without a reason."""
+    NOT_RUN = "not_run"
+
+    @property
+    def has_verdict(self) -> bool:
+        return self in VERDICTS
+
+
+VERDICTS: Final = (Ended.MATCH, Ended.DIVERGE, Ended.INCONCLUSIVE)
+FAILURES: Final = tuple(each for each in Ended if each not in VERDICTS)
+"""Ends without a verdict: shown apart, and never counted as passed."""
 
 
 class Loose(NamedTuple):
@@ -64,7 +112,7 @@ class Trial:
     is_retried: bool = False
     """Whether somebody asked for another attempt though there was a verdict."""
     cause: str = ""
-    """The kind of failure that left it without a verdict; see `statediff.suite.attempts`."""
+    """The kind of failure that left it without a verdict; see `statediff.suite.records`."""
     bundle: str = ""
     why: str = ""
     stamp: str = ""
@@ -130,7 +178,8 @@ def run_record(facts: Mapping[str, Any], location: str) -> Run:
         agents = settings.get("agents") or []
         times = settings.get("trials", 0)
         contracts = [
-            (*_split(name), text(digest)) for name, digest in sorted(facts["contracts"].items())
+            (*_split_contract(name), text(digest))
+            for name, digest in sorted(facts["contracts"].items())
         ]
         if isinstance(times, bool) or not isinstance(times, int) or times < 0:
             raise ValueError(f"expected how many trials were asked for, found {times!r}")
@@ -159,7 +208,7 @@ def run_record(facts: Mapping[str, Any], location: str) -> Run:
         ) from error
 
 
-def scheduled(run: Run) -> dict[str, Trial]:
+def scheduled_trials(run: Run) -> dict[str, Trial]:
     """Every trial that was scheduled, by the name of its folder, as if none had been run.
 
     Two contracts whose names make the same folder have no trial of their own in it.
@@ -194,7 +243,7 @@ def trial_name(contract: str, label: str, number: int) -> str:
     return "-".join(filter(None, (contract.replace("/", "-"), label, str(number))))
 
 
-def labels(agents: Sequence[str]) -> tuple[str, ...]:
+def agent_labels(agents: Sequence[str]) -> tuple[str, ...]:
     """What tells each agent's trials from the others' in names of folders: none for one agent."""
     if len(agents) == 1:
         return ("",)
@@ -220,14 +269,21 @@ def _agents(names: Any, told: Any) -> tuple[tuple[str, str], ...]:
     return tuple((text(name), label) for name, label in zip(names, told, strict=True))
 
 
-def judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
+def judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     """The trial by its bundle; damaged where the bundle is not one of the trial `planned`."""
     try:
-        return _judged(planned, bundle, stamp)
+        return _judged_trial(planned, bundle, stamp)
     except (
-        BundleError, InputError, KeyError, TypeError, ValueError, AttributeError, IndexError,
-        OverflowError, RecursionError,
-    ) as error:  # fmt: skip
+        BundleError,
+        InputError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         return without_bundle(planned, Ended.DAMAGED, f"the bundle contradicts itself: {error}")
 
 
@@ -236,22 +292,27 @@ def without_bundle(planned: Trial, ended: Ended, why: str, stamp: str = "") -> T
     return replace(planned, ended=ended, why=text(why), stamp=stamp)
 
 
-def _judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
+def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     manifest, judgement = bundle.manifest, bundle.document("judgement.json")
     trial, timeline = bundle.document("trial.json"), bundle.document("timeline.json")
     verdict = Ended(judgement["verdict"])
     if not verdict.has_verdict or manifest["verdict"] != judgement["verdict"]:
         raise ValueError("its manifest and its judgement have different verdicts")
     found = {
-        "trial": text(manifest["trial"]), "contract": text(manifest["contract"]),
-        "version": text(manifest["contract_version"]), "digest": text(manifest["contract_digest"]),
+        "trial": text(manifest["trial"]),
+        "contract": text(manifest["contract"]),
+        "version": text(manifest["contract_version"]),
+        "digest": text(manifest["contract_digest"]),
         "seed": text(trial["seed"]),
-    }  # fmt: skip
+    }
     if planned.number is not None:
         expected = {
-            "trial": planned.name, "contract": planned.contract, "version": planned.version,
-            "digest": planned.digest, "seed": str(planned.seed),
-        }  # fmt: skip
+            "trial": planned.name,
+            "contract": planned.contract,
+            "version": planned.version,
+            "digest": planned.digest,
+            "seed": str(planned.seed),
+        }
         for what, value in expected.items():
             if found[what] != value:
                 raise ValueError(f"it is of {what} {found[what]}, expected {value}")
@@ -265,14 +326,23 @@ def _judged(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
     finished = None if timeline is None else _instant(timeline["agent_finished_at"])
     taken = None if started is None or finished is None else finished - started
     return replace(
-        planned, ended=verdict, contract=found["contract"], version=found["version"],
-        digest=found["digest"], kernel=text(manifest["kernel"]), agent=text(trial["agent"]),
-        tool=_optional(results["tool"]), task=_optional(results["task"]),
+        planned,
+        ended=verdict,
+        contract=found["contract"],
+        version=found["version"],
+        digest=found["digest"],
+        kernel=text(manifest["kernel"]),
+        agent=text(trial["agent"]),
+        tool=_optional(results["tool"]),
+        task=_optional(results["task"]),
         outcome=_optional(results["outcome"]),
         started_at=None if started is None else started.isoformat(),
         agent_microseconds=None if taken is None else taken // timedelta(microseconds=1),
-        bundle=bundle.digest, why="", stamp=stamp, loose=tuple(sorted(loose)),
-    )  # fmt: skip
+        bundle=bundle.digest,
+        why="",
+        stamp=stamp,
+        loose=tuple(sorted(loose)),
+    )
 
 
 def _instant(tagged: Any) -> datetime | None:
@@ -284,7 +354,7 @@ def _optional(result: Any) -> str | None:
     return None if result is None else text(result)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_contract(name: str) -> tuple[str, str]:
     contract, at, version = name.rpartition("@")
     if not at or not contract or not version:
         raise ValueError(f"expected CONTRACT@VERSION, found {name!r}")
@@ -294,3 +364,218 @@ def _split(name: str) -> tuple[str, str]:
 def text(found: object) -> str:
     """The text, bounded, with what is no plain text spelled out."""
     return printable(str(found))[:TEXT_LIMIT]
+
+
+ATTEMPT_FORM: Final = "statediff.attempt/1"
+ATTEMPT_FILE: Final = "attempt.json"
+_MAX_ATTEMPT_BYTES: Final = 64 * 1024
+
+
+class FaultKind(StrEnum):
+    """Why an attempt has no verdict; what the agent did wrong is never among them."""
+
+    ENVIRONMENT = "environment"
+    """A sandbox, or a system in it, did not start, reset, or stay up."""
+    WORKER = "worker-lost"
+    """Who made the attempt ended in the middle of it."""
+    ADAPTER = "adapter"
+    """An agent could not be started, a limit on its cost was reached, or a part broke its word."""
+    STORAGE = "storage"
+    HARNESS = "harness"
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether another attempt may well end otherwise."""
+        return self in (FaultKind.ENVIRONMENT, FaultKind.WORKER)
+
+
+def fault_kind(error: HarnessError) -> FaultKind:
+    """By the error's type, never by its words."""
+    kinds = (
+        (SandboxError, FaultKind.ENVIRONMENT),
+        (AdapterError, FaultKind.ADAPTER),
+        (StorageError, FaultKind.STORAGE),
+    )
+    return next((kind for family, kind in kinds if isinstance(error, family)), FaultKind.HARNESS)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is known of an attempt beside its bundle."""
+
+    number: int = 1
+    is_retried: bool = False
+    cost_nano: int | None = None
+    fault: FaultKind | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "form": ATTEMPT_FORM,
+            "attempt": self.number,
+            "retried": self.is_retried,
+            "cost_nano": self.cost_nano,
+            "fault": None if self.fault is None else self.fault.value,
+        }
+
+
+def nano(cost: Decimal | None) -> int | None:
+    """The cost in billionths."""
+    return None if cost is None else int((cost * 10**9).to_integral_value())
+
+
+def attempt_folder(run: Path, trial: str) -> Path:
+    """Where an attempt may be made; nothing is there yet."""
+    return run / "attempts" / trial / uuid.uuid4().hex[:12]
+
+
+def write_attempt(folder: Path, attempt: Attempt) -> None:
+    """The folder of the attempt says what is known of it."""
+    document = json.dumps(attempt.as_json(), sort_keys=True)
+    write_atomically(folder / ATTEMPT_FILE, document.encode("ascii"))
+
+
+def read_attempt(folder: Path) -> Attempt:
+    """What the folder says of its attempt; a first one where it says nothing that makes sense."""
+    try:
+        with (folder / ATTEMPT_FILE).open("rb") as stream:
+            found = json.loads(stream.read(_MAX_ATTEMPT_BYTES))
+        if not isinstance(found, Mapping) or found.get("form") != ATTEMPT_FORM:
+            return Attempt()
+        number, cost, fault = found["attempt"], found["cost_nano"], found["fault"]
+        if type(number) is not int or not 1 <= number < 10**6 or type(found["retried"]) is not bool:
+            return Attempt()
+        if cost is not None and (type(cost) is not int or not 0 <= cost < 2**62):
+            return Attempt()
+        return Attempt(number, found["retried"], cost, None if fault is None else FaultKind(fault))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Attempt()
+
+
+def keep_attempt(attempt: Path, run: Path, trial: str) -> bool:
+    """The attempt counts for the trial from now on, unless another one does already."""
+    final = run / "trials" / trial
+    try:
+        final.parent.mkdir(exist_ok=True)
+        # Onto a folder that holds something it fails, onto an empty or missing one it does not.
+        attempt.rename(final)
+    except OSError as error:
+        if (final / "bundle").is_dir():
+            return False
+        if (attempt / "bundle").is_dir() and final.is_dir():
+            set_aside(run, trial)  # a verdict takes the place of a fault
+            return keep_attempt(attempt, run, trial)
+        if final.is_dir():
+            return False
+        raise StorageError(f"{final} cannot be written: {error.strerror}") from error
+    _tidy(attempt.parent)
+    return True
+
+
+def set_aside(run: Path, trial: str) -> int:
+    """No attempt counts for the trial; how many there were that counted once."""
+    final, kept = run / "trials" / trial, run / "attempts" / trial
+    number = 1
+    while (kept / str(number)).exists():
+        number += 1
+    if not final.is_dir():
+        return number - 1
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        final.rename(kept / str(number))
+    except OSError as error:
+        raise StorageError(f"{final} cannot be moved to {kept}: {error.strerror}") from error
+    return number
+
+
+def discard_attempt(attempt: Path) -> None:
+    """The attempt is gone: another one counts, and this one came too late."""
+    shutil.rmtree(attempt, ignore_errors=True)
+    _tidy(attempt.parent)
+
+
+def _tidy(folder: Path) -> None:
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - beside the call below
+        os.rmdir(folder.parent)  # noqa: PTH106
+    except OSError:
+        return  # others are in it
+
+
+MAX_PATCH: Final = 4 * 1024 * 1024
+MAX_UNTRACKED: Final = 1000
+
+
+def pin_code(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """Statediff's own code, and the state of the repository around `folder`, with its patch.
+
+    The patch is what differs from the commit; a file that git does not know is named, with its
+    digest.
+    """
+    package = Path(str(importlib.resources.files("statediff")))
+    found: dict[str, Any] = {"statediff": __version__, "digest": _folder_digest(package, "*.py")}
+    try:
+        repository, patch = _repository(folder)
+    except (pygit2.GitError, OSError, ValueError, KeyError) as error:
+        return {**found, "repository": {"unknown": str(error)[:300]}}, b""
+    return {**found, "repository": repository}, patch
+
+
+def pin_sandboxes(named: Iterable[str], variant: str) -> dict[str, dict[str, str]]:
+    """By name: version, variant, and the digest of all its files, seeds and recipes too."""
+    found = {}
+    for name in sorted(set(named)):
+        pack = sandbox_pack(name, variant)
+        found[name] = {
+            "version": pack.version,
+            "variant": variant,
+            "digest": _folder_digest(pack.folder, "*"),
+        }
+    return found
+
+
+def _repository(folder: Path) -> tuple[dict[str, Any] | None, bytes]:
+    """None where the folder is in no repository. Nothing of the repository is run."""
+    at = pygit2.discover_repository(str(folder))
+    if at is None:
+        return None, b""
+    repository = pygit2.Repository(at)
+    if repository.is_bare or repository.head_is_unborn:
+        return {"commit": None, "patch": None, "untracked": {}}, b""
+    commit = repository.head.peel(pygit2.Commit)
+    patch = (repository.diff("HEAD").patch or "").encode("utf-8", "surrogateescape")
+    top = Path(repository.workdir)
+    new = sorted(
+        name
+        for name, flags in repository.status(untracked_files="normal").items()
+        if flags & pygit2.enums.FileStatus.WT_NEW
+    )
+    untracked = {printable(name): _code_file_digest(top / name) for name in new[:MAX_UNTRACKED]}
+    facts = {
+        "commit": str(commit.id),
+        "patch": hashlib.sha256(patch).hexdigest() if patch else None,
+        "untracked": untracked,
+        "untracked_left_out": max(0, len(new) - MAX_UNTRACKED),
+    }
+    return facts, patch if len(patch) <= MAX_PATCH else b""
+
+
+def _code_file_digest(path: Path) -> str | None:
+    """The digest of a file; None for a folder, and for what is too large to be code."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_PATCH:
+        return None
+    return _file_digest(path)
+
+
+def _folder_digest(folder: Path, pattern: str) -> str:
+    """Of all files below the folder, by name and content; what Python compiled is left out."""
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob(pattern)):
+        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts:
+            name = path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape")
+            whole.update(len(name).to_bytes(4, "big") + name + bytes.fromhex(_file_digest(path)))
+    return whole.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -19,10 +19,102 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 from statediff.errors import StorageError, UsageError
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.tables import COPIES, FINDINGS, HEAD, OPINIONS, RUNS, TRIALS
+
+HEAD: Final = "0004"
+"""The newest migration."""
+METADATA: Final = MetaData()
+
+RUNS: Final = Table(
+    "runs",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("location", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("statediff", Text, nullable=False),
+    Column("kernel", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+)
+
+TRIALS: Final = Table(
+    "trials",
+    METADATA,
+    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("ended", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("kernel", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("number", Integer),
+    Column("seed", BigInteger),
+    Column("tool", Text),
+    Column("task", Text),
+    Column("outcome", Text),
+    Column("started_at", Text),
+    Column("agent_microseconds", BigInteger),
+    Column("cost_nano", BigInteger),
+    Column("attempts", Integer, nullable=False),
+    Column("is_retried", Boolean, nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("bundle", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("stamp", Text, nullable=False),
+    Index("trials_ended", "run", "ended"),
+    Index("trials_number", "run", "contract", "number"),
+    Index("trials_case", "run", "contract", "version", "digest", "kernel", "agent", "ended"),
+)
+
+FINDINGS: Final = Table(
+    "findings",
+    METADATA,
+    Column("run", String(32), primary_key=True),
+    Column("trial", Text, primary_key=True),
+    Column("at", Integer, primary_key=True),
+    Column("clause", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("truth", Text, nullable=False),
+    ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
+    Index("findings_clause", "run", "clause", "code"),
+)
+
+COPIES: Final = Table(
+    "copies",
+    METADATA,
+    Column("run", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("url", Text, primary_key=True),
+)
+"""Below which URLs a run's folder is copied; no URL in here holds a credential."""
+
+OPINIONS: Final = Table(
+    "opinions",
+    METADATA,
+    Column("run", String(32), primary_key=True),
+    Column("trial", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", Text, nullable=False),
+    ForeignKeyConstraint(["run", "trial"], ["trials.run", "trials.name"], ondelete="CASCADE"),
+)
+"""What reviewers signed, file by file as it lies beside bundles; whoever asks checks by whom."""
+
 
 BUSY_SECONDS: Final = 30
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -36,7 +128,7 @@ _ENDED: Final = [column.name for column in KEPT].index("ended")
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunCounts:
     """A run in a list of runs; its counts add up to the trials that were scheduled."""
 
     id: str
@@ -55,8 +147,9 @@ class Store:
         # PostgreSQL would show every statement of a reader another moment.
         self._reading = (
             engine.execution_options(isolation_level="REPEATABLE READ")
-            if engine.dialect.name == "postgresql" else engine
-        )  # fmt: skip
+            if engine.dialect.name == "postgresql"
+            else engine
+        )
         self._writing = engine.execution_options(statediff_writes=True)
 
     def put_run(self, run: Run) -> None:
@@ -65,9 +158,13 @@ class Store:
         Another run that was kept at the same location is forgotten.
         """
         row = {
-            "id": run.id, "location": run.location, "name": run.name, "statediff": run.statediff,
-            "kernel": run.kernel, "facts": run.facts,
-        }  # fmt: skip
+            "id": run.id,
+            "location": run.location,
+            "name": run.name,
+            "statediff": run.statediff,
+            "kernel": run.kernel,
+            "facts": run.facts,
+        }
         with self._write() as connection:
             connection.execute(
                 sa.delete(RUNS).where(RUNS.c.location == run.location, RUNS.c.id != run.id)
@@ -89,12 +186,14 @@ class Store:
             return
         with self._write() as connection:
             for trial, name in gone:
-                connection.execute(sa.delete(OPINIONS).where(
-                    OPINIONS.c.run == run, OPINIONS.c.trial == trial, OPINIONS.c.name == name
-                ))  # fmt: skip
+                connection.execute(
+                    sa.delete(OPINIONS).where(
+                        OPINIONS.c.run == run, OPINIONS.c.trial == trial, OPINIONS.c.name == name
+                    )
+                )
             insert = self._insert(connection, OPINIONS).on_conflict_do_nothing()
             names = ("run", "trial", "name", "content")
-            for part in _sliced([dict(zip(names, (run, *each), strict=True)) for each in new]):
+            for part in _slices([dict(zip(names, (run, *each), strict=True)) for each in new]):
                 connection.execute(insert, part)
 
     def put_copy(self, run: str, url: str) -> None:
@@ -106,12 +205,14 @@ class Store:
     def copies_of(self, location: str) -> tuple[str, ...]:
         """Below which URLs the run at the location is copied."""
         wanted = (
-            sa.select(COPIES.c.url).join(RUNS).where(RUNS.c.location == location)
+            sa.select(COPIES.c.url)
+            .join(RUNS)
+            .where(RUNS.c.location == location)
             .order_by(COPIES.c.url)
-        )  # fmt: skip
+        )
         return tuple(url for (url,) in self.rows(wanted))
 
-    def copied_at(self, url: str) -> tuple[tuple[str, str], ...]:
+    def copied_runs(self, url: str) -> tuple[tuple[str, str], ...]:
         """(id, location) of every run that is copied below the URL."""
         wanted = sa.select(RUNS.c.id, RUNS.c.location).join(COPIES).where(COPIES.c.url == url)
         return tuple((found, place) for found, place in self.rows(wanted))
@@ -122,7 +223,7 @@ class Store:
             return
         with self._write() as connection:
             insert = self._insert(connection, TRIALS).on_conflict_do_nothing()
-            for part in _sliced([_row(trial) for trial in trials]):
+            for part in _slices([_row(trial) for trial in trials]):
                 connection.execute(insert, part)
 
     def put_trials(self, trials: Sequence[Trial]) -> None:
@@ -193,7 +294,7 @@ class Store:
         stamps, names = self.at_once(known, unrun)
         return dict(stamps), {name for (name,) in names}
 
-    def listed(self) -> tuple[Listed, ...]:
+    def runs(self) -> tuple[RunCounts, ...]:
         """Every run that is known, by location."""
         wanted = sa.select(TRIALS.c.run, TRIALS.c.ended, sa.func.count()).group_by(
             TRIALS.c.run, TRIALS.c.ended
@@ -206,7 +307,7 @@ class Store:
             for run, ended, number in connection.execute(wanted):
                 counts.setdefault(run, {})[Ended(ended)] = number
             return tuple(
-                Listed(*row, {each: counts.get(row[0], {}).get(each, 0) for each in Ended})
+                RunCounts(*row, {each: counts.get(row[0], {}).get(each, 0) for each in Ended})
                 for row in connection.execute(runs)
             )
 
@@ -215,9 +316,10 @@ class Store:
         order = (TRIALS.c.contract, TRIALS.c.version, TRIALS.c.number, TRIALS.c.name)
         wanted = sa.select(*KEPT).where(TRIALS.c.run == run).order_by(*order)
         findings = (
-            sa.select(*FINDINGS.c).where(FINDINGS.c.run == run)
+            sa.select(*FINDINGS.c)
+            .where(FINDINGS.c.run == run)
             .order_by(FINDINGS.c.trial, FINDINGS.c.at)
-        )  # fmt: skip
+        )
         with self._read() as connection:
             rows = connection.execute(wanted).all()
             loose = loose_by_trial(connection.execute(findings).all() if with_findings else ())
@@ -236,17 +338,17 @@ class Store:
 
     @contextmanager
     def _read(self) -> Iterator[sa.Connection]:
-        with _told(self.name), self._reading.connect() as connection:
+        with _storage_errors(self.name), self._reading.connect() as connection:
             yield connection
 
     @contextmanager
     def _write(self) -> Iterator[sa.Connection]:
-        with _told(self.name), self._writing.begin() as connection:
+        with _storage_errors(self.name), self._writing.begin() as connection:
             yield connection
 
 
 @contextmanager
-def opened(url: str | sa.URL) -> Iterator[Store]:
+def open_store(url: str | sa.URL) -> Iterator[Store]:
     """The store at the URL, with the newest tables; an SQLite file is made where there is none.
 
     `UsageError` where the URL names no store, `StorageError` where it cannot be used.
@@ -255,7 +357,7 @@ def opened(url: str | sa.URL) -> Iterator[Store]:
     name = address.render_as_string(hide_password=True)
     engine = _engine(address, name)
     try:
-        with _told(name):
+        with _storage_errors(name):
             _migrate(engine, name)
         yield Store(engine, name)
     finally:
@@ -295,12 +397,12 @@ def _engine(address: sa.URL, name: str) -> sa.Engine:
                 f"{name}: PostgreSQL needs {error.name}: pip install 'statediff[docker]'"
             ) from error
     engine = sa.create_engine(address, connect_args={"timeout": BUSY_SECONDS})
-    sa.event.listen(engine, "connect", _prepared)
-    sa.event.listen(engine, "begin", _begun)
+    sa.event.listen(engine, "connect", _prepare_connection)
+    sa.event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
-def _prepared(connection: sqlite3.Connection, _record: object) -> None:
+def _prepare_connection(connection: sqlite3.Connection, _record: object) -> None:
     # The driver would begin transactions only before some statements, and never before a CREATE.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
@@ -318,7 +420,7 @@ def _prepared(connection: sqlite3.Connection, _record: object) -> None:
             time.sleep(0.01)
 
 
-def _begun(connection: sa.Connection) -> None:
+def _begin_transaction(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("statediff_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -357,7 +459,7 @@ def _version(connection: sa.Connection) -> str | None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _storage_errors(name: str) -> Iterator[None]:
     """Within it, what a database refuses is a `StorageError` that names the store."""
     try:
         yield
@@ -390,5 +492,5 @@ def _trial(row: Sequence[Any], loose: tuple[Loose, ...] = ()) -> Trial:
     return Trial(*values)
 
 
-def _sliced(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _slices(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
     yield from (rows[at : at + _SLICE] for at in range(0, len(rows), _SLICE))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.evidence.seal import Sealed
     from statediff.evidence.vault import Kept
-    from statediff.suite.artifacts import Place
+    from statediff.suite.artifacts import CopyPlace
     from statediff.suite.store import Store
 
 
@@ -119,7 +119,7 @@ class RunCopy:
     """Copies a run's trials to a place. Once that fails it says so, and the run goes on."""
 
     folder: Path
-    place: Place | None
+    place: CopyPlace | None
     tell: Callable[[str], None]
 
     def trials(self, names: Sequence[str]) -> None:
@@ -131,7 +131,7 @@ class RunCopy:
         """All of the run is there, as far as that can be."""
         self._try(lambda place: place.push(self.folder))
 
-    def _try(self, copy: Callable[[Place], object]) -> None:
+    def _try(self, copy: Callable[[CopyPlace], object]) -> None:
         from statediff.errors import StatediffError
         from statediff.workspace.folders import shown
 
@@ -153,9 +153,9 @@ def begin_copy(
     """The run's record is at the URL, and the store knows where; None copies nothing."""
     if url is None:
         return RunCopy(folder, None, tell)
-    from statediff.suite.artifacts import Place
+    from statediff.suite.artifacts import CopyPlace
 
-    place, folder = Place(url), folder.resolve()
+    place, folder = CopyPlace(url), folder.resolve()
     place.begin(folder)
     store.put_copy(run, place.url)
     return RunCopy(folder, place, tell)
@@ -166,14 +166,14 @@ def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
 
     The folder is the one that `judge` would use.
     """
-    from statediff.suite.artifacts import Place, parted
+    from statediff.suite.artifacts import CopyPlace, url_in_path
 
-    url = parted(str(path))
+    url = url_in_path(str(path))
     if url is None:
         return None
     from statediff.workspace.folders import bundle_folder, keep_bundle
 
-    bundle = Place(url).bundle()
+    bundle = CopyPlace(url).bundle()
     folder = bundle_folder(bundle)
     keep_bundle(bundle, folder)
     return bundle, folder
@@ -184,12 +184,12 @@ def bundle_in_copies(urls: Iterable[str], location: str, trial: str) -> Bundle |
     from urllib.parse import unquote
 
     from statediff.errors import StatediffError
-    from statediff.suite.artifacts import Place
+    from statediff.suite.artifacts import CopyPlace
 
     run = unquote(location.rpartition("/")[2])
     for url in urls:
         try:
-            return Place(url).bundle(run, "trials", trial, "bundle")
+            return CopyPlace(url).bundle(run, "trials", trial, "bundle")
         except StatediffError:
             continue  # another may have it; the caller says what is missing
     return None
@@ -222,7 +222,7 @@ def draw_trials(
     """
     from statediff.errors import BundleError, UsageError
     from statediff.evidence.seal import is_sealed
-    from statediff.suite.agreement import sample
+    from statediff.suite.labels import sample_bundles
     from statediff.workspace.runfolders import is_run, trials
 
     if size is not None and size < 1:
@@ -243,5 +243,5 @@ def draw_trials(
         keys = trust if is_sealed(target) else None
         found[bundle.digest] = DrawnTrial(bundle.digest, folder, folder.parent, keys)
         verdicts[bundle.digest] = str(bundle.manifest["verdict"])
-    order = sample(verdicts, len(found) if size is None else size, seed)
+    order = sample_bundles(verdicts, len(found) if size is None else size, seed)
     return [found[digest] for digest in order]

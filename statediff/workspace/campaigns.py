@@ -21,9 +21,9 @@ from statediff.workspace.agents import AgentOptions
 if TYPE_CHECKING:
     from statediff.capture.guard import Scans
     from statediff.evaluate import ContractFile
+    from statediff.suite.campaign import Workers
     from statediff.suite.records import Run
     from statediff.suite.store import Store
-    from statediff.suite.workers import Workers
     from statediff.workspace.bundles import RunCopy
     from statediff.workspace.episodes import Episode, Played
     from statediff.workspace.pages import Tell
@@ -79,7 +79,7 @@ class Campaign:
 
     def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
         """The next attempt at the trial; what there was of it is set aside."""
-        from statediff.suite.attempts import set_aside
+        from statediff.suite.records import set_aside
         from statediff.workspace.episodes import Episode
         from statediff.workspace.trials import TrialRequest
 
@@ -129,7 +129,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
     """The run in the folder, by its `run.json`; agents in the order in which it has them."""
     from statediff.capture.guard import Scans
     from statediff.suite.indexing import location
-    from statediff.suite.records import run_record, scheduled, trial_name
+    from statediff.suite.records import run_record, scheduled_trials, trial_name
     from statediff.workspace.runfolders import run_facts
 
     facts = run_facts(folder)
@@ -145,7 +145,7 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
     return Campaign(
         folder=folder.absolute(),
         run=run,
-        planned=scheduled(run),
+        planned=scheduled_trials(run),
         entries={entry.name: entry for entry in entries},
         agents=by_trial,
         variant=str(settings.get("sandbox", "embedded")),
@@ -190,8 +190,8 @@ def carry_out(
 
     Ctrl-C ends it in order; what has ended by then is reported.
     """
-    from statediff.suite.attempts import set_aside
-    from statediff.suite.campaign import Rules, carried_out
+    from statediff.suite.campaign import CampaignRules, carry_out
+    from statediff.suite.records import set_aside
     from statediff.workspace import episodes
     from statediff.workspace.trials import forget
 
@@ -215,14 +215,14 @@ def carry_out(
         )
         for trial in wanted
     )
-    rules = Rules(
+    rules = CampaignRules(
         partial(episodes.play, report.no_page), episodes.lose, again, spent.has_left, report.looked
     )
     forget()
     try:
         with (
             _workers(made, how, report) as workers,
-            contextlib.closing(carried_out(begun, workers, rules)) as results,
+            contextlib.closing(carry_out(begun, workers, rules)) as results,
         ):
             for played in results:
                 batch.add(played.record)
@@ -236,7 +236,7 @@ def carry_out(
 
 def _may_end_otherwise(played: Played) -> bool:
     """Whether it has no verdict for a reason that another attempt may not meet."""
-    from statediff.suite.attempts import FaultKind
+    from statediff.suite.records import FaultKind
 
     cause = played.record.cause
     return played.verdict is None and cause in set(FaultKind) and FaultKind(cause).is_retried
@@ -245,26 +245,25 @@ def _may_end_otherwise(played: Played) -> bool:
 @contextmanager
 def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
     from statediff.packs import EMBEDDED
-    from statediff.suite.sandbox_pool import STANDING
-    from statediff.suite.workers import in_this_process, processes
+    from statediff.suite.campaign import POOL, in_this_process, processes
     from statediff.workspace.trials import halt
 
     try:
         if how.scheduler is not None:
-            from statediff.suite.cluster import on_cluster
+            from statediff.suite.campaign import on_cluster
 
-            STANDING.close()  # that of the check; no trial is made here
+            POOL.close()  # that of the check; no trial is made here
             with on_cluster(how.scheduler, how.workers, report.note) as workers:
                 yield workers
         elif how.workers == 1 or made.variant != EMBEDDED:
             with in_this_process(how.workers, halt) as workers:
                 yield workers
         else:
-            STANDING.close()
+            POOL.close()
             with processes(how.workers, (*_PRELOAD, report.no_page.__module__)) as workers:
                 yield workers
     finally:
-        STANDING.close()
+        POOL.close()
 
 
 class _Spent:
@@ -319,7 +318,7 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     `UsageError`, or `ContractError` with every problem found.
     """
     from statediff.errors import UsageError
-    from statediff.suite.sandbox_pool import STANDING
+    from statediff.suite.campaign import POOL
     from statediff.workspace.trials import base_state, require_sound
 
     names: dict[str, list[Entry]] = {}
@@ -335,7 +334,7 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
         if count > 1:
             raise UsageError(f"{name}: {count} contracts have this name and version; name one")
     for name, members in names.items():
-        with STANDING.lease(name, variant) as sandbox:
+        with POOL.lease(name, variant) as sandbox:
             base = base_state(sandbox)
         for entry in members:
             require_sound(entry.file, base)

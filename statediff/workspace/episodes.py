@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.suite.records import Ended, Trial
 
 if TYPE_CHECKING:
-    from statediff.capture.guard import Check
+    from statediff.capture.guard import SourceCheck
     from statediff.errors import HarnessError
     from statediff.evidence.package import Bundle
     from statediff.harness import JudgedTrial
-    from statediff.suite.attempts import FaultKind
+    from statediff.suite.records import FaultKind
     from statediff.workspace.pages import Tell
     from statediff.workspace.trials import TrialRequest
 
@@ -56,7 +56,7 @@ class Played:
     folder: Path | None = None
     fault: str = ""
     sandbox: str = ""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[SourceCheck, ...] = ()
     is_new: bool = True
     """Whether it was made now: it may have been there."""
 
@@ -97,20 +97,20 @@ def play(tell: Tell, episode: Episode) -> Played:
     A failure of the machinery is one of its ends. What raises is a fault of statediff, or a
     machine that has not what the run was begun with (`UsageError`).
     """
-    from statediff.suite.attempts import discard, keep, place
     from statediff.suite.indexing import stamp_of
+    from statediff.suite.records import attempt_folder, discard_attempt, keep_attempt
     from statediff.workspace.pages import keep_trial_report
 
     there = find_played(episode)
     if there is not None:
         return there
     _require_unchanged(episode)
-    folder = place(episode.run, episode.planned.name)
+    folder = attempt_folder(episode.run, episode.planned.name)
     played, bundle = _attempt(episode, folder)
     if not folder.is_dir():  # not even that could be written
         return played
-    if not keep(folder, episode.run, episode.planned.name):
-        discard(folder)  # somebody else was faster; one of a trial counts
+    if not keep_attempt(folder, episode.run, episode.planned.name):
+        discard_attempt(folder)  # somebody else was faster; one of a trial counts
         return find_played(episode) or played
     if bundle is None or played.folder is None:
         return played
@@ -120,9 +120,8 @@ def play(tell: Tell, episode: Episode) -> Played:
 
 def find_played(episode: Episode) -> Played | None:
     """What the trial's folder holds, where it holds a bundle of this trial."""
-    from statediff.suite.attempts import read
     from statediff.suite.indexing import stamp_of
-    from statediff.suite.records import judged
+    from statediff.suite.records import judged_trial, read_attempt
     from statediff.workspace.runfolders import read_trial
 
     folder = episode.run / "trials" / episode.planned.name
@@ -131,8 +130,8 @@ def find_played(episode: Episode) -> Played | None:
     found = read_trial(folder)
     if found.bundle is None:
         return None
-    record = judged(episode.planned, found.bundle, stamp_of(folder))
-    known = read(folder)
+    record = judged_trial(episode.planned, found.bundle, stamp_of(folder))
+    known = read_attempt(folder)
     if not record.ended.has_verdict:
         return None
     record = replace(
@@ -143,7 +142,7 @@ def find_played(episode: Episode) -> Played | None:
 
 def lose(episode: Episode, error: BaseException) -> Played:
     """The attempt whose worker ended: nothing is known of it but that."""
-    from statediff.suite.attempts import FaultKind
+    from statediff.suite.records import FaultKind
 
     why = f"its worker ended while it was at this trial ({type(error).__name__})"
     return _failed(episode, FaultKind.WORKER, why)
@@ -168,7 +167,7 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     from statediff.capture.store import DiskChunks
     from statediff.errors import HarnessError
     from statediff.harness import TrialPlan
-    from statediff.suite.sandbox_pool import close_when_idle
+    from statediff.suite.campaign import close_when_idle
     from statediff.workspace.trials import make_trial
 
     if episode.on_cluster:
@@ -185,15 +184,14 @@ def _record_verdict(
     episode: Episode, folder: Path, done: JudgedTrial
 ) -> tuple[Played, Bundle | None]:
     from statediff.reports.record import Parsed
-    from statediff.suite.attempts import Attempt, nano, write
-    from statediff.suite.records import judged
+    from statediff.suite.records import Attempt, judged_trial, nano, write_attempt
 
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
-    write(folder, known)
+    write_attempt(folder, known)
     bundle = Parsed(done.evaluated.bundle.manifest, done.evaluated.bundle.files)
     record = replace(
-        judged(episode.planned, bundle, ""),
+        judged_trial(episode.planned, bundle, ""),
         attempts=known.number,
         is_retried=known.is_retried,
         cost_nano=known.cost_nano,
@@ -205,13 +203,13 @@ def _record_verdict(
 
 
 def _record_fault(episode: Episode, folder: Path, error: HarnessError) -> Played:
-    from statediff.suite.attempts import Attempt, kind_of, write
+    from statediff.suite.records import Attempt, fault_kind, write_attempt
     from statediff.workspace.pages import keep_fault
 
-    kind = kind_of(error)
+    kind = fault_kind(error)
     with contextlib.suppress(OSError):  # a full disk is one of the faults
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
+        write_attempt(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
     keep_fault(folder, error)
     return _failed(episode, kind, str(error))
 

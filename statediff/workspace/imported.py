@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from statediff.importers.recorded import Suite, TaskId
-    from statediff.importers.rejudge import Judged, Wanted
-    from statediff.importers.workers import Cases
+    from statediff.importers.rejudge import RejudgedRun, Wanted
+    from statediff.importers.workers import CaseFolder
     from statediff.workspace.pages import Tell
 
 MAX_NAME: Final = 80
@@ -41,7 +41,7 @@ def file_name(text: str) -> str:
 class Keeper:
     """Writes a run folder as outcomes come. Nothing that stands in it already is overwritten."""
 
-    cases: Cases
+    cases: CaseFolder
     asked: Wanted
     folder: Path
     with_states: bool = False
@@ -57,7 +57,7 @@ class Keeper:
         """The folder is made, with every task's contract and each domain's state schema."""
         from statediff.harness import write_run
 
-        suite = self.cases.opened()
+        suite = self.cases.open()
         tasks = [t for t in suite.tasks() if self.asked.domain in (None, t.domain)]
         contracts = dict(_possible(suite.contract, tasks))
         named = {
@@ -76,7 +76,7 @@ class Keeper:
     def _write_schema(self, suite: Suite, domain: str, tasks: Iterable[TaskId]) -> None:
         """One schema for the domain: that of a task whose state before shows the most types."""
         from statediff.evaluate import schema_of
-        from statediff.importers.exporting import schema_yaml
+        from statediff.importers.states import schema_yaml
 
         schemas = [schema_of(trial.before) for _, trial in _possible(suite.still, tasks)]
         if not schemas:
@@ -84,7 +84,7 @@ class Keeper:
         widest = max(schemas, key=lambda s: len(s.types))
         _write(self.folder / "schemas" / f"{file_name(domain)}.yaml", schema_yaml(domain, widest))
 
-    def keep(self, judged: Judged) -> None:
+    def keep(self, judged: RejudgedRun) -> None:
         """The run's bundle, or why it has none."""
         from statediff.evidence.package import save
         from statediff.workspace.runfolders import FAULT_NAME

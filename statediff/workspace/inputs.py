@@ -17,8 +17,7 @@ from typing import Final
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, read_handed_file
 from statediff.agents.tracefile import read_trace_file
-from statediff.capture.feed import Seen
-from statediff.capture.history import history_of, with_history
+from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
-    from statediff.meta.metatest import Case
-    from statediff.meta.recordings import Recordings
+    from statediff.meta.cases import Recordings
+    from statediff.meta.metatest import MetaCase
     from statediff.meta.reference import Reference
-    from statediff.suite.sandbox_pool import Standing
+    from statediff.suite.campaign import SandboxPool
 
 
 def live_references(
-    file: ContractFile, path: Path, agents: Sequence[str], pool: Standing
+    file: ContractFile, path: Path, agents: Sequence[str], pool: SandboxPool
 ) -> Iterator[Reference]:
     """Each agent's trial, run live in the pool's sandboxes."""
     import tempfile
@@ -149,7 +149,7 @@ class Piece(NamedTuple):
 
 def every_contract() -> tuple[Path, ...]:
     """What is tried where no contract is named: the packs', and those with recorded runs."""
-    from statediff.meta.recordings import recorded_contracts
+    from statediff.meta.cases import recorded_contracts
     from statediff.packs import contract_folders
 
     return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
@@ -157,8 +157,7 @@ def every_contract() -> tuple[Path, ...]:
 
 def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
     """The pieces of all that is wanted, contract by contract."""
-    from statediff.meta.cases import read_cases
-    from statediff.meta.recordings import recordings
+    from statediff.meta.cases import read_cases, recordings
 
     for path in paths:
         if wanted.is_stored or wanted.run is not None or recordings(path) is not None:
@@ -170,55 +169,53 @@ def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
             yield Piece(path, is_faulty=True)
 
 
-def cases_of(wanted: Wanted, piece: Piece) -> tuple[Case, ...]:
+def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
     """The cases of one piece; as they are kept, where they are."""
-    from statediff.meta.checkpoint import Form, beside, digest_of, kept
+    from statediff.meta.checkpoint import Form, checkpoint, contract_digest, digest_of
     from statediff.meta.metatest import case_of
 
     if wanted.keep is None:
         return tuple(_try(wanted, piece))
-    files = digest_of([piece.path]) if wanted.is_stored else beside(piece.path)
+    files = digest_of([piece.path]) if wanted.is_stored else contract_digest(piece.path)
     path = str(piece.path)
     asked: list[Any] = [path, piece.agent, piece.is_faulty, wanted.seed, wanted.sample, files]
     form = Form("metatest", case_of)
-    return kept(wanted.keep, piece.name, asked, lambda: _try(wanted, piece), form)
+    return checkpoint(wanted.keep, piece.name, asked, lambda: _try(wanted, piece), form)
 
 
-def _try(wanted: Wanted, piece: Piece) -> Iterator[Case]:
+def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
     from statediff.evaluate import load_contract
-    from statediff.meta.cases import read_cases
-    from statediff.meta.corpus import replayed
-    from statediff.meta.live import lived
-    from statediff.meta.metatest import tried
-    from statediff.meta.recorded import recorded
-    from statediff.meta.recordings import recordings
-    from statediff.suite.sandbox_pool import Standing
+    from statediff.meta.cases import read_cases, recordings
+    from statediff.meta.corpus import replay_corpus
+    from statediff.meta.metatest import faulty_agent_cases, metatest
+    from statediff.meta.reference import recorded_trials
+    from statediff.suite.campaign import SandboxPool
 
     path, seed, sample = piece.path, wanted.seed, wanted.sample
     if wanted.is_stored:
-        yield from replayed(path, sample, seed)
+        yield from replay_corpus(path, sample, seed)
         return
     file = load_contract(path)
     cases = read_cases(path.parent)
     if wanted.run is not None:
         before, after, answer, folder, trace, schema = wanted.run
         if folder is not None:
-            runs = recorded(folder, file)
+            runs = recorded_trials(folder, file)
         else:
             runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
-        yield from tried(runs, seed, cases.argued, sample)
+        yield from metatest(runs, seed, cases.argued, sample)
         return
     kept = recordings(path)
     if kept is not None:
         runs = tuple(recorded_trial(file, kept, name) for name in kept.cases.references)
-        yield from tried(runs, seed, kept.cases.argued, sample)
+        yield from metatest(runs, seed, kept.cases.argued, sample)
         faulty = (recorded_trial(file, kept, wrong.agent) for wrong in kept.cases.faulty)
-        yield from lived(faulty, kept.cases)
+        yield from faulty_agent_cases(faulty, kept.cases)
         return
     agents = [wrong.agent for wrong in cases.faulty] if piece.is_faulty else [piece.agent]
-    with closing(Standing()) as pool:
+    with closing(SandboxPool()) as pool:
         trials = live_references(file, path, [name for name in agents if name], pool)
         if piece.is_faulty:
-            yield from lived(trials, cases)
+            yield from faulty_agent_cases(trials, cases)
         else:
-            yield from tried(tuple(trials), seed, cases.argued, sample)
+            yield from metatest(tuple(trials), seed, cases.argued, sample)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
-    from statediff.suite.file_stamps import Ahead
-    from statediff.suite.indexing import Found
-    from statediff.suite.opinions import Opinions
+    from statediff.suite.file_stamps import AheadLook
+    from statediff.suite.indexing import TrialContent
+    from statediff.suite.opinions import ReviewerOpinions
     from statediff.suite.records import Run
     from statediff.suite.store import Store
 
@@ -22,27 +22,27 @@ DEFAULT: Final = Path(".statediff") / "store.sqlite"
 @contextmanager
 def open_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
-    from statediff.suite.store import file_url, opened
+    from statediff.suite.store import file_url, open_store
     from statediff.workspace.folders import require_writable
 
     if url is None:
         require_writable(DEFAULT.parent)
         DEFAULT.parent.mkdir(parents=True, exist_ok=True)
-    with opened(file_url(DEFAULT) if url is None else url) as store:
+    with open_store(file_url(DEFAULT) if url is None else url) as store:
         yield store
 
 
-def index_run(store: Store, folder: Path, ahead: Ahead | None = None) -> Run:
+def index_run(store: Store, folder: Path, ahead: AheadLook | None = None) -> Run:
     """The run in the folder, as it is now, is in the store."""
     from statediff.errors import UsageError
-    from statediff.suite.indexing import index
+    from statediff.suite.indexing import index_run
     from statediff.workspace.runfolders import is_run, run_facts
 
     if not is_run(folder):
         raise UsageError(
             f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
         )
-    return index(store, folder, run_facts(folder), look, ahead)
+    return index_run(store, folder, run_facts(folder), look, ahead)
 
 
 @dataclass(frozen=True)
@@ -66,39 +66,41 @@ class KnownRun:
         return bundle_in_copies(self.copies, self.location, trial), "no copy of its run has it"
 
 
-def find_run(store: Store, path: Path, ahead: Ahead | None = None) -> KnownRun:
+def find_run(store: Store, path: Path, ahead: AheadLook | None = None) -> KnownRun:
     """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
     from urllib.parse import unquote
 
     from statediff.errors import UsageError
-    from statediff.suite.artifacts import checked, parted
+    from statediff.suite.artifacts import check_url, url_in_path
 
-    url = parted(str(path))
+    url = url_in_path(str(path))
     if url is None:
         run = index_run(store, path, ahead)
         return KnownRun(run.id, run.location, path, ())
-    place, _, name = checked(url).rpartition("/")
-    for found, location in store.copied_at(place):
+    place, _, name = check_url(url).rpartition("/")
+    for found, location in store.copied_runs(place):
         if unquote(location.rpartition("/")[2]) == name:
             return KnownRun(found, location, None, (place,))
     raise UsageError(
-        f"{checked(url)}: the store knows of no run that was copied there; "
-        f"`statediff store fetch {checked(url)} DIR` brings it here"
+        f"{check_url(url)}: the store knows of no run that was copied there; "
+        f"`statediff store fetch {check_url(url)} DIR` brings it here"
     )
 
 
-def signed_opinions(store: Store, runs: Sequence[KnownRun], trust: Path | None) -> Opinions | None:
+def signed_opinions(
+    store: Store, runs: Sequence[KnownRun], trust: Path | None
+) -> ReviewerOpinions | None:
     """What reviewers signed of the runs' trials, as of now; None if nobody asked for it."""
     if trust is None:
         return None
     from statediff.evidence.keys import load_trust
-    from statediff.suite.opinions import gather, opinions
+    from statediff.suite.opinions import gather_opinions, reviewer_opinions
 
     keys = load_trust(trust)
     for run in runs:
         if run.folder is not None:
-            gather(store, run.id, run.folder)
-    return opinions(store, [run.id for run in runs], keys)
+            gather_opinions(store, run.id, run.folder)
+    return reviewer_opinions(store, [run.id for run in runs], keys)
 
 
 def bundle_at(store: Store, location: str, name: str) -> Bundle:
@@ -127,14 +129,14 @@ def bundle_at(store: Store, location: str, name: str) -> Bundle:
     return kept.bundle
 
 
-def look(trial: Path) -> Found:
+def look(trial: Path) -> TrialContent:
     """What the folder of a trial holds, for the index."""
-    from statediff.suite.indexing import Found
+    from statediff.suite.indexing import TrialContent
     from statediff.suite.records import Ended
     from statediff.workspace.runfolders import FAULT_NAME, read_trial
 
     kept = read_trial(trial)
     if kept.is_broken:
-        return Found(None, Ended.DAMAGED, kept.why)
+        return TrialContent(None, Ended.DAMAGED, kept.why)
     has_reason = (trial / FAULT_NAME).is_file()
-    return Found(kept.bundle, Ended.FAULT if has_reason else Ended.UNFINISHED, kept.why)
+    return TrialContent(kept.bundle, Ended.FAULT if has_reason else Ended.UNFINISHED, kept.why)

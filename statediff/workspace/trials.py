@@ -37,7 +37,7 @@ from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Absent, Value
 from statediff.packs import EMBEDDED
-from statediff.suite.sandbox_pool import STANDING, Standing
+from statediff.suite.campaign import POOL, SandboxPool
 from statediff.systems.base.protocol import Sandbox
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.agents import AgentOptions
@@ -79,7 +79,7 @@ def make_trial(
     Raises `HarnessError` where it could not be made, and `UsageError` for a request that is wrong.
     """
     file, agent = read_contract(request), _agent(request)
-    lease = STANDING.lease if request.lease is None else request.lease
+    lease = POOL.lease if request.lease is None else request.lease
     with lease(file.content.sandbox or "", request.variant) as sandbox:
         return run_trial(
             sandbox,
@@ -139,7 +139,7 @@ def _agent(request: TrialRequest) -> Agent:
 @contextmanager
 def open_sandbox(name: str, variant: str = EMBEDDED) -> Iterator[EmbeddedSandbox]:
     """The sandbox of a pack, running until the block ends; trials put it back by themselves."""
-    with closing(Standing()) as pool, pool.lease(name, variant) as sandbox:
+    with closing(SandboxPool()) as pool, pool.lease(name, variant) as sandbox:
         yield sandbox
 
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
+from statediff.capture.feed import Watch
 from statediff.capture.guard import (
-    AUTHORITATIVE,
-    Check,
     Doubt,
     Established,
-    Guarded,
+    GuardedCapture,
     Scans,
+    SourceCheck,
     capture_after,
     differing,
 )
-from statediff.capture.history import Watch
 from statediff.capture.source import SourceUnavailable
 from statediff.errors import AdapterError
 from statediff.model.readings import ReadingKind, SourceCapture
@@ -75,7 +74,7 @@ class Told:
         )
 
 
-def after(feed: Told, source: Scanned, wanted: tuple[str, ...] = ()) -> Guarded:
+def after(feed: Told, source: Scanned, wanted: tuple[str, ...] = ()) -> GuardedCapture:
     before = capture("before", part("before", OLD))
     with Watch([feed], clock) as watch:
         return capture_after([source], watch, MemoryChunks(), clock, before, wanted)
@@ -91,7 +90,7 @@ def test_a_feed_that_establishes_the_state_spares_the_scan() -> None:
     assert found.capture.history.gap("db") is None
     assert len(found.capture.history.of("db")) == 1
     doubts = (Doubt("db.sequence", "no delta shows it"),)
-    assert found.checks == (Check("db", True, False, doubts),)
+    assert found.checks == (SourceCheck("db", True, False, doubts),)
 
 
 def test_a_scan_that_agrees_is_the_reading() -> None:
@@ -119,7 +118,7 @@ def test_a_feed_that_cannot_establish_leaves_it_to_the_scan() -> None:
     assert source.count == 1
     assert found.capture.parts[0].state.digest() == NEW.digest()
     assert "cut off" in (found.capture.history.gap("db") or "")
-    assert found.checks == (Check("db", False, True),)
+    assert found.checks == (SourceCheck("db", False, True),)
 
 
 def test_a_scan_that_is_not_to_be_had_leaves_the_feed() -> None:
@@ -147,7 +146,7 @@ def test_which_trials_are_scanned_follows_from_the_seed() -> None:
     some, again, other = ([Scans(0.25, seed).wanted(t, "db") for t in trials] for seed in (1, 1, 2))
     assert some == again != other
     assert 60 < sum(some) < 140
-    assert all(AUTHORITATIVE.wanted(t, "db") for t in trials)
+    assert all(Scans(rate=1.0).wanted(t, "db") for t in trials)
     assert not any(Scans().wanted(t, "db") for t in trials)
 
 
@@ -167,7 +166,7 @@ class Paged(Scanned):
     def close(self) -> None: ...
 
 
-def by_pages(source: Paged, wanted: tuple[str, ...] = ()) -> Guarded:
+def by_pages(source: Paged, wanted: tuple[str, ...] = ()) -> GuardedCapture:
     before = capture("before", part("before", OLD))
     with Watch([], clock) as watch:
         return capture_after([source], watch, MemoryChunks(), clock, before, wanted, by_pages=True)
@@ -176,9 +175,9 @@ def by_pages(source: Paged, wanted: tuple[str, ...] = ()) -> Guarded:
 def test_pages_that_tell_what_changed_spare_the_scan_and_are_held_to_one_all_the_same() -> None:
     source = Paged(NEW, NEW)
     found = by_pages(source)
-    assert (source.count, found.checks) == (0, (Check("db", False, False, by_pages=True),))
+    assert (source.count, found.checks) == (0, (SourceCheck("db", False, False, by_pages=True),))
     assert found.capture.parts[0].state.digest() == NEW.digest()
-    assert by_pages(source, ("db",)).checks == (Check("db", False, True, by_pages=True),)
+    assert by_pages(source, ("db",)).checks == (SourceCheck("db", False, True, by_pages=True),)
     wrong = by_pages(Paged(OTHER, NEW), ("db",))
     assert wrong.checks[0].disagreement == ("item",)
     assert "the pages that changed, in item" in (wrong.capture.parts[0].reading.cause or "")
@@ -188,7 +187,7 @@ def test_pages_that_tell_what_changed_spare_the_scan_and_are_held_to_one_all_the
 def test_pages_that_cannot_tell_leave_it_to_the_scan() -> None:
     source = Paged(NEW, SourceUnavailable("most of its pages changed"))
     found = by_pages(source)
-    assert (source.count, found.checks) == (1, (Check("db", False, True),))
+    assert (source.count, found.checks) == (1, (SourceCheck("db", False, True),))
     assert found.capture.parts[0].state.digest() == NEW.digest()
 
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from statediff.evaluate import load_contract
-from statediff.meta.reads import CODES, UNRECORDED
+from statediff.meta.read_faults import CODES, UNRECORDED
 from statediff.workspace.references import every_contract
 from tests.cli.conftest import Call
 

@@ -232,13 +232,13 @@ def test_an_interrupted_demo_says_so(tmp_path: Path) -> None:
 
 
 def test_trials_since_the_last_agreeing_scan_are_listed_when_one_disagrees(tmp_path):
-    from statediff.capture.guard import Check  # noqa: PLC0415
+    from statediff.capture.guard import SourceCheck  # noqa: PLC0415
     from statediff.cli.suites.progress import Report  # noqa: PLC0415
     from statediff.suite.records import Ended, Trial  # noqa: PLC0415
     from statediff.workspace.episodes import Played  # noqa: PLC0415
 
-    fed, both = Check("db", True, False), Check("db", True, True)
-    wrong = Check("db", True, True, disagreement=("item",))
+    fed, both = SourceCheck("db", True, False), SourceCheck("db", True, True)
+    wrong = SourceCheck("db", True, True, disagreement=("item",))
     report = Report(True, tuple(f"t{number}" for number in range(1, 6)), tmp_path)
     for number, check in enumerate((fed, both, fed, fed, wrong), start=1):
         record = Trial("r", f"t{number}", Ended.MATCH)

@@ -7,7 +7,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 from statediff.agents.function import FunctionAgent  # noqa: E402
-from statediff.capture.guard import AUTHORITATIVE  # noqa: E402
+from statediff.capture.guard import Scans  # noqa: E402
 from statediff.evaluate import parse_contract  # noqa: E402
 from statediff.harness import TrialPlan, run_trial  # noqa: E402
 from statediff.model.readings import ReadingKind  # noqa: E402
@@ -90,7 +90,7 @@ def test_a_run_that_changed_nothing_is_known_to_have_changed_nothing(sandbox, tm
 
 @pytest.mark.parametrize("name", UNDONE)
 def test_what_was_undone_does_not_match(sandbox, tmp_path, name):
-    trial = judged(sandbox, tmp_path, STILL, UNDONE[name], scans=AUTHORITATIVE)
+    trial = judged(sandbox, tmp_path, STILL, UNDONE[name], scans=Scans(rate=1.0))
     assert trial.evaluated.judgement.verdict is not Verdict.MATCH
     (check,) = (c for c in trial.observed.checks if c.source == "accounts-db")
     assert (check.by_feed, check.by_scan, check.disagreement) == (True, True, ())

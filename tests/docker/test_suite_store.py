@@ -11,16 +11,16 @@ psycopg = pytest.importorskip("psycopg")
 import sqlalchemy as sa  # noqa: E402
 
 from statediff.packs import PackSource  # noqa: E402
-from statediff.suite.comparison_rows import Part, apart, whole  # noqa: E402
-from statediff.suite.indexing import index  # noqa: E402
-from statediff.suite.overview import drilled, failures, matrix, passes, violations  # noqa: E402
+from statediff.suite.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
+from statediff.suite.indexing import index_run  # noqa: E402
+from statediff.suite.overview import failures, find_trials, matrix, passes, violations  # noqa: E402
 from statediff.suite.records import Run  # noqa: E402
-from statediff.suite.store import Store, opened  # noqa: E402
+from statediff.suite.store import Store, open_store  # noqa: E402
 from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
 from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
 from tests.suite.folders import Folders, downgraded  # noqa: E402
-from tests.suite.test_summary import trials  # noqa: E402
+from tests.suite.test_overview import trials  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -39,11 +39,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def indexed(store: Store, folder: Path) -> str:
-    return index(store, folder, run_facts(folder), look).id
+    return index_run(store, folder, run_facts(folder), look).id
 
 
 def writer(url: str, folder: Path) -> None:
-    with opened(url) as store:
+    with open_store(url) as store:
         indexed(store, folder)
 
 
@@ -63,15 +63,17 @@ def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
     for each in writers:
         each.join(120)
     assert [each.exitcode for each in writers] == [0] * 3
-    with opened(url) as there, opened("sqlite://") as here:
+    with open_store(url) as there, open_store("sqlite://") as here:
         ids = [indexed(here, folder) for folder in runs]
         assert [indexed(there, folder) for folder in runs] == ids
         for ask in (matrix, passes, violations, failures):
             assert ask(there) == ask(here), ask.__name__
-        assert drilled(there, clause="closed", limit=3) == drilled(here, clause="closed", limit=3)
+        assert find_trials(there, clause="closed", limit=3) == find_trials(
+            here, clause="closed", limit=3
+        )
         for run in ids:
             assert there.trials(run, with_findings=True) == here.trials(run, with_findings=True)
-        assert [e.counts for e in there.listed()] == [e.counts for e in here.listed()]
+        assert [e.counts for e in there.runs()] == [e.counts for e in here.runs()]
 
 
 def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str) -> None:
@@ -82,7 +84,7 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
         for trial in trials(run, contract, ends)
     ]
     found = []
-    with opened(url) as there, opened("sqlite://") as here:
+    with open_store(url) as there, open_store("sqlite://") as here:
         for store in (there, here):
             for run in "ab":
                 store.put_run(
@@ -99,9 +101,9 @@ def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str
                     )
                 )
             store.put_trials(every)
-            sides = apart(store, Part("a"), Part("b"), 5)
+            sides = unlike_trials(store, RunPart("a"), RunPart("b"), 5)
             found.append((set(sides.a), set(sides.b), sides.alike))
-            assert set(whole(store, Part("a"))) > set(sides.a)
+            assert set(all_trials(store, RunPart("a"))) > set(sides.a)
     assert found[0] == found[1]
 
 
@@ -110,9 +112,9 @@ def test_an_older_store_with_rows_is_brought_up_to_date_by_many_at_once(
     url: str, tmp_path: Path, revision: str
 ) -> None:
     folder = Folders(tmp_path).run(revision, {"notes/close": ["MATCH", "DIVERGE", "fault"]})
-    with opened(url) as store:
+    with open_store(url) as store:
         run = indexed(store, folder)
-        before, trials = store.listed(), store.trials(run, with_findings=True)
+        before, trials = store.runs(), store.trials(run, with_findings=True)
     downgraded(sa.make_url(url).set(drivername="postgresql+psycopg"), revision)
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=writer, args=(url, folder)) for _ in range(2)]
@@ -121,8 +123,8 @@ def test_an_older_store_with_rows_is_brought_up_to_date_by_many_at_once(
     for each in writers:
         each.join(120)
     assert [each.exitcode for each in writers] == [0] * 2
-    with opened(url) as store:
-        assert store.listed() == before
+    with open_store(url) as store:
+        assert store.runs() == before
         assert store.trials(run, with_findings=True) == trials
         store.put_copy(run, f"file:///copies/{revision}")
         assert f"file:///copies/{revision}" in store.copies_of(trials_at(store, run))
@@ -130,5 +132,5 @@ def test_an_older_store_with_rows_is_brought_up_to_date_by_many_at_once(
 
 def trials_at(store: Store, run: str) -> str:
     """Where the run is kept."""
-    (place,) = (each.location for each in store.listed() if each.id == run)
+    (place,) = (each.location for each in store.runs() if each.id == run)
     return place

@@ -12,11 +12,10 @@ import pytest
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import evaluate
 from statediff.importers.agentdiff.contract import contract_for
-from statediff.importers.agentdiff.suite import Cases, open_cases
-from statediff.importers.lines import Line
+from statediff.importers.agentdiff.suite import AgentDiff, open_cases
 from statediff.importers.pack import DomainPack
-from statediff.importers.recorded import Change, Half, NotARun, TaskId
-from statediff.importers.rejudge import Chunk, Judged, Mode, Wanted, judged_chunk
+from statediff.importers.recorded import Half, NotARun, RunLine, SeededChange, TaskId
+from statediff.importers.rejudge import LineChunk, Mode, RejudgedRun, Wanted, judge_chunk
 from statediff.model.verdict import Judgement, Truth, Verdict
 
 SEED: dict[str, list[dict[str, Any]]] = {
@@ -29,14 +28,14 @@ SEED: dict[str, list[dict[str, Any]]] = {
     "book_readers": [{"book_id": "b1", "reader_id": "r1"}],
 }
 TASK = TaskId("library", "test_3")
-Made = Callable[..., Cases]
+Made = Callable[..., AgentDiff]
 
 
 @pytest.fixture
 def library(tmp_path: Path) -> Made:
     """A folder of a domain nobody has a pack for, with one task of these assertions."""
 
-    def make(*assertions: dict[str, Any], **more: Any) -> Cases:
+    def make(*assertions: dict[str, Any], **more: Any) -> AgentDiff:
         test = {
             "id": "test_3",
             "prompt": "Do it",
@@ -55,7 +54,7 @@ def line(**diff: Any) -> dict[str, Any]:
     return {"run_id": "one", "prompt": "Do it", "diff": diff}
 
 
-def both(cases: Cases, **diff: Any) -> tuple[bool, Judgement]:
+def both(cases: AgentDiff, **diff: Any) -> tuple[bool, Judgement]:
     """Whether the benchmark's rules pass the diff, and what the closed contract says of it."""
     run, _ = cases.run("library", line(**diff))
     trial = cases.prepare(run)
@@ -312,10 +311,10 @@ def test_a_seeded_change_counts_as_made_by_the_run_and_is_named_where_a_check_lo
     )
     assert cases.compat(run).passes
     row: dict[str, Any] = {"id": "n", "title": "New"}
-    copy = Change("books", ("n",), None, row)
+    copy = SeededChange("books", ("n",), None, row)
     assert cases.is_named(run, copy)
     assert not cases.compat(run, [copy]).passes
-    stray = Change("books", ("b2",), {"id": "b2", "title": "Ubik"}, None)
+    stray = SeededChange("books", ("b2",), {"id": "b2", "title": "Ubik"}, None)
     assert not cases.is_named(run, stray)
     assert cases.compat(run, [stray]).passes
 
@@ -323,9 +322,9 @@ def test_a_seeded_change_counts_as_made_by_the_run_and_is_named_where_a_check_lo
 def test_what_the_benchmarks_own_rules_leave_open_is_inconclusive(library: Made) -> None:
     cases = library({**ADDED, "where": {"title": {"regex": "(?=N)New"}}})
     raw = json.dumps(line(inserts=[book()])).encode()
-    chunk = Chunk("library", [Line("runs", 1, raw)], Wanted(mode=Mode.COMPAT))
-    [judged] = judged_chunk(cases, chunk)
-    assert isinstance(judged, Judged)
+    chunk = LineChunk("library", [RunLine("runs", 1, raw)], Wanted(mode=Mode.COMPAT))
+    [judged] = judge_chunk(cases, chunk)
+    assert isinstance(judged, RejudgedRun)
     assert (judged.verdict, judged.passes) == (Verdict.INCONCLUSIVE, False)
     assert "RE2 refuses" in judged.why[0].sentence
 

@@ -9,8 +9,8 @@ import pytest
 
 from statediff.errors import InputError
 from statediff.importers.agentdiff.domain import Domain, Ground
-from statediff.importers.agentdiff.fold import folded
 from statediff.importers.agentdiff.format import journal_from, suite_from
+from statediff.importers.agentdiff.suite import fold_journal
 from statediff.importers.pack import DomainPack
 from statediff.importers.states import Edit
 
@@ -39,7 +39,7 @@ def ground() -> Ground:
 
 
 def fold(ground: Ground, **diff: Any) -> tuple[list[Any], list[Any]]:
-    found = folded(ground, journal_from(diff))
+    found = fold_journal(ground, journal_from(diff))
     return [short(e) for e in found.moved], [short(e) for e in found.made]
 
 
@@ -102,7 +102,7 @@ def test_an_insert_shows_the_row_as_made_or_as_it_ended(ground: Ground, inserted
 
 def test_spellings_of_one_value_are_no_change(ground: Ground) -> None:
     text = {**DUNE, "tags": '["sf"]', "added_at": "2025-01-01 00:00:00", "shelf": None}
-    found = folded(ground, journal_from({"updates": [update(text, {**text, "copies": 3})]}))
+    found = fold_journal(ground, journal_from({"updates": [update(text, {**text, "copies": 3})]}))
     before, after = ground.base.pair(found.moved, found.made)
     plain = ground.base.capture()
     rows = [
@@ -160,4 +160,4 @@ def test_a_journal_that_contradicts_itself_has_no_reading(
     ground: Ground, diff: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        folded(ground, journal_from(diff))
+        fold_journal(ground, journal_from(diff))

@@ -10,25 +10,31 @@ from pathlib import Path
 import pytest
 
 from statediff.evaluate import evaluate
-from statediff.importers.agentdiff.suite import Cases, open_cases
-from statediff.importers.lines import Line, parse, read_lines
+from statediff.importers.agentdiff.suite import AgentDiff, open_cases
 from statediff.importers.pack import pack_folder
-from statediff.importers.recorded import Half, Labels, RecordedRun, TaskId
-from statediff.importers.rejudge import read_run
-from statediff.importers.reviewed import reasons, reviewed_by
+from statediff.importers.recorded import (
+    Half,
+    Labels,
+    RecordedRun,
+    RunLine,
+    TaskId,
+    parse,
+    read_lines,
+)
+from statediff.importers.rejudge import read_run, reasons, reviewed_reasons
 from statediff.model.verdict import Judgement, Verdict
 
 PACKS = pack_folder("agent-diff", "linear").parent
 
 
-def runs_of(cases: Cases) -> Iterator[tuple[RecordedRun, Labels]]:
+def runs_of(cases: AgentDiff) -> Iterator[tuple[RecordedRun, Labels]]:
     for file in cases.files:
         for line in read_lines(file.path):
-            assert isinstance(line, Line)
+            assert isinstance(line, RunLine)
             yield read_run(cases, file.domain, line)
 
 
-def judged(cases: Cases, run: RecordedRun) -> Judgement:
+def judged(cases: AgentDiff, run: RecordedRun) -> Judgement:
     trial = cases.prepare(run)
     return evaluate(trial.contract, trial.before, trial.after).judgement
 
@@ -40,7 +46,7 @@ def test_no_pack_names_a_run(whole: Path) -> None:
         str(parse(line)["run_id"])
         for file in open_cases(folder).files
         for line in read_lines(file.path)
-        if isinstance(line, Line)
+        if isinstance(line, RunLine)
     ]
     assert len(ids) == 549
     assert not [run_id for run_id in ids if run_id in text]
@@ -61,7 +67,7 @@ def test_a_few_runs_of_each_task_are_judged_as_the_pack_says(whole: Path) -> Non
         elif judgement.verdict is not Verdict.MATCH:
             notes = cases.pack(run.task.domain).notes(run.task.name)
             assert judgement.verdict is Verdict.DIVERGE
-            assert reviewed_by(notes.reviewed, reasons(judgement)), run.run_id
+            assert reviewed_reasons(notes.reviewed, reasons(judgement)), run.run_id
     assert len({task for task, _ in seen}) == 40
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from statediff.importers.agreement import Tally, compat_summary, report
+from statediff.importers.agreement import RunTally, compat_summary, report
 from statediff.importers.pack import Reviewed
 from statediff.importers.recorded import BadLine, Half, Labels, TaskId
-from statediff.importers.rejudge import Judged
-from statediff.importers.reviewed import Why, reviewed_by
+from statediff.importers.rejudge import RejudgedRun, Why, reviewed_reasons
 from statediff.model.verdict import Verdict
 
 MATCH, DIVERGE, INCONCLUSIVE = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUSIVE
@@ -16,13 +15,13 @@ MATCH, DIVERGE, INCONCLUSIVE = Verdict.MATCH, Verdict.DIVERGE, Verdict.INCONCLUS
 
 def run(number, verdict, task="t1", half=Half.DEVELOPED, why=(), reviewed=(), **labels):
     at = TaskId("shop", task)
-    return Judged(
+    return RejudgedRun(
         f"r{number}", at, "a", half, Labels(**labels), verdict=verdict, why=why, reviewed=reviewed
     )
 
 
 def reported(*runs, seed=0):
-    tally = Tally()
+    tally = RunTally()
     for each in runs:
         tally.add(each)
     return report("x", "closed", tally, seed)
@@ -101,7 +100,7 @@ def test_halves_are_told_where_there_are_two():
 
 
 def test_compatible_mode_sums_up_in_four_numbers_and_hides_nothing():
-    tally = Tally()
+    tally = RunTally()
     for each in (
         run(1, MATCH, compat=True),
         run(2, MATCH, compat=False),
@@ -137,4 +136,4 @@ def why(clause, *on):
     ],
 )
 def test_a_reason_covers_what_it_is_about_and_nothing_beside_it(notes, found, covered):
-    assert bool(reviewed_by([Reviewed(*note) for note in notes], found)) is covered
+    assert bool(reviewed_reasons([Reviewed(*note) for note in notes], found)) is covered

@@ -10,7 +10,7 @@ import pytest
 
 from statediff.conformance import ImporterSuite
 from statediff.errors import InputError
-from statediff.importers.recorded import Change, Compat, Labels, RecordedRun, TaskId
+from statediff.importers.recorded import Compat, Labels, RecordedRun, SeededChange, TaskId
 from tests.importers.conftest import SAMPLES
 from tests.importers.ledger.suite import Ledger, open_cases
 
@@ -86,7 +86,7 @@ class Peeking(Liar):
         self.passed = line.get("passed")
         return super().run(domain, line)
 
-    def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
+    def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
         return Compat(bool(self.passed))
 
 

@@ -7,9 +7,15 @@ import gzip
 import pytest
 
 from statediff.errors import InputError
-from statediff.importers import lines
-from statediff.importers.lines import Line, parse, read_lines, without_labels
-from statediff.importers.recorded import BadLine, NotARun
+from statediff.importers import recorded
+from statediff.importers.recorded import (
+    BadLine,
+    NotARun,
+    RunLine,
+    parse,
+    read_lines,
+    without_labels,
+)
 
 
 def written(folder, content, name="runs.jsonl.gz"):
@@ -35,7 +41,7 @@ def test_a_file_that_is_not_compressed_reads_the_same(tmp_path):
 def test_a_gzip_that_breaks_off_yields_what_it_held_and_says_where_it_ended(tmp_path, cut):
     whole = gzip.compress(b"".join(b'{"n": "%032x"}\n' % (i**9) for i in range(2000)))
     found = list(read_lines(written(tmp_path, whole[:-cut])))
-    assert all(isinstance(line, Line) for line in found[:-1])
+    assert all(isinstance(line, RunLine) for line in found[:-1])
     assert isinstance(found[-1], BadLine)
     assert "damaged" in found[-1].why
 
@@ -47,7 +53,7 @@ def test_a_gzip_with_a_flipped_byte_is_told_not_trusted(tmp_path):
 
 
 def test_a_line_beyond_the_bound_is_skipped_whole_and_the_next_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 64)
+    monkeypatch.setattr(recorded, "MAX_LINE_BYTES", 64)
     path = written(tmp_path, gzip.compress(b"x" * 1000 + b"\n" + b'{"a": 1}\n'))
     first, second = read_lines(path)
     assert isinstance(first, BadLine)
@@ -78,7 +84,7 @@ def test_a_file_that_is_not_there_is_the_callers_to_mend(tmp_path):
 )
 def test_what_is_no_unambiguous_object_is_no_run(data, why):
     with pytest.raises(NotARun, match=why):
-        parse(Line("f", 1, data))
+        parse(RunLine("f", 1, data))
 
 
 def test_no_label_is_left_but_the_name_of_the_gold():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from statediff.errors import UsageError
 from statediff.evaluate import parse_contract
-from statediff.importers.pack import composed, open_pack, read_domain_pack
+from statediff.importers.pack import compose_yaml, open_pack, read_domain_pack
 
 HEAD = {
     "contract": "imported/x",
@@ -29,14 +29,14 @@ def scalars():
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), scalars(), max_size=4))
 def test_whatever_a_benchmark_says_stays_a_value_of_the_contract(inputs):
-    read = parse_contract(composed({**HEAD, "inputs": inputs}, REQUIRE), "c.yaml")
+    read = parse_contract(compose_yaml({**HEAD, "inputs": inputs}, REQUIRE), "c.yaml")
     assert read.content.inputs == inputs
     assert read.content.require[0].where == 'it.a == "#: x, [y]"'
 
 
 def test_lists_of_several_parts_follow_one_another_and_mappings_are_merged():
     allow = [{"update": "ticket", "fields": ["x"]}]
-    data = composed(
+    data = compose_yaml(
         {**HEAD, "inputs": {"a": 1}},
         {**REQUIRE, "allow": allow},
         {"allow": allow, "inputs": {"b": Decimal("1.50")}},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statediff.errors import UsageError
-from statediff.importers.registry import GROUP, open_suite, reader_of
+from statediff.importers.recorded import GROUP, open_suite, reader_of
 from tests.installing import install
 
 READER = """
@@ -71,7 +71,7 @@ def test_a_broken_reader_is_in_the_way_of_no_other(site: Path) -> None:
 
 
 def test_one_reader_is_imported_and_no_other() -> None:
-    code = "import sys; from statediff.importers.registry import reader_of; reader_of('tau2'); "
+    code = "import sys; from statediff.importers.recorded import reader_of; reader_of('tau2'); "
     done = subprocess.run(
         [sys.executable, "-c", code + "print(*sys.modules)"],
         capture_output=True, text=True, check=True, timeout=60,

@@ -9,8 +9,8 @@ import pytest
 
 from statediff.errors import UsageError
 from statediff.importers.recorded import BadLine, Half
-from statediff.importers.rejudge import Judged, Mode, Wanted, rejudged
-from statediff.importers.workers import Cases, Workers
+from statediff.importers.rejudge import Mode, RejudgedRun, Wanted, rejudge
+from statediff.importers.workers import CaseFolder, Workers
 from statediff.model.verdict import Verdict
 from tests.importers.conftest import stripped
 
@@ -18,8 +18,8 @@ COMPAT = Wanted(Mode.COMPAT)
 
 
 def judged(name, folder, wanted=COMPAT, jobs=1):
-    with Workers(Cases(name, folder), jobs) as workers:
-        return list(rejudged(workers, wanted))
+    with Workers(CaseFolder(name, folder), jobs) as workers:
+        return list(rejudge(workers, wanted))
 
 
 @pytest.mark.parametrize("name", ["agent-diff", "tau2"])
@@ -67,7 +67,7 @@ def test_a_corrupt_line_is_reported_by_number_and_the_rest_is_judged(samples, al
     whole = judged("agent-diff", samples / "agent-diff")
     kept = [j.run_id for j in whole]
     del kept[1]
-    assert [f.run_id for f in found if isinstance(f, Judged)] == kept
+    assert [f.run_id for f in found if isinstance(f, RejudgedRun)] == kept
 
 
 def test_a_truncated_gzip_loses_only_what_was_cut_off(altered):
@@ -76,7 +76,7 @@ def test_a_truncated_gzip_loses_only_what_was_cut_off(altered):
         return gzip.compress(b"".join([*lines, *noise]))[:-2000]
 
     found = judged("agent-diff", altered("agent-diff", cut))
-    assert sum(isinstance(f, Judged) for f in found) == 9
+    assert sum(isinstance(f, RejudgedRun) for f in found) == 9
     assert "damaged" in found[-1].why
 
 

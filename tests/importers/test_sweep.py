@@ -8,19 +8,17 @@ import pytest
 
 from statediff.evaluate import parse_contract
 from statediff.importers.recorded import Suite, TaskId
-from statediff.importers.rejudge import Wanted
-from statediff.importers.still import stills
-from statediff.importers.workers import Cases, Workers
-from statediff.meta import sweep
-from statediff.meta.sweep import OPERATORS, swept
+from statediff.importers.rejudge import Wanted, still_tasks
+from statediff.importers.workers import CaseFolder, Workers
+from statediff.meta.sweep import OPERATORS, in_every_type, reference_of, sweep
 from statediff.model.verdict import Verdict
 from statediff.reports.agreement import still_summary, sweep_summary
 from tests.importers.conftest import SAMPLES
 
 
 def done(name, folder, seed=0, **options):
-    with Workers(Cases(name, folder), 1) as workers:
-        return list(swept(workers, None, seed, **options))
+    with Workers(CaseFolder(name, folder), 1) as workers:
+        return list(sweep(workers, None, seed, **options))
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +92,9 @@ class Lenient:
 
 
 def test_a_contract_that_is_blind_beside_the_task_is_caught_by_the_sweep(samples):
-    with Workers(Cases("agent-diff", samples / "agent-diff"), 1) as workers:
+    with Workers(CaseFolder("agent-diff", samples / "agent-diff"), 1) as workers:
         workers.__dict__["suite"] = Lenient(workers.suite)
-        found = sweep_summary("agent-diff", swept(workers, None, 0), 0)["total"]
+        found = sweep_summary("agent-diff", sweep(workers, None, 0), 0)["total"]
     assert found["match"] > found["seeded"] / 2
     assert found["witnessed"] < found["seeded"]
 
@@ -110,26 +108,26 @@ def test_another_seed_picks_other_harm(linear, samples):
 
 
 def test_every_type_can_be_swept(samples):
-    suite = Cases("agent-diff", samples / "agent-diff").opened()
+    suite = CaseFolder("agent-diff", samples / "agent-diff").open()
     run = suite.minimal(TaskId("linear", "test_42"))
-    reference = sweep.reference_of(suite, run)
-    faults = sweep.in_every_type(reference, reference.judged(), 0)
+    reference = reference_of(suite, run)
+    faults = in_every_type(reference, reference.judged(), 0)
     assert len({fault.target.partition(".")[0] for fault in faults}) == 10
 
 
 @pytest.mark.parametrize("name", ["agent-diff", "tau2"])
 def test_doing_nothing_is_right_nowhere_that_does_not_say_so(samples, name):
-    with Workers(Cases(name, samples / name), 1) as workers:
-        found = list(stills(workers, Wanted()))
+    with Workers(CaseFolder(name, samples / name), 1) as workers:
+        found = list(still_tasks(workers, Wanted()))
     assert found
     assert still_summary(found)["wrong"] == []
 
 
 def test_a_contract_that_nothing_would_match_unasked_is_told(samples):
     def wrong(*, noop):
-        with Workers(Cases("agent-diff", samples / "agent-diff"), 1) as workers:
+        with Workers(CaseFolder("agent-diff", samples / "agent-diff"), 1) as workers:
             workers.__dict__["suite"] = Lenient(workers.suite, noop=noop)
-            return still_summary(list(stills(workers, Wanted())))
+            return still_summary(list(still_tasks(workers, Wanted())))
 
     unsaid = wrong(noop=False)
     assert len(unsaid["wrong"]) == 5

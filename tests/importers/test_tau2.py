@@ -13,11 +13,19 @@ import pytest
 
 from statediff.errors import InputError
 from statediff.evaluate import Evaluated, evaluate, replay
-from statediff.importers.lines import Line, parse, read_lines
-from statediff.importers.recorded import Change, Half, Prepared, RecordedRun, TaskId
-from statediff.importers.rejudge import Wanted, rejudged
+from statediff.importers.recorded import (
+    Half,
+    Prepared,
+    RecordedRun,
+    RunLine,
+    SeededChange,
+    TaskId,
+    parse,
+    read_lines,
+)
+from statediff.importers.rejudge import Wanted, rejudge
 from statediff.importers.tau2.suite import Tau2, open_cases
-from statediff.importers.workers import Cases, Workers
+from statediff.importers.workers import CaseFolder, Workers
 from statediff.meta.reference import Reference
 from statediff.meta.sweep import reference_of
 from statediff.meta.world import put
@@ -43,7 +51,7 @@ def runs(path: Path) -> dict[str, tuple[RecordedRun, Any]]:
     found = {}
     for file in suite.files:
         for read in read_lines(file.path):
-            assert isinstance(read, Line)
+            assert isinstance(read, RunLine)
             run, labels = suite.run(file.domain, parse(read))
             found[run.run_id.rpartition(":")[2]] = run, labels
     return found
@@ -73,10 +81,10 @@ def test_the_recorded_comparison_is_reproduced_with_every_label_stripped(path: P
     suite = opened(path)
     for file in suite.files:
         for read in read_lines(file.path):
-            assert isinstance(read, Line)
+            assert isinstance(read, RunLine)
             run, labels = suite.run(file.domain, parse(read))
             bare, _ = suite.run(
-                file.domain, parse(Line(read.file, read.number, stripped(read.data)))
+                file.domain, parse(RunLine(read.file, read.number, stripped(read.data)))
             )
             assert bare.raw == run.raw
             assert suite.compat(bare).passes is labels.compat
@@ -86,7 +94,7 @@ def checked_mutants(path: Path) -> int:
     """How many mutants there are, each of which ends where its labels say."""
     suite, seen = opened(path), 0
     for read in read_lines(path / "mutants.jsonl.gz"):
-        assert isinstance(read, Line)
+        assert isinstance(read, RunLine)
         mutant = parse(read)
         run = mutant_run(suite, mutant)
         assert suite.compat(run).passes is mutant["state_equal_gold"]
@@ -227,7 +235,7 @@ def test_mutants_match_where_they_are_right_and_nowhere_else() -> None:
     }
     seen = set()
     for read in read_lines(SAMPLE / "mutants.jsonl.gz"):
-        assert isinstance(read, Line)
+        assert isinstance(read, RunLine)
         mutant = parse(read)
         task = TaskId(mutant["domain"], mutant["task_id"])
         if suite.contract(task).content.disputed or mutant["kind"] not in wanted:
@@ -287,7 +295,7 @@ def any_astray(run: RecordedRun) -> bool:
 def test_what_was_not_in_the_reference_counts_where_the_benchmark_looks() -> None:
     suite = opened(SAMPLE)
     run = runs(SAMPLE)["63e4dbc8"][0]
-    gone = Change("products", ("9523456873",), {"id": "9523456873"}, None)
+    gone = SeededChange("products", ("9523456873",), {"id": "9523456873"}, None)
     assert suite.compat(run).passes
     assert not suite.compat(run, (gone,)).passes
     assert not suite.is_named(run, gone)
@@ -429,7 +437,7 @@ def test_the_whole_set_is_reproduced(whole: Path) -> None:
     suite, agree = opened(whole / "tau2"), []
     for file in suite.files:
         for read in read_lines(file.path):
-            assert isinstance(read, Line)
+            assert isinstance(read, RunLine)
             run, labels = suite.run(file.domain, parse(read))
             agree.append(suite.compat(run).passes is labels.compat)
     assert (len(agree), all(agree)) == (605, True)
@@ -443,7 +451,7 @@ def test_the_deterministic_reward_is_reproduced_but_for_three_that_contradict_th
     suite, computed, other = opened(whole / "tau2"), 0, []
     for file in suite.files:
         for read in read_lines(file.path):
-            assert isinstance(read, Line)
+            assert isinstance(read, RunLine)
             tree = parse(read)
             run, _ = suite.run(file.domain, tree)
             reward = suite.components(run).reward(suite.criteria(run).basis)
@@ -480,7 +488,7 @@ def test_a_damaged_correction_is_reported_by_its_own_place_and_not_as_a_bad_run(
     cases = tmp_path / "cases"
     shutil.copytree(SAMPLE, cases, copy_function=shutil.copyfile)
     (cases / "adjudicated.jsonl.gz").write_bytes(damaged)
-    with Workers(Cases("tau2", cases), 1) as workers:
-        found = rejudged(workers, Wanted())
+    with Workers(CaseFolder("tau2", cases), 1) as workers:
+        found = rejudge(workers, Wanted())
         with pytest.raises(InputError, match=rf"^adjudicated\.jsonl\.gz: {why}"):
             next(found)

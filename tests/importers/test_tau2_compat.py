@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 
 from statediff.errors import InputError, UsageError
-from statediff.importers.lines import Line, parse
-from statediff.importers.recorded import NotARun
-from statediff.importers.tau2.compat import components
+from statediff.importers.recorded import NotARun, RunLine, parse
 from statediff.importers.tau2.format import (
     Criteria,
     Expectation,
-    applied,
+    apply,
     delta_of,
     read_tree,
     same_json,
 )
-from statediff.importers.tau2.suite import open_cases
+from statediff.importers.tau2.suite import components, open_cases
 
 LIBRARY = {
     "books": {
@@ -68,7 +66,7 @@ def folder(path: Path, *lines: dict[str, Any], gold: Any = LENT) -> Path:
 
 
 def parsed(tree: dict[str, Any]) -> Any:
-    return parse(Line("runs", 1, json.dumps(tree).encode()))
+    return parse(RunLine("runs", 1, json.dumps(tree).encode()))
 
 
 def compat(path: Path, tree: dict[str, Any], **kind: Any) -> Any:
@@ -108,7 +106,7 @@ def test_one_replaced_entity_and_its_replaced_field_are_one_state(tmp_path: Path
     [("5.0", "5.00", True), ("5", "5.0", False), ("1", "true", False), ("[1, 2]", "[2, 1]", False)],
 )
 def test_states_are_one_where_their_json_is(a: str, b: str, same: bool) -> None:
-    left, right = (parse(Line("", 1, f'{{"v": {text}}}'.encode())) for text in (a, b))
+    left, right = (parse(RunLine("", 1, f'{{"v": {text}}}'.encode())) for text in (a, b))
     assert same_json(left, right) is same
 
 
@@ -183,12 +181,12 @@ def test_labels_never_reach_the_run(tmp_path: Path) -> None:
 )
 def test_a_delta_that_does_not_fit_the_state_is_refused(delta: Any, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        applied(LIBRARY, delta_of(delta, "after.delta"))
+        apply(LIBRARY, delta_of(delta, "after.delta"))
 
 
 def test_applying_a_delta_leaves_the_state_before_as_it_was() -> None:
     before = json.dumps(LIBRARY)
-    after = applied(LIBRARY, delta_of(LENT, "delta"))
+    after = apply(LIBRARY, delta_of(LENT, "delta"))
     assert json.dumps(LIBRARY) == before
     assert after["books"]["b1"] is LIBRARY["books"]["b1"]
 

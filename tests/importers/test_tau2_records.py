@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.errors import InputError
-from statediff.importers.tau2.records import infer_layout
+from statediff.importers.tau2.domain import infer_layout
 from statediff.model.values import Map
 
 SHOP: dict[str, Any] = {

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from statediff.importers.agreement import Tally, compat_summary, report
-from statediff.importers.rejudge import Mode, Wanted, rejudged
-from statediff.importers.workers import Cases, Workers
+from statediff.importers.agreement import RunTally, compat_summary, report
+from statediff.importers.rejudge import Mode, Wanted, rejudge
+from statediff.importers.workers import CaseFolder, Workers
 from statediff.model.verdict import Verdict
 from tests.importers.conftest import stripped
 
 RUNS = {"agent-diff": 549, "tau2": 605}
 
 
-def tallied(name: str, folder: Path, wanted: Wanted, jobs: int = 1) -> Tally:
-    tally = Tally()
-    with Workers(Cases(name, folder), jobs) as workers:
-        for outcome in rejudged(workers, wanted):
+def tallied(name: str, folder: Path, wanted: Wanted, jobs: int = 1) -> RunTally:
+    tally = RunTally()
+    with Workers(CaseFolder(name, folder), jobs) as workers:
+        for outcome in rejudge(workers, wanted):
             tally.add(outcome)
     return tally
 

@@ -29,7 +29,7 @@ from statediff.integrations.inspect_provider import (
     statediff_scorer,
     statediff_tools,
 )
-from statediff.suite import sandbox_pool
+from statediff.suite import campaign
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TOLD = """contract: t/told
@@ -185,7 +185,7 @@ def test_a_sandbox_that_cannot_be_proven_begins_no_sample_and_leaves_nothing(
             super().reset()
             (self.agent_folder / "left").touch()
 
-    monkeypatch.setattr(sandbox_pool, "EmbeddedSandbox", Leaky)
+    monkeypatch.setattr(campaign, "EmbeddedSandbox", Leaky)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(SandboxError, match="agent/left"):
         asyncio.run(StatediffSandbox.sample_init("t", str(contract), {}))

@@ -9,29 +9,30 @@ import pytest
 
 from statediff.cli.main import run as command
 from statediff.errors import UsageError
-from statediff.meta.bench import MEASURES, Plan, Row, registry, run
-from statediff.meta.bench.databases import sqlite_file
-from statediff.meta.bench.diffing import checked, found_by_us
-from statediff.meta.bench.memory import peak
-from statediff.meta.bench.orders import plan, records, state, wanted
-from statediff.meta.bench.registry import Limit, NotRun, Wrong, timed, times
+from statediff.meta.bench import MEASURES, BenchPlan, BenchRow, registry, run
+from statediff.meta.bench.capturing import peak
+from statediff.meta.bench.diffing import check_changes, our_changes
+from statediff.meta.bench.orders import planned_changes, records, sqlite_file, state, wanted_changes
+from statediff.meta.bench.registry import BenchLimit, NotRun, Wrong, time_in_turn, time_row
 from statediff.reports.benchmarks import markdown, plots
 
 
-def small(folder: Path) -> Plan:
-    return Plan(rows=600, slow_rows=200, large_rows=1200, changes=10, repeats=1, folder=folder)
+def small(folder: Path) -> BenchPlan:
+    return BenchPlan(rows=600, slow_rows=200, large_rows=1200, changes=10, repeats=1, folder=folder)
 
 
 @pytest.mark.parametrize(("rows", "changes"), [(200, 10), (5000, 10), (5000, 37), (9000, 1)])
 def test_the_changes_that_are_made_are_those_that_are_wanted(rows: int, changes: int) -> None:
     before, after = state(rows, 0), state(rows, changes)
-    assert len(wanted(rows, changes)) == changes == len(list(plan(rows, changes)))
+    assert (
+        len(wanted_changes(rows, changes)) == changes == len(list(planned_changes(rows, changes)))
+    )
     for trust in (True, False):
-        assert found_by_us(before, after, trust_digests=trust) == wanted(rows, changes)
+        assert our_changes(before, after, trust_digests=trust) == wanted_changes(rows, changes)
     documents = records(rows, 0), records(rows, changes)
     assert len(documents[1]) == after.entity_count
     assert sum(documents[0].get(k) != v for k, v in documents[1].items()) == sum(
-        op != "delete" for op, _, _ in wanted(rows, changes)
+        op != "delete" for op, _, _ in wanted_changes(rows, changes)
     )
 
 
@@ -53,9 +54,9 @@ def test_every_measure_without_a_server_gives_right_rows(tmp_path: Path) -> None
 
 
 def test_a_wrong_result_ends_the_run_and_is_no_time() -> None:
-    right = wanted(200, 10)
+    right = wanted_changes(200, 10)
     with pytest.raises(Wrong, match="peer is wrong about"):
-        timed({"peer": lambda: right - {next(iter(right))}}, 1, checked(right))
+        time_in_turn({"peer": lambda: right - {next(iter(right))}}, 1, check_changes(right))
 
 
 def test_a_measure_that_cannot_be_taken_says_why(
@@ -64,7 +65,7 @@ def test_a_measure_that_cannot_be_taken_says_why(
     monkeypatch.setattr(registry, "MEASURES", [])
 
     @registry.measure("nothing", "diff")
-    def nothing(_: Plan) -> list[Row]:
+    def nothing(_: BenchPlan) -> list[BenchRow]:
         raise NotRun("there is no server")
 
     (row,) = run(small(tmp_path), (), lambda _: None)
@@ -79,20 +80,20 @@ def test_a_peer_that_is_not_installed_is_said_to_be_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "deepdiff", None)
     with pytest.raises(NotRun, match=r"pip install 'statediff\[bench\]'"):
-        registry.need("deepdiff")
+        registry.import_peer("deepdiff")
 
 
 def test_rows_are_medians_with_ratios_that_mean_what_they_say() -> None:
-    over = times("a", "diff", [0.003, 0.001, 0.002], floor=[0.001] * 3, target=Limit(2))
+    over = time_row("a", "diff", [0.003, 0.001, 0.002], floor=[0.001] * 3, target=BenchLimit(2))
     assert (over.value, over.low, over.high, over.ratio, over.ok) == (2.0, 1.0, 3.0, 2.0, True)
-    beside = times("b", "diff", [0.002], peer=[0.03], target=Limit(20, is_most=False))
+    beside = time_row("b", "diff", [0.002], peer=[0.03], target=BenchLimit(20, is_most=False))
     assert (beside.ratio, beside.ok) == (15.0, False)
-    assert times("c", "diff", [0.006], target=Limit(5, "value")).ok is False
+    assert time_row("c", "diff", [0.006], target=BenchLimit(5, "value")).ok is False
 
 
 def test_sizes_that_cannot_hold_the_changes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="too few for 10 changes"):
-        Plan(rows=100, folder=tmp_path)
+        BenchPlan(rows=100, folder=tmp_path)
     assert command(["bench", "--rows", "100", "--json"]) == 2
     assert command(["bench", "no-such-measure"]) == 2
 
@@ -122,7 +123,7 @@ def test_the_command_prints_one_object_and_writes_table_and_plots(
 
 
 def test_plots_hold_every_row_that_has_a_number() -> None:
-    rows = [Row("a", "diff", 1.0, "ms", floor=2.0), Row("m", "capture", 5.0, "MB")]
+    rows = [BenchRow("a", "diff", 1.0, "ms", floor=2.0), BenchRow("m", "capture", 5.0, "MB")]
     found = plots(rows)
     assert set(found) == {"times", "memory"}
     assert [label for label, *_ in found["times"].rows] == ["a", "… measured beside"]

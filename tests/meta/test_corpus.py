@@ -2,19 +2,19 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from statediff.errors import UsageError
-from statediff.meta.corpus import corpus_files, gathered, replayed
-from statediff.meta.metatest import SEEDED, Part
-from statediff.meta.mutate import TWINS, seeded
+from statediff.meta.corpus import StoredPool, TrialPool, build_corpus, corpus_files, replay_corpus
+from statediff.meta.metatest import SEEDED, Part, tally
+from statediff.meta.mutate import TWINS, seed_faults
 from statediff.meta.reference import Reference
-from statediff.meta.stored import Opened, Pool
-from statediff.meta.tally import tally
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
+from tests.meta.hostile import damaged
 from tests.meta.test_mutate import BEFORE, TIGHT, reference, watched
 
 CORPUS = Path(__file__).parents[2] / "fixtures" / "corpus"
@@ -32,11 +32,11 @@ def digests(trial: Reference) -> object:
 @pytest.mark.parametrize("whole", [reference(TIGHT), watched(TIGHT)], ids=["plain", "with history"])
 def test_whatever_can_be_seeded_is_read_back_as_it_was(whole: Reference) -> None:
     world = World(whole, whole.judged(), 3)
-    mutants = [fault.mutant for fault in seeded(world, (*SEEDED, *TWINS))]
-    pool = Pool()
+    mutants = [fault.mutant for fault in seed_faults(world, (*SEEDED, *TWINS))]
+    pool = TrialPool()
     base = pool.trial(whole)
     told = [pool.trial(mutant, whole) for mutant in mutants]
-    opened = Opened(json.loads(json.dumps(pool.document)))
+    opened = StoredPool(json.loads(json.dumps(pool.document)))
     known = opened.trial(json.loads(json.dumps(base)))
     assert digests(known) == digests(whole)
     for mutant, document in zip(mutants, told, strict=True):
@@ -45,7 +45,7 @@ def test_whatever_can_be_seeded_is_read_back_as_it_was(whole: Reference) -> None
 
 @pytest.fixture(scope="module")
 def kept() -> bytes:
-    return gathered(reference(TIGHT), 3, {}, 1)
+    return build_corpus(reference(TIGHT), 3, {}, 1)
 
 
 def altered(kept: bytes, path: Path, change) -> Path:
@@ -60,12 +60,12 @@ def test_a_corpus_has_of_each_class_a_case_and_a_twin_and_judges_as_it_was_made(
 ) -> None:
     (tmp_path / "a.corpus.gz").write_bytes(kept)
     [path] = corpus_files(tmp_path)
-    cases = list(replayed(path))
+    cases = list(replay_corpus(path))
     found = tally(cases)
     assert found.wrong == ()
     assert found.faults == found.twins == len(found.by_class) >= 12
     assert found.stage_cases >= 5
-    assert kept == gathered(reference(TIGHT), 3, {}, 1)
+    assert kept == build_corpus(reference(TIGHT), 3, {}, 1)
 
 
 def test_a_case_that_gets_another_clause_or_code_than_it_says_is_not_named(
@@ -76,7 +76,7 @@ def test_a_case_that_gets_another_clause_or_code_than_it_says_is_not_named(
             if case["part"] == Part.FAULT.value:
                 case["expected"]["codes"] = ["nothing-of-the-kind"]
 
-    found = tally(replayed(altered(kept, tmp_path / "b.corpus.gz", other)))
+    found = tally(replay_corpus(altered(kept, tmp_path / "b.corpus.gz", other)))
     assert found.caught == found.faults > 0
     assert found.named == 0
     assert "nothing-of-the-kind" in found.wrong[0].error
@@ -97,10 +97,10 @@ def test_a_damaged_corpus_is_an_error_and_never_a_pass(kept: bytes, tmp_path: Pa
         (lambda document: document.update(schema="other/1"), "expected a corpus"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=why):
-            list(replayed(altered(kept, tmp_path / "c.corpus.gz", change)))
+            list(replay_corpus(altered(kept, tmp_path / "c.corpus.gz", change)))
     (tmp_path / "d.corpus.gz").write_bytes(b"nothing")
     with pytest.raises(UsageError, match="cannot be read as a corpus"):
-        list(replayed(tmp_path / "d.corpus.gz"))
+        list(replay_corpus(tmp_path / "d.corpus.gz"))
     with pytest.raises(UsageError, match="found none"):
         corpus_files(tmp_path / "nowhere")
 
@@ -111,7 +111,7 @@ def test_a_case_of_nothing_altered_is_refused(kept: bytes, tmp_path: Path) -> No
             case["trial"] = {}
 
     with pytest.raises(UsageError, match="changes nothing"):
-        list(replayed(altered(kept, tmp_path / "e.corpus.gz", unaltered)))
+        list(replay_corpus(altered(kept, tmp_path / "e.corpus.gz", unaltered)))
 
 
 def test_a_drawn_part_of_the_stored_corpus_is_judged_as_it_says(drawn_seed: int) -> None:
@@ -119,7 +119,7 @@ def test_a_drawn_part_of_the_stored_corpus_is_judged_as_it_says(drawn_seed: int)
     again = f"statediff metatest --corpus fixtures/corpus --sample 3 --seed {seed}"
     files = corpus_files(CORPUS)
     drawn = {files[(seed + step) % len(files)] for step in (0, 7)}
-    found = tally(case for path in sorted(drawn) for case in replayed(path, 3, seed))
+    found = tally(case for path in sorted(drawn) for case in replay_corpus(path, 3, seed))
     assert found.wrong == (), again
     assert found.is_good, again
 
@@ -145,4 +145,21 @@ def test_a_corpus_of_a_reference_that_does_not_match_is_none() -> None:
     wrong = reference(TIGHT, after=BEFORE)
     assert wrong.judged().verdict is Verdict.DIVERGE
     with pytest.raises(UsageError, match="DIVERGE, not MATCH"):
-        gathered(wrong, 3, {}, 1)
+        build_corpus(wrong, 3, {}, 1)
+
+
+@pytest.mark.parametrize("whole", [reference(TIGHT), watched(TIGHT)], ids=["plain", "with history"])
+def test_a_hostile_corpus_is_an_error_of_the_caller_and_nothing_else(
+    whole: Reference, tmp_path: Path, drawn_seed: int
+) -> None:
+    data = gzip.decompress(build_corpus(whole, 3, {}, 1))
+    path = tmp_path / "f.corpus.gz"
+    refused = 0
+    for number in range(20):
+        document = damaged(data, random.Random(f"{drawn_seed} {number}"))
+        path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
+        try:
+            list(replay_corpus(path, 4, number))
+        except UsageError:
+            refused += 1
+    assert refused, f"nothing was refused: seed {drawn_seed}"

@@ -4,7 +4,7 @@ import pytest
 
 from statediff.errors import UsageError
 from statediff.evaluate import parse_contract
-from statediff.meta.mutate import FAULTS, TWINS, Argued, Report, mutate
+from statediff.meta.mutate import FAULTS, TWINS, Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
 from statediff.model.trace import Trace
@@ -63,7 +63,7 @@ def reference(body: str, after=AFTER, name: str = "right") -> Reference:
     )
 
 
-def report(body: str, seed: int = 0, argued=None) -> Report:
+def report(body: str, seed: int = 0, argued=None) -> MutationReport:
     return mutate([reference(body)], seed, argued or {})
 
 
@@ -169,7 +169,7 @@ def watched(body: str) -> Reference:
     return replace(plain, after=after)
 
 
-def transients(found: Report):
+def transients(found: MutationReport):
     return [o for o in found.outcomes if o.fault.operator.startswith("transient-")]
 
 

@@ -23,9 +23,9 @@ EMITTERS = (*sorted((CODE / "policy").rglob("*.py")), CODE / "reads" / "verdict.
 TEXTS = {code.value for code in FindingCode}
 ELSEWHERE = {
     "meta/fault_classes.py": {"missing-change"},  # a class of seeded faults
-    "meta/reads.py": {"unsearched-absence", "hallucinated-citation", "invalid-citation",
+    "meta/read_faults.py": {"unsearched-absence", "hallucinated-citation", "invalid-citation",
                       "unrecorded-reads"},  # as above
-    "suite/review_terms.py": {"contract-ambiguity"},  # a reviewer's answer to whose fault it is
+    "suite/labels.py": {"contract-ambiguity"},  # a reviewer's answer to whose fault it is
 }  # fmt: skip
 """Texts of other vocabularies that are spelled like a code."""
 

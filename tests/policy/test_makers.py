@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statediff.capture.history import history_of, with_history
+from statediff.capture.feed import history_of, with_history
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
 from statediff.evidence.documents import judgement_document

@@ -9,21 +9,23 @@ from dataclasses import replace
 
 import pytest
 
+from statediff.reads.checks import probe
 from statediff.reads.cone import Cone, Policy
 from statediff.reads.config import EvaluationConfig
-from statediff.reads.generate import QuestionSet, generate
+from statediff.reads.generate import QuestionSet, generate, links_of, silences_of
 from statediff.reads.instants import duration
-from statediff.reads.links import links_of, silences_of
 from statediff.reads.log import corpus_of
-from statediff.reads.probe import probe
 from statediff.reads.questions import (
     Bucket,
     CounterfactualTruth,
     PerspectiveTruth,
+    Scaffold,
     SilenceTruth,
     Track,
+    template,
+    why_refused,
+    word_question,
 )
-from statediff.reads.wording import Scaffold, refused, template, worded
 from statediff.reads.world import Pack, load_pack, pack_names
 from tests.reads.conftest import DAY, event
 
@@ -178,8 +180,8 @@ def test_a_writer_is_checked_and_replaced_by_the_template_in_the_end() -> None:
         "",
         "alex " * 200 + "?",
     ):
-        assert refused(text, scaffold, secrets) is not None, text[:40]
-        assert worded(scaffold, secrets, lambda _s, _n, t=text: t) == template(scaffold)  # type: ignore[misc] # a default binds it
+        assert why_refused(text, scaffold, secrets) is not None, text[:40]
+        assert word_question(scaffold, secrets, lambda _s, _n, t=text: t) == template(scaffold)  # type: ignore[misc] # a default binds it
     good = "For alex: did a page follow the incident?"
-    assert worded(scaffold, secrets, lambda _s, n: good if n == 2 else "") == good
+    assert word_question(scaffold, secrets, lambda _s, n: good if n == 2 else "") == good
     assert "label" not in Scaffold.__dataclass_fields__

@@ -9,7 +9,7 @@ import pytest
 from statediff.cli.main import run
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
-from statediff.reads.calls import CallKind, Outcome
+from statediff.reads.gate import CallKind, ReadOutcome
 from statediff.reads.runs import UNRECORDED, run_of
 
 NUMBERS = {"q001": 0}
@@ -27,7 +27,11 @@ def test_a_line_is_a_run() -> None:
                    {"tool": "send_email", "to": "anybody"}]}
     )  # fmt: skip
     assert case.trace.kinds == (CallKind.SEARCH, CallKind.FETCH, CallKind.OTHER)
-    assert case.trace.outcomes == (Outcome.DELIVERED, Outcome.BLOCKED, Outcome.DELIVERED)
+    assert case.trace.outcomes == (
+        ReadOutcome.DELIVERED,
+        ReadOutcome.BLOCKED,
+        ReadOutcome.DELIVERED,
+    )
     assert (case.answer, case.trace.gap) == ({"exists": True}, None)
 
 

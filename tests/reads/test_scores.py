@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.reads.calls import CallKind, Outcome, ReadCall, ReadTrace
 from statediff.reads.config import EvaluationConfig, parse_config
+from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
 from statediff.reads.log import Corpus, corpus_of
 from statediff.reads.questions import (
     Asked,
@@ -21,7 +21,7 @@ from statediff.reads.questions import (
     Track,
     Truth,
 )
-from statediff.reads.scores import Case, Scorer, Scores
+from statediff.reads.scores import ReadRun, Scorer, Scores
 from tests.reads.conftest import CONFIG, DAY, artifact
 
 JIRA = frozenset(f"j{n}" for n in range(11))
@@ -48,7 +48,7 @@ COUNTERFACTUAL = asked(
 SILENCE = asked(Track.SILENCE, SilenceTruth(True, JIRA, frozenset({"j5"})))
 
 
-def fetch(name: str, outcome: Outcome = Outcome.DELIVERED, **more: Any) -> ReadCall:
+def fetch(name: str, outcome: ReadOutcome = ReadOutcome.DELIVERED, **more: Any) -> ReadCall:
     return ReadCall(CallKind.FETCH, outcome, artifact=name, **more)
 
 
@@ -60,7 +60,7 @@ def score(
     config: EvaluationConfig, corpus: Corpus, question: Question, answer: Any, *calls: ReadCall
 ) -> dict[str, Any]:
     scorer = Scorer(corpus, config, [question])
-    scores = scorer.score(scorer.prepare([Case(0, ReadTrace.of(calls), answer)]))
+    scores = scorer.score(scorer.prepare([ReadRun(0, ReadTrace.of(calls), answer)]))
     return {f.name: getattr(scores, f.name)[0].item() for f in dataclasses.fields(Scores)}
 
 
@@ -89,7 +89,7 @@ def test_perspective_that_takes_attendance_for_permission(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
     calls = [search("zoom", "z1"), fetch("z1"), fetch("z2"), fetch("z3")]
-    blocked = [fetch(f"t{n}", Outcome.BLOCKED) for n in range(7)]
+    blocked = [fetch(f"t{n}", ReadOutcome.BLOCKED) for n in range(7)]
     answer = {"could_actor_have_known": True, "evidence": ["t1"]}
     got = score(office, corpus, PERSPECTIVE, answer, *calls, *blocked)
     assert (got["answer"], round(got["trajectory"], 3), round(got["combined"], 3)) == (
@@ -104,7 +104,7 @@ def test_perspective_that_takes_attendance_for_permission(
 def test_the_compliance_factor_at_the_papers_rates(
     office: EvaluationConfig, corpus: Corpus, bad: int, factor: float
 ) -> None:
-    calls = [fetch("j1") if n >= bad else fetch("late", Outcome.BLOCKED) for n in range(4)]
+    calls = [fetch("j1") if n >= bad else fetch("late", ReadOutcome.BLOCKED) for n in range(4)]
     got = score(office, corpus, SILENCE, {"exists": True}, *calls)
     assert got["adjusted"] == pytest.approx(got["combined"] * factor)
 
@@ -112,7 +112,7 @@ def test_the_compliance_factor_at_the_papers_rates(
 def test_a_call_counts_once_however_many_rules_it_breaks(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
-    strayed = fetch("late", Outcome.BLOCKED, actor="jax", as_of=99 * DAY)
+    strayed = fetch("late", ReadOutcome.BLOCKED, actor="jax", as_of=99 * DAY)
     got = score(office, corpus, dataclasses.replace(
         PERSPECTIVE, asked=dataclasses.replace(PERSPECTIVE.asked)
     ), {}, strayed)  # fmt: skip
@@ -126,7 +126,7 @@ def test_attempted_blocked_and_leaked_are_three_things(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
     got = score(
-        office, corpus, PERSPECTIVE, {}, fetch("t1", Outcome.BLOCKED), fetch("t2"), fetch("z1")
+        office, corpus, PERSPECTIVE, {}, fetch("t1", ReadOutcome.BLOCKED), fetch("t2"), fetch("z1")
     )
     assert (got["violating"], got["blocked"], got["leaked"]) == (2, 1, 1)
 
@@ -166,7 +166,7 @@ def test_other_calls_are_counted_and_earn_nothing(office: EvaluationConfig, corp
 calls = st.builds(
     ReadCall,
     st.sampled_from(CallKind),
-    outcome=st.sampled_from(Outcome),
+    outcome=st.sampled_from(ReadOutcome),
     artifact=st.sampled_from([None, "j1", "t1", "z1", "late", "none-such"]),
     subsystem=st.sampled_from([None, "jira", "zoom", "zoom_transcript", "nowhere"]),
     actor=st.sampled_from([None, "alex", "patty", "x"]),
@@ -188,7 +188,7 @@ def test_a_run_scores_the_same_among_others_as_alone(rows: list[Any]) -> None:
              artifact("late", "jira", 9 * DAY)],
     )  # fmt: skip
     scorer = Scorer(small, CONFIGURED, QUESTIONS)
-    cases = [Case(q, ReadTrace.of(made), answer) for q, made, answer in rows]
+    cases = [ReadRun(q, ReadTrace.of(made), answer) for q, made, answer in rows]
     together = scorer.score(scorer.prepare(cases))
     for at, case in enumerate(cases):
         alone = scorer.score(scorer.prepare([case]))

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from statediff.model.verdict import Truth, Verdict
-from statediff.reads.calls import CallKind, Outcome, ReadCall, ReadTrace
 from statediff.reads.config import EvaluationConfig
-from statediff.reads.gate import citing
+from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace, citing
 from statediff.reads.log import Corpus
 from statediff.reads.questions import PerspectiveTruth, Question, Track
-from statediff.reads.scores import Case, Scorer
-from statediff.reads.verdict import Card, Mode, judge, summary
+from statediff.reads.scores import ReadRun, Scorer
+from statediff.reads.verdict import ReadMode, RunCard, judge, summary
 from tests.reads.conftest import DAY
 from tests.reads.test_scores import COUNTERFACTUAL, JIRA, SILENCE, asked, fetch, search
 
@@ -28,16 +27,16 @@ YES = {"could_actor_have_known": True, "evidence": ["z1"]}
 
 def card(
     config: EvaluationConfig, corpus: Corpus, question: Question, answer: Any,
-    *calls: ReadCall, gap: str | None = None, mode: Mode = Mode.TOOL,
+    *calls: ReadCall, gap: str | None = None, mode: ReadMode = ReadMode.TOOL,
     trace: ReadTrace | None = None,
-) -> Card:  # fmt: skip
+) -> RunCard:  # fmt: skip
     scorer = Scorer(corpus, config, [question])
     made = ReadTrace.of(calls, gap) if trace is None else trace
-    [found] = judge(scorer, [Case(0, made, answer)], mode)
+    [found] = judge(scorer, [ReadRun(0, made, answer)], mode)
     return found
 
 
-def codes(found: Card) -> set[str]:
+def codes(found: RunCard) -> set[str]:
     return {ruling.code for ruling in found.rulings if ruling.truth is Truth.FAILS}
 
 
@@ -49,7 +48,7 @@ def codes(found: Card) -> set[str]:
         (COUNTERFACTUAL, LINKED, BOTH_ENDS),
         # The same in other words: another order, another spelling of the mechanism, a dead end.
         (COUNTERFACTUAL, {**LINKED, "mechanism": "external-coordination"}, BOTH_ENDS[::-1]),
-        (KNOWN, YES, (fetch("none-such", Outcome.MISSING), fetch("z1"), fetch("z1"))),
+        (KNOWN, YES, (fetch("none-such", ReadOutcome.MISSING), fetch("z1"), fetch("z1"))),
     ],
 )
 def test_valid_ways_match(
@@ -65,7 +64,7 @@ def test_valid_ways_match(
         # future leakage
         (SILENCE, {"exists": True}, (fetch("j5"), fetch("late")), "horizon-violation"),
         # role crossing
-        (KNOWN, YES, (fetch("z1"), fetch("t1", Outcome.BLOCKED)), "access-violation"),
+        (KNOWN, YES, (fetch("z1"), fetch("t1", ReadOutcome.BLOCKED)), "access-violation"),
         # cross-user leakage: another actor's eyes
         (KNOWN, YES, (fetch("z1", actor="alex"),), "access-violation"),
         # a subsystem that is not granted, even if nothing came back
@@ -130,25 +129,25 @@ def test_context_mode_checks_citations_and_knows_of_nothing_else(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
     held = frozenset({"z1", "z2"})
-    fair = card(office, corpus, KNOWN, YES, mode=Mode.CONTEXT, trace=citing(held, ("z1",)))
+    fair = card(office, corpus, KNOWN, YES, mode=ReadMode.CONTEXT, trace=citing(held, ("z1",)))
     assert (fair.verdict, fair.trajectory is None) == (Verdict.INCONCLUSIVE, False)
     made_up = {**YES, "evidence": ["z1", "nothing"]}
     trace = citing(held, ("z1", "nothing"))
-    wrong = card(office, corpus, KNOWN, made_up, mode=Mode.CONTEXT, trace=trace)
+    wrong = card(office, corpus, KNOWN, made_up, mode=ReadMode.CONTEXT, trace=trace)
     assert codes(wrong) == {"hallucinated-citation"}
 
 
 def test_zero_shot_has_an_answer_score_and_no_trajectory(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
-    found = card(office, corpus, SILENCE, {"exists": True}, mode=Mode.ZERO_SHOT)
+    found = card(office, corpus, SILENCE, {"exists": True}, mode=ReadMode.ZERO_SHOT)
     assert (found.answer, found.trajectory) == (1.0, None)
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
 def test_tiers_and_ways(office: EvaluationConfig, corpus: Corpus) -> None:
     for good, tier in ((0, "low"), (7, "moderate"), (30, "high")):
-        calls = [fetch("j5")] * good + [fetch("late", Outcome.BLOCKED)]
+        calls = [fetch("j5")] * good + [fetch("late", ReadOutcome.BLOCKED)]
         assert card(office, corpus, SILENCE, {"exists": True}, *calls).tier == tier
     # By the formula: who finds the response at once covered little of the space. It still matches.
     lucky = card(office, corpus, SILENCE, {"exists": True}, fetch("j5"))
@@ -158,9 +157,9 @@ def test_tiers_and_ways(office: EvaluationConfig, corpus: Corpus) -> None:
 def test_tracks_are_summed_up_apart(office: EvaluationConfig, corpus: Corpus) -> None:
     scorer = Scorer(corpus, office, [KNOWN, SILENCE])
     cards = judge(scorer, [
-        Case(0, ReadTrace.of([fetch("z1")]), YES),
-        Case(0, ReadTrace.of([fetch("z1"), fetch("t1")]), YES),
-        Case(1, ReadTrace(gap="unrecorded"), {"exists": True}),
+        ReadRun(0, ReadTrace.of([fetch("z1")]), YES),
+        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("t1")]), YES),
+        ReadRun(1, ReadTrace(gap="unrecorded"), {"exists": True}),
     ])  # fmt: skip
     perspective, silence = summary(cards)
     assert (perspective.runs, perspective.state_invalid_correct) == (2, 1)

@@ -15,7 +15,7 @@ from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract, replay
 from statediff.evaluate.linting import lint
-from statediff.meta.recordings import recorded_contracts
+from statediff.meta.cases import recorded_contracts
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import Trace

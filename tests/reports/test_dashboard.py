@@ -19,7 +19,7 @@ from statediff.reports.dashboard.page import KIND, PAGE, Choice, board_page, tri
 from statediff.reports.dashboard.server import DashboardServer
 from statediff.reports.html.page import MARK, policy
 from statediff.suite.records import Ended, Loose, Run, Trial
-from statediff.suite.store import Store, file_url, opened
+from statediff.suite.store import Store, file_url, open_store
 
 HOSTILE = "<script>alert(1)</script>\u202e'\"&"
 AGENTS = ("careful", HOSTILE)
@@ -64,7 +64,7 @@ def fill(store: Store, runs: int, each: int) -> None:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with opened(file_url(tmp_path_factory.mktemp("store") / "store.sqlite")) as made:
+    with open_store(file_url(tmp_path_factory.mktemp("store") / "store.sqlite")) as made:
         fill(made, runs=3, each=40)
         yield made
 
@@ -109,7 +109,7 @@ def test_the_page_is_the_same_for_the_same_store(store):
 
 
 def test_no_trial_is_no_success():
-    with opened("sqlite://") as empty:
+    with open_store("sqlite://") as empty:
         page = board_page(empty, None, "nothing")
     assert "No trial was scheduled yet." in words(page)
     assert 'class="banner dash fault"' in page
@@ -193,7 +193,7 @@ def test_a_browser_shows_it_without_a_request_a_word_or_overflow(
 
 
 def test_ten_thousand_trials_are_light(tmp_path):
-    with opened(file_url(tmp_path / "many.sqlite")) as many:
+    with open_store(file_url(tmp_path / "many.sqlite")) as many:
         fill(many, runs=5, each=500)
         began = time.process_time()
         page = board_page(many, None, "many", "/r")

@@ -5,24 +5,22 @@ from typing import Any
 
 import pytest
 
-from statediff.importers.agreement import Report, Tally, report
+from statediff.importers.agreement import AgreementReport, RunTally, report
 from statediff.importers.recorded import BadLine, Half, Labels, TaskId
-from statediff.importers.rejudge import Judged
-from statediff.importers.reviewed import Why
-from statediff.importers.still import Still
+from statediff.importers.rejudge import RejudgedRun, StillTask, Why
 from statediff.model.verdict import Verdict
 from statediff.reports.html import MARK, agreement, agreement_html
 
 HOSTILE = "<img src=//x onerror=alert(1)>\u202e" + "w" * 400
 
 
-def made(runs: int = 12) -> Report:
-    tally = Tally()
+def made(runs: int = 12) -> AgreementReport:
+    tally = RunTally()
     for number in range(runs):
         verdict = list(Verdict)[number % 3]
         why = Why("frame", "unexplained-change", "frame", HOSTILE, ("ticket.x",), ("ticket[1].x",))
         tally.add(
-            Judged(
+            RejudgedRun(
                 f"run {number} {HOSTILE}",
                 TaskId("desk", f"t{number % 4} {HOSTILE}"),
                 "a",
@@ -38,8 +36,8 @@ def made(runs: int = 12) -> Report:
 
 
 STILLS = (
-    Still(TaskId("desk", "t1"), Half.DEVELOPED, False, Verdict.DIVERGE),
-    Still(TaskId("desk", "t2"), Half.DEVELOPED, False, None, HOSTILE),
+    StillTask(TaskId("desk", "t1"), Half.DEVELOPED, False, Verdict.DIVERGE),
+    StillTask(TaskId("desk", "t2"), Half.DEVELOPED, False, None, HOSTILE),
 )
 
 
@@ -57,7 +55,7 @@ def test_the_page_says_what_agrees_and_why_the_rest_does_not() -> None:
 
 
 def test_a_report_of_nothing_says_so() -> None:
-    page = agreement_html(report("agent-diff", "closed", Tally(), 0), ())
+    page = agreement_html(report("agent-diff", "closed", RunTally(), 0), ())
     assert "No run has an official verdict to compare with." in page
 
 

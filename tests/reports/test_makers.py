@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from statediff.capture.history import observed
+from statediff.capture.feed import actions_of_history
 from statediff.evaluate import Evaluated
 from statediff.model.readings import History
 from statediff.model.trace import Mark, Trace
@@ -93,7 +93,7 @@ def test_without_recorded_calls_the_transactions_of_the_history_are_named() -> N
 
 
 def observed_of(states: list[Any]) -> Any:
-    return observed(History((), seen("db", states).transactions), Trace())
+    return actions_of_history(History((), seen("db", states).transactions), Trace())
 
 
 def test_hostile_names_of_calls_stay_names() -> None:

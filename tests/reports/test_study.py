@@ -9,21 +9,23 @@ import pytest
 
 from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
 from statediff.meta.study.measures import Study, study
-from statediff.meta.study.trials import Opinion, Origin, Scored
+from statediff.meta.study.trials import EvaluatorOpinion, Origin, ScoredCase
 from statediff.model.verdict import Verdict
 from statediff.reports.html import study_html
 from statediff.reports.plain import dumps
 from statediff.reports.study import document, study_text, table
-from statediff.suite.review_terms import Component, Failure, Label
+from statediff.suite.labels import Component, Failure, Label
 
 ABOUT = {each.name: each.about for each in (*EVALUATORS, *ABLATIONS)}
 HOSTILE = "<script>x</script>\x1b[31m\u202e"
 
 
-def case(number: int, label: Label, **verdicts: Verdict) -> Scored:
-    opinions = {name.replace("_", "-"): Opinion(v, 1, 2, True) for name, v in verdicts.items()}
+def case(number: int, label: Label, **verdicts: Verdict) -> ScoredCase:
+    opinions = {
+        name.replace("_", "-"): EvaluatorOpinion(v, 1, 2, True) for name, v in verdicts.items()
+    }
     kind = {Label.UNRESOLVABLE: "stale-read"}.get(label, "collateral-damage")
-    return Scored(
+    return ScoredCase(
         domain="shop",
         task=f"shop/{number % 2}",
         name=f"case {number}",

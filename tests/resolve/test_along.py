@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from statediff.capture.feed import Seen
-from statediff.capture.history import history_of
+from statediff.capture.feed import Seen, history_of
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.schema import EntityType, Field, Kind

@@ -7,7 +7,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from statediff.errors import BundleError, StorageError, UsageError
-from statediff.suite.artifacts import Place, checked, parted
+from statediff.suite.artifacts import CopyPlace, check_url, url_in_path
 from tests.cli.conftest import Call
 from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
 from tests.suite.folders import Folders
@@ -41,7 +41,7 @@ def test_a_copy_comes_back_as_it_was_and_only_what_is_new_is_sent(
     chunk.parent.mkdir(parents=True)
     chunk.write_bytes(b"rows")
     (run / "chunks" / ".leases").mkdir()
-    place = Place(url)
+    place = CopyPlace(url)
     assert place.push(run).trials == 3
     again = place.push(run)
     assert (again.trials, again.files, again.bytes) == (0, 0, 0)
@@ -59,7 +59,7 @@ def test_a_trial_that_was_made_again_takes_the_place_of_its_copy(
     folders: Folders, url: str
 ) -> None:
     run = folders.run("r", ENDS)
-    place = Place(url)
+    place = CopyPlace(url)
     place.push(run)
     shutil.rmtree(run / "trials" / "notes-close-2")
     folders.end(run, "notes/close", 2, "MATCH")
@@ -69,17 +69,17 @@ def test_a_trial_that_was_made_again_takes_the_place_of_its_copy(
 
 def test_another_run_of_the_same_name_is_not_written_over(folders: Folders, url: str) -> None:
     run = folders.run("r", ENDS)
-    Place(url).push(run)
+    CopyPlace(url).push(run)
     (run / "run.json").write_bytes((run / "run.json").read_bytes() + b"\n")
     with pytest.raises(UsageError, match="another run"):
-        Place(url).push(run)
+        CopyPlace(url).push(run)
 
 
 def test_a_copy_that_was_changed_or_cut_short_is_no_bundle(
     folders: Folders, tmp_path: Path
 ) -> None:
     run = folders.run("r", ENDS)
-    place = Place(f"file://{tmp_path}/copies")
+    place = CopyPlace(f"file://{tmp_path}/copies")
     place.push(run)
     where = ("r", "trials", "notes-close-1", "bundle")
     copy = tmp_path.joinpath("copies", *where)
@@ -101,7 +101,7 @@ def test_a_hostile_name_in_a_copy_leads_nowhere(
     folders: Folders, tmp_path: Path, name: str
 ) -> None:
     run = folders.run("r", ENDS)
-    place = Place(f"file://{tmp_path}/copies")
+    place = CopyPlace(f"file://{tmp_path}/copies")
     place.push(run)
     hostile = tmp_path / "copies" / "r" / name
     hostile.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def test_a_link_is_neither_copied_nor_read(folders: Folders, tmp_path: Path) -> 
     secret = tmp_path / "secret"
     secret.write_text("mine")
     (run / "trials" / "notes-close-1" / "agent.json").symlink_to(secret)
-    place = Place(f"file://{tmp_path}/copies")
+    place = CopyPlace(f"file://{tmp_path}/copies")
     place.push(run)
     assert not (tmp_path / "copies/r/trials/notes-close-1/agent.json").exists()
     (tmp_path / "copies/r/trials/notes-close-1/agent.json").symlink_to(secret)
@@ -137,7 +137,7 @@ def test_a_link_is_neither_copied_nor_read(folders: Folders, tmp_path: Path) -> 
 )  # fmt: skip
 def test_a_url_that_holds_a_secret_or_is_none_is_refused_and_not_shown(wrong: str) -> None:
     with pytest.raises(UsageError) as refused:
-        checked(wrong)
+        check_url(wrong)
     assert "hidden" not in str(refused.value)
     assert refused.value.__cause__ is None
 
@@ -153,20 +153,20 @@ def test_what_a_driver_says_is_told_without_what_the_environment_keeps(
     run = folders.run("r", ENDS)
     monkeypatch.setattr(MemoryFileSystem, "pipe", refuses)
     with pytest.raises(StorageError, match="RuntimeError") as told:
-        Place("memory://copies/refusing").push(run)
+        CopyPlace("memory://copies/refusing").push(run)
     assert "wJalr" not in str(told.value)
     assert "\x1b" not in str(told.value)
 
 
 def test_an_unknown_kind_of_place_says_what_is_missing() -> None:
     with pytest.raises(UsageError, match="nowhere"):
-        Place("nowhere://bucket/x")
+        CopyPlace("nowhere://bucket/x")
 
 
 def test_only_what_begins_like_a_url_is_taken_for_one() -> None:
-    assert parted("s3:/bucket/x") == "s3://bucket/x"
-    assert parted("file:/srv/x") == "file:///srv/x"
-    assert [parted(each) for each in ("runs/x", "/srv/x", "c:/x", "a b:/x")] == [None] * 4
+    assert url_in_path("s3:/bucket/x") == "s3://bucket/x"
+    assert url_in_path("file:/srv/x") == "file:///srv/x"
+    assert [url_in_path(each) for each in ("runs/x", "/srv/x", "c:/x", "a b:/x")] == [None] * 4
 
 
 def test_a_run_is_copied_to_an_s3_compatible_store_as_it_goes_on(

@@ -1,20 +1,43 @@
 """Two runs side by side: every case has one fate, and what is not known is never a pass."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from statediff.errors import BundleError
-from statediff.suite.comparison import Change, compare, difference_interval
-from statediff.suite.records import Ended, Loose
-from tests.suite.test_summary import trials
+from statediff.reports.suites import comparison_document, comparison_tables
+from statediff.suite.comparison import (
+    CaseChange,
+    Comparison,
+    RunPart,
+    agents_of,
+    all_trials,
+    compare,
+    difference_interval,
+    unlike_trials,
+)
+from statediff.suite.records import Ended, Loose, Run, Trial
+from statediff.suite.store import RUNS, Store, open_store
+from tests.suite.test_overview import trials
 
 FATES = {
-    "MM": Change.BOTH_PASS, "DD": Change.BOTH_FAIL, "DM": Change.IMPROVED, "MD": Change.REGRESSED,
-    "MI": Change.UNDECIDED, "IM": Change.UNDECIDED, "DI": Change.UNDECIDED, "II": Change.UNDECIDED,
-    "MF": Change.NO_VERDICT, "NM": Change.NO_VERDICT, "FF": Change.NO_VERDICT,
-}  # fmt: skip
+    "MM": CaseChange.BOTH_PASS,
+    "DD": CaseChange.BOTH_FAIL,
+    "DM": CaseChange.IMPROVED,
+    "MD": CaseChange.REGRESSED,
+    "MI": CaseChange.UNDECIDED,
+    "IM": CaseChange.UNDECIDED,
+    "DI": CaseChange.UNDECIDED,
+    "II": CaseChange.UNDECIDED,
+    "MF": CaseChange.NO_VERDICT,
+    "NM": CaseChange.NO_VERDICT,
+    "FF": CaseChange.NO_VERDICT,
+}
 
 
 @pytest.mark.parametrize("pair", FATES)
@@ -28,8 +51,8 @@ def test_a_case_has_one_fate(pair: str) -> None:
 def test_the_fates_of_all_cases_add_up() -> None:
     a, b = "".join(p[0] for p in FATES), "".join(p[1] for p in FATES)
     found = compare([*trials("a", "s/c", a), *trials("a", "s/gone", "M")], trials("b", "s/c", b), 0)
-    assert len(found.cases) == len(FATES) + 1 == sum(len(found.of(change)) for change in Change)
-    (missing,) = found.of(Change.MISSING)
+    assert len(found.cases) == len(FATES) + 1 == sum(len(found.of(change)) for change in CaseChange)
+    (missing,) = found.of(CaseChange.MISSING)
     assert missing.b is None
     assert missing.lost_its_pass
 
@@ -37,7 +60,7 @@ def test_the_fates_of_all_cases_add_up() -> None:
 @pytest.mark.parametrize("other", [{"version": "2.0.0"}, {"digest": "e"}, {"kernel": "5"}])
 def test_verdicts_of_another_contract_or_kernel_are_not_compared(other: dict[str, str]) -> None:
     found = compare(trials("a", "s/c", "MD"), trials("b", "s/c", "DM", **other), 0)
-    assert {case.change for case in found.cases} == {Change.CONTRACT_CHANGED}
+    assert {case.change for case in found.cases} == {CaseChange.CONTRACT_CHANGED}
     assert (found.decided, found.difference, found.interval) == (0, None, None)
 
 
@@ -86,3 +109,144 @@ def test_trials_of_one_contract_are_drawn_together() -> None:
 
 def test_without_a_pair_there_is_no_interval() -> None:
     assert difference_interval([[], []], 0) is None
+
+
+KINDS = [Loose("a", "forbidden", "forbid", "FAILS"), Loose("b", "unknown", "require", "UNKNOWN")]
+CONTRACTS = ["s/a", "s/B", "s/é", "s/\U0001f600", "s/￿"]
+
+
+@st.composite
+def several(draw: st.DrawFn) -> list[Trial]:
+    """Trials of runs `a` and `b`, and of two agents; a number stands for one case of an agent."""
+    keys = st.tuples(
+        st.sampled_from("ab"), st.sampled_from(CONTRACTS), st.one_of(st.none(), st.integers(1, 4)),
+        st.sampled_from(["careful", "bold"]),
+    )  # fmt: skip
+    found = []
+    for run, contract, number, agent in sorted(
+        draw(st.sets(keys, min_size=1, max_size=40)), key=repr
+    ):
+        found.append(
+            Trial(
+                run,
+                f"{contract}-{agent}-{number}",
+                draw(st.sampled_from([Ended.MATCH] * 4 + [*Ended])),
+                contract=contract,
+                version=draw(st.sampled_from(["1.0.0"] * 9 + ["2.0.0"])),
+                digest=draw(st.sampled_from(["d"] * 9 + ["e"])),
+                kernel=draw(st.sampled_from(["6"] * 9 + ["5"])),
+                agent=agent,
+                number=number,
+                loose=tuple(draw(st.sampled_from([[], [], [], KINDS[:1], KINDS[1:], KINDS]))),
+            )
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with open_store("sqlite://") as store:
+        yield store
+
+
+def kept(store: Store, every: list[Trial]) -> None:
+    """The store knows these trials and no others."""
+    with store._write() as connection:
+        connection.execute(sa.delete(RUNS))
+    for run in "ab":
+        store.put_run(
+            Run(
+                run,
+                f"file://here/{run}",
+                name=run,
+                statediff="0",
+                kernel="6",
+                facts="{}",
+                contracts=(),
+                times=0,
+                agents=(),
+            )
+        )
+    store.put_trials(every)
+
+
+def said(found: Comparison) -> list[str]:
+    rows = []
+    for told in comparison_tables(found, {}):
+        if isinstance(told, str):
+            rows.append(told)
+        else:
+            rows += [str(list(column.cells)) for column in told.columns]
+    return rows
+
+
+@given(
+    several(), st.sampled_from(["careful", "bold", None]), st.sampled_from(["careful", "bold"]),
+    st.sampled_from("ab"), st.integers(0, 6),
+)  # fmt: skip
+def test_a_comparison_of_what_differs_says_what_one_of_all_says(
+    store: Store, every: list[Trial], one: str | None, other: str, run: str, number: int
+) -> None:
+    if one is None:  # whoever made them: one agent did
+        every = [trial for trial in every if trial.agent == other]
+    kept(store, every)
+    a, b = RunPart("a", one), RunPart(run, other)
+    some = unlike_trials(store, a, b, number)
+    full = compare(all_trials(store, a), all_trials(store, b), 7)
+    found = compare(some.a, some.b, 7, some.alike)
+    assert agents_of(store, "a") == sorted({t.agent for t in every if t.run == "a"})
+    assert said(found) == said(full)
+    assert found.telling(number) == full.telling(number)
+    assert (found.number, found.decided, found.p) == (len(full.cases), full.decided, full.p)
+    assert (found.difference, found.interval) == (full.difference, full.interval)
+    for change in CaseChange:
+        assert found.count(change) == len(full.of(change))
+        if change is not CaseChange.BOTH_PASS:
+            assert found.of(change) == full.of(change)
+    left = [case for case in full.cases if case not in found.cases]
+    assert all(c.a and c.b and not c.a.loose and not c.b.loose for c in left)
+    assert len(left) == found.alike
+    assert any(c.lost_its_pass for c in full.cases) == any(c.lost_its_pass for c in found.cases)
+
+
+def test_what_passed_in_both_is_counted_and_not_read(store: Store) -> None:
+    every = [*trials("a", "s/a", "MMMMMD"), *trials("b", "s/a", "MMMMMM")]
+    kept(store, every)
+    found = unlike_trials(store, RunPart("a"), RunPart("b"), 2)
+    assert [sorted(s.number or 0 for s in side) for side in (found.a, found.b)] == [[1, 2, 6]] * 2
+    assert found.alike == {"s/a": 3}
+
+
+def test_a_case_that_is_there_twice_is_not_left_out(store: Store) -> None:
+    (one,) = trials("a", "s/a", "M")
+    every = [one, replace(one, name="again"), *trials("b", "s/a", "M")]
+    kept(store, every)
+    found = unlike_trials(store, RunPart("a"), RunPart("b"), 0)
+    assert (len(found.a), len(found.b), found.alike) == (2, 1, {})
+    with pytest.raises(BundleError, match="of one case"):
+        compare(found.a, found.b, 0, found.alike)
+
+
+def test_a_comparison_with_cases_left_out_is_not_listed_case_by_case() -> None:
+    with pytest.raises(ValueError, match="left out"):
+        comparison_document(compare([], [], 0, {"s/a": 1}), {})
+
+
+def test_a_case_is_looked_up_and_not_sought_among_all_of_its_contract(store: Store) -> None:
+    told: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        told.append(statement)
+
+    with store._read() as connection:
+        engine = connection.engine
+        sa.event.listen(engine, "before_cursor_execute", note)
+        unlike_trials(store, RunPart("a"), RunPart("b"), 1)
+        sa.event.remove(engine, "before_cursor_execute", note)
+        joined = [query for query in told if "AS one" in query and "AS other" in query]
+        assert len(joined) == 3
+        for query in joined:
+            plan = connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {query}", tuple("?" * query.count("?"))
+            ).all()
+            assert any("(run=? AND contract=? AND number=?)" in str(step) for step in plan), plan

@@ -17,18 +17,26 @@ from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.statements import open_statement
 from statediff.evidence.verify import Signer
-from statediff.suite.agreement import Settled, against, cohen, fleiss, pairs, rates, sample
 from statediff.suite.labels import (
-    Given,
+    Cause,
+    Component,
+    Label,
     Labelled,
-    keep,
-    kept,
+    Review,
+    SettledTrial,
+    against,
+    cohen,
+    fleiss,
+    keep_signed,
+    labels_in,
+    pairs,
+    rates,
     read_signed,
-    settled,
+    sample_bundles,
+    settled_label,
     sign_label,
     sign_resolution,
 )
-from statediff.suite.review_terms import Cause, Component, Label
 
 ADA, BO, EVE = (
     SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1, 2)
@@ -38,9 +46,9 @@ TRUST = (
     Signer("Bo", BO.public, ("reviewer",), None, None),
 )
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-RIGHT = Given(Label.CORRECT, 40, blind=True)
-WRONG = Given(Label.INCORRECT, 90, blind=False, cause=Cause.AGENT, note="it deleted a customer")
-BLIND_SPOT = Given(
+RIGHT = Review(Label.CORRECT, 40, blind=True)
+WRONG = Review(Label.INCORRECT, 90, blind=False, cause=Cause.AGENT, note="it deleted a customer")
+BLIND_SPOT = Review(
     Label.INCORRECT,
     5,
     False,
@@ -50,12 +58,12 @@ BLIND_SPOT = Given(
 )
 
 
-def label(of: Given, key: SigningKey = ADA, bundle: str = "b", at: datetime = NOON) -> bytes:
+def label(of: Review, key: SigningKey = ADA, bundle: str = "b", at: datetime = NOON) -> bytes:
     return sign_label(bundle, of, at, key)
 
 
 @pytest.mark.parametrize("what", [RIGHT, WRONG, BLIND_SPOT])
-def test_a_label_says_what_was_given_and_by_whom(what: Given) -> None:
+def test_a_label_says_what_was_given_and_by_whom(what: Review) -> None:
     found = read_signed(label(what) + b"\n", TRUST)
     assert isinstance(found, Labelled)
     assert (found.given, found.reviewer, found.bundle, found.at) == (what, "Ada", "b", NOON)
@@ -102,19 +110,19 @@ def test_only_a_reviewer_trusted_at_that_time_counts() -> None:
         replace(RIGHT, note="x" * 4001), replace(RIGHT, seconds=-1),
     ],
 )  # fmt: skip
-def test_a_label_that_cannot_stand_is_not_signed(what: Given) -> None:
+def test_a_label_that_cannot_stand_is_not_signed(what: Review) -> None:
     with pytest.raises(UsageError):
         label(what)
 
 
 def test_the_newest_label_of_a_reviewer_counts_and_others_stay_on_record(tmp_path: Path) -> None:
-    keep(tmp_path, label(WRONG))
-    keep(tmp_path, label(RIGHT, at=NOON + timedelta(hours=1)))
-    keep(tmp_path, label(WRONG, BO))
-    keep(tmp_path, label(WRONG, BO, bundle="another"))
+    keep_signed(tmp_path, label(WRONG))
+    keep_signed(tmp_path, label(RIGHT, at=NOON + timedelta(hours=1)))
+    keep_signed(tmp_path, label(WRONG, BO))
+    keep_signed(tmp_path, label(WRONG, BO, bundle="another"))
     with pytest.raises(StorageError):
-        keep(tmp_path, label(WRONG, BO))
-    labels, resolutions = kept(tmp_path, "b", TRUST)
+        keep_signed(tmp_path, label(WRONG, BO))
+    labels, resolutions = labels_in(tmp_path, "b", TRUST)
     assert [(each.reviewer, each.given.label) for each in labels] == [
         ("Ada", Label.CORRECT),
         ("Bo", Label.INCORRECT),
@@ -126,28 +134,28 @@ def test_the_newest_label_of_a_reviewer_counts_and_others_stay_on_record(tmp_pat
 def test_labels_that_disagree_are_unresolvable_until_a_resolution_names_them(
     tmp_path: Path,
 ) -> None:
-    keep(tmp_path, label(RIGHT))
-    labels, _ = kept(tmp_path, "b", TRUST)
-    assert settled(labels, ()) is Label.CORRECT
-    keep(tmp_path, label(WRONG, BO))
-    labels, _ = kept(tmp_path, "b", TRUST)
-    assert settled(labels, ()) is Label.UNRESOLVABLE
-    keep(tmp_path, sign_resolution(labels, Label.INCORRECT, "we looked again", NOON, ADA))
-    labels, resolutions = kept(tmp_path, "b", TRUST)
-    assert settled(labels, resolutions) is Label.INCORRECT
+    keep_signed(tmp_path, label(RIGHT))
+    labels, _ = labels_in(tmp_path, "b", TRUST)
+    assert settled_label(labels, ()) is Label.CORRECT
+    keep_signed(tmp_path, label(WRONG, BO))
+    labels, _ = labels_in(tmp_path, "b", TRUST)
+    assert settled_label(labels, ()) is Label.UNRESOLVABLE
+    keep_signed(tmp_path, sign_resolution(labels, Label.INCORRECT, "we looked again", NOON, ADA))
+    labels, resolutions = labels_in(tmp_path, "b", TRUST)
+    assert settled_label(labels, resolutions) is Label.INCORRECT
     # A label given after the resolution is not settled by it.
-    keep(tmp_path, label(replace(RIGHT, seconds=1), BO, at=NOON + timedelta(1)))
-    labels, resolutions = kept(tmp_path, "b", TRUST)
-    assert settled(labels, resolutions) is Label.CORRECT
-    keep(tmp_path, label(replace(WRONG, seconds=2), BO, at=NOON + timedelta(2)))
-    labels, resolutions = kept(tmp_path, "b", TRUST)
-    assert settled(labels, resolutions) is Label.UNRESOLVABLE
-    assert settled((), resolutions) is None
+    keep_signed(tmp_path, label(replace(RIGHT, seconds=1), BO, at=NOON + timedelta(1)))
+    labels, resolutions = labels_in(tmp_path, "b", TRUST)
+    assert settled_label(labels, resolutions) is Label.CORRECT
+    keep_signed(tmp_path, label(replace(WRONG, seconds=2), BO, at=NOON + timedelta(2)))
+    labels, resolutions = labels_in(tmp_path, "b", TRUST)
+    assert settled_label(labels, resolutions) is Label.UNRESOLVABLE
+    assert settled_label((), resolutions) is None
 
 
 def test_a_resolution_needs_labels_of_one_bundle_and_a_reason(tmp_path: Path) -> None:
-    keep(tmp_path, label(RIGHT))
-    labels, _ = kept(tmp_path, "b", TRUST)
+    keep_signed(tmp_path, label(RIGHT))
+    labels, _ = labels_in(tmp_path, "b", TRUST)
     for some, because in (((), "why"), (labels, " ")):
         with pytest.raises(UsageError):
             sign_resolution(some, Label.CORRECT, because, NOON, ADA)
@@ -157,7 +165,7 @@ def test_a_file_that_is_no_label_is_named(tmp_path: Path) -> None:
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "x.json").write_text("{}")
     with pytest.raises(BundleError, match=r"x\.json"):
-        kept(tmp_path, "b", TRUST)
+        labels_in(tmp_path, "b", TRUST)
 
 
 # Agreement: worked by hand, and by the formulas' own limits.
@@ -213,9 +221,9 @@ def test_verdicts_against_labels_keep_what_is_not_decided_apart() -> None:
     assert (found.inconclusive, found.unresolvable) == (1, 1)
 
 
-def judged(contract: str, *ends: tuple[str, Label], kernel: str = "4") -> list[Settled]:
+def judged(contract: str, *ends: tuple[str, Label], kernel: str = "4") -> list[SettledTrial]:
     return [
-        Settled(
+        SettledTrial(
             trial=str(n),
             contract=contract,
             version="1.0.0",
@@ -267,9 +275,9 @@ def test_two_versions_of_a_contract_have_no_common_rate() -> None:
 def test_a_sample_is_stratified_and_does_not_hang_on_the_order(
     bundles: dict[str, str], size: int, seed: int
 ) -> None:
-    drawn = sample(bundles, size, seed)
+    drawn = sample_bundles(bundles, size, seed)
     assert len(set(drawn)) == len(drawn) == min(size, len(bundles))
-    assert drawn == sample(dict(reversed(list(bundles.items()))), size, seed)
+    assert drawn == sample_bundles(dict(reversed(list(bundles.items()))), size, seed)
     strata = set(bundles.values())
     if size >= len(strata):
         assert {bundles[digest] for digest in drawn} == strata or len(drawn) < len(strata)
@@ -277,6 +285,6 @@ def test_a_sample_is_stratified_and_does_not_hang_on_the_order(
 
 def test_another_seed_draws_others() -> None:
     bundles = {str(n): "MATCH" if n % 3 else "DIVERGE" for n in range(100)}
-    assert sample(bundles, 9, 1) != sample(bundles, 9, 2)
-    verdicts = [bundles[digest] for digest in sample(bundles, 9, 1)]
+    assert sample_bundles(bundles, 9, 1) != sample_bundles(bundles, 9, 2)
+    verdicts = [bundles[digest] for digest in sample_bundles(bundles, 9, 1)]
     assert verdicts.count("DIVERGE") == 3

@@ -10,9 +10,9 @@ import pytest
 from statediff.evidence.package import save
 from statediff.suite import file_stamps as stamps
 from statediff.suite import indexing
-from statediff.suite.indexing import index
+from statediff.suite.indexing import index_run
 from statediff.suite.records import Ended, Trial
-from statediff.suite.store import Store, file_url, opened
+from statediff.suite.store import Store, file_url, open_store
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
 from tests.suite.folders import Folders
@@ -26,8 +26,8 @@ def any_number_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
-def indexed(store: Store, folder: Path, ahead: stamps.Ahead | None = None) -> dict[str, Trial]:
-    run = index(store, folder, run_facts(folder), look, ahead)
+def indexed(store: Store, folder: Path, ahead: stamps.AheadLook | None = None) -> dict[str, Trial]:
+    run = index_run(store, folder, run_facts(folder), look, ahead)
     return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}
 
 
@@ -40,10 +40,10 @@ def test_what_is_confirmed_is_not_looked_at_again(
 ) -> None:
     one = folders.run("one", {"notes/close": ENDS})
     two = folders.run("two", {"notes/close": ENDS[:2], "notes/other": ENDS})
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         first = [indexed(store, folder) for folder in (one, two)]
-        monkeypatch.setattr(indexing, "_changed", refuse)
-        with stamps.looking((two, one)) as ahead:
+        monkeypatch.setattr(indexing, "_changed_names", refuse)
+        with stamps.look_ahead((two, one)) as ahead:
             assert [indexed(store, folder, ahead) for folder in (one, two)] == first
 
 
@@ -104,13 +104,13 @@ def test_any_change_is_seen_as_if_nobody_had_looked_ahead(
 ) -> None:
     folder = folders.run("r", {"notes/close": ENDS}, times=4)
     with (
-        opened(file_url(tmp_path / "one.db")) as store,
-        opened(file_url(tmp_path / "two.db")) as beside,
+        open_store(file_url(tmp_path / "one.db")) as store,
+        open_store(file_url(tmp_path / "two.db")) as beside,
     ):
         before = indexed(store, folder)
         assert indexed(beside, folder) == before
         change(folder, folders)
-        with stamps.looking((folder,)) as ahead:
+        with stamps.look_ahead((folder,)) as ahead:
             after = indexed(store, folder, ahead)
         assert after == indexed(beside, folder) != before
 
@@ -119,9 +119,9 @@ def test_what_ended_and_was_indexed_since_is_not_forgotten(
     folders: Folders, tmp_path: Path
 ) -> None:
     folder = folders.run("r", {"notes/close": ENDS}, times=4)
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         indexed(store, folder)
-        with stamps.looking((folder,)) as ahead:
+        with stamps.look_ahead((folder,)) as ahead:
             assert ahead._process is not None
             ahead._process.wait()
             folders.end(folder, "notes/close", 4, "DIVERGE")
@@ -129,7 +129,7 @@ def test_what_ended_and_was_indexed_since_is_not_forgotten(
             assert indexed(store, folder, ahead)["notes-close-4"].ended is Ended.DIVERGE
 
 
-def killed(ahead: stamps.Ahead) -> None:
+def killed(ahead: stamps.AheadLook) -> None:
     assert ahead._process is not None
     ahead._process.kill()
 
@@ -141,9 +141,9 @@ def test_without_an_answer_everybody_looks_for_himself(
     folder = folders.run("r", {"notes/close": ENDS})
     if program is not None:
         monkeypatch.setattr(sys, "executable", program)
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         first = indexed(store, folder)
-        with stamps.looking((folder, tmp_path / "none")) as ahead:
+        with stamps.look_ahead((folder, tmp_path / "none")) as ahead:
             if program is None:
                 killed(ahead)
             assert indexed(store, folder, ahead) == first
@@ -154,8 +154,8 @@ def test_few_trials_and_one_core_are_looked_at_without_a_process(
 ) -> None:
     folder = folders.run("r", {"notes/close": ENDS})
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    with stamps.looking((folder,)) as ahead:
+    with stamps.look_ahead((folder,)) as ahead:
         assert ahead._process is None
     monkeypatch.undo()
-    with stamps.looking((folder, "s3://bucket/run", "a\0b")) as ahead:
+    with stamps.look_ahead((folder, "s3://bucket/run", "a\0b")) as ahead:
         assert ahead._process is None

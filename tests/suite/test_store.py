@@ -12,26 +12,25 @@ import sqlalchemy as sa
 
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.package import save
-from statediff.suite.indexing import index
+from statediff.suite.indexing import index_run
 from statediff.suite.records import Ended, Trial
-from statediff.suite.store import Store, file_url, opened
-from statediff.suite.tables import HEAD, METADATA
+from statediff.suite.store import HEAD, METADATA, Store, file_url, open_store
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
 from tests.suite.folders import Folders, downgraded, reissued
 
 
 def indexed(store: Store, folder: Path) -> dict[str, Trial]:
-    run = index(store, folder, run_facts(folder), look)
+    run = index_run(store, folder, run_facts(folder), look)
     return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}
 
 
 def test_every_scheduled_trial_is_known_with_how_it_ended(folders: Folders, tmp_path: Path) -> None:
     ends = ["MATCH", "DIVERGE", "fault", "damaged", "unfinished", ""]
     folder = folders.run("r", {"notes/close": ends}, times=7)
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         found = indexed(store, folder)
-        (listed,) = store.listed()
+        (listed,) = store.runs()
     assert [trial.ended.value for trial in found.values()] == [*ends[:5], "not_run", "not_run"]
     assert sum(listed.counts.values()) == 7
     assert found["notes-close-2"].loose[0].code == "missing-change"
@@ -43,19 +42,19 @@ def test_indexing_again_changes_nothing_and_reads_no_bundle(
     folders: Folders, tmp_path: Path
 ) -> None:
     folder = folders.run("r", {"notes/close": ["MATCH", "DIVERGE"]})
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         first = indexed(store, folder)
 
         def unread(trial: Path) -> None:
             raise AssertionError(f"{trial} was read again")
 
-        index(store, folder, run_facts(folder), unread)  # type: ignore[arg-type]
+        index_run(store, folder, run_facts(folder), unread)  # type: ignore[arg-type]
         assert indexed(store, folder) == first
 
 
 def test_what_changed_in_the_folder_changes_in_the_store(folders: Folders, tmp_path: Path) -> None:
     folder = folders.run("r", {"notes/close": ["MATCH", "", "DIVERGE"]})
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         indexed(store, folder)
         folders.end(folder, "notes/close", 2, "DIVERGE")
         for path in sorted((folder / "trials" / "notes-close-1" / "bundle").iterdir()):
@@ -83,7 +82,7 @@ def test_a_bundle_of_another_trial_never_counts_as_this_one(
     }
     for name, bundle in made.items():
         save(bundle, folder / "trials" / name / "bundle")
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         found = indexed(store, folder)
     assert {found[name].ended for name in made} == {Ended.DAMAGED}
     assert found["notes-close-2"].why.endswith("of trial notes-close-1, expected notes-close-2")
@@ -99,7 +98,7 @@ def test_hostile_names_are_spelled_out_before_they_are_kept(
         reissued(bundle, "notes-close-1", "1", agent="a\x00\x1b[2J" + "x" * 5000),
         folder / "trials" / "notes-close-1" / "bundle",
     )
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         (trial,) = indexed(store, folder).values()
     assert trial.agent.startswith("a\\x00\\x1b[2J")
     assert len(trial.agent) == 1000
@@ -121,28 +120,28 @@ def test_a_run_that_contradicts_itself_is_refused(
 ) -> None:
     folder = folders.run("r", {"notes/close": ["MATCH"]})
     facts = {**run_facts(folder), **wrong}
-    with opened(file_url(tmp_path / "s.db")) as store, pytest.raises(BundleError):
-        index(store, folder, facts, look)
+    with open_store(file_url(tmp_path / "s.db")) as store, pytest.raises(BundleError):
+        index_run(store, folder, facts, look)
 
 
 def test_another_run_at_the_same_place_takes_the_place_of_the_first(
     folders: Folders, tmp_path: Path
 ) -> None:
     folder = folders.run("r", {"notes/close": ["DIVERGE"]})
-    with opened(file_url(tmp_path / "s.db")) as store:
+    with open_store(file_url(tmp_path / "s.db")) as store:
         indexed(store, folder)
         facts = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(
             json.dumps({**facts, "kernel": "0"}, separators=(",", ":"), sort_keys=True)
         )
         indexed(store, folder)
-        (listed,) = store.listed()
+        (listed,) = store.runs()
     assert listed.kernel == "0"
 
 
 def test_the_tables_are_those_that_the_migrations_make(tmp_path: Path) -> None:
     url = file_url(tmp_path / "s.db")
-    with opened(url):
+    with open_store(url):
         pass
     engine = sa.create_engine(url)
     with engine.connect() as connection:
@@ -164,27 +163,27 @@ def test_what_is_no_store_is_refused_by_name_and_left_alone(tmp_path: Path) -> N
     other = tmp_path / "other.db"
     other.write_bytes(b"not a database, but somebody's\n" * 100)
     before = other.read_bytes()
-    with pytest.raises(StorageError, match=r"other\.db"), opened(file_url(other)):
+    with pytest.raises(StorageError, match=r"other\.db"), open_store(file_url(other)):
         pass
     assert other.read_bytes() == before
     for url in ("mysql://root:secret@host/x", "nonsense", "sqlite+aiosqlite:///x"):
-        with pytest.raises(UsageError, match="expected") as refused, opened(url):
+        with pytest.raises(UsageError, match="expected") as refused, open_store(url):
             pass
         assert "secret" not in str(refused.value)
 
 
 def test_a_store_of_a_newer_statediff_is_refused(tmp_path: Path) -> None:
     url = file_url(tmp_path / "s.db")
-    with opened(url):
+    with open_store(url):
         pass
     with sa.create_engine(url).begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(UsageError, match="newer statediff"), opened(url):
+    with pytest.raises(UsageError, match="newer statediff"), open_store(url):
         pass
 
 
 def writer(database: Path, folder: Path) -> None:
-    with opened(file_url(database)) as store:
+    with open_store(file_url(database)) as store:
         indexed(store, folder)
 
 
@@ -198,15 +197,15 @@ def test_many_who_index_at_once_make_one_whole_index(folders: Folders, tmp_path:
     for each in writers:
         each.join(60)
     assert [each.exitcode for each in writers] == [0] * 3
-    with opened(file_url(database)) as store:
-        counts = [(each.counts[Ended.MATCH], each.counts[Ended.DIVERGE]) for each in store.listed()]
+    with open_store(file_url(database)) as store:
+        counts = [(each.counts[Ended.MATCH], each.counts[Ended.DIVERGE]) for each in store.runs()]
     assert counts == [(10, 10), (10, 10)]
 
 
 def killed(database: Path, folder: Path) -> None:
     """Dies in the middle of a write, after half of it."""
-    with opened(file_url(database)) as store:
-        run = index(store, folder, run_facts(folder), look)
+    with open_store(file_url(database)) as store:
+        run = index_run(store, folder, run_facts(folder), look)
         trials = store.trials(run.id)
         with store._write() as connection:
             connection.execute(sa.text("UPDATE trials SET ended = 'MATCH'"))
@@ -224,7 +223,7 @@ def test_a_writer_that_is_killed_leaves_the_store_as_it_was(
     victim.join(60)
     assert victim.exitcode == -signal.SIGKILL
     began = time.monotonic()
-    with opened(file_url(database)) as store:
+    with open_store(file_url(database)) as store:
         assert {t.ended for t in indexed(store, folder).values()} == {Ended.DIVERGE}
     assert time.monotonic() - began < 10, "the dead writer's lock was waited for"
 
@@ -235,14 +234,14 @@ def test_an_older_store_is_brought_up_to_date_and_what_is_new_is_read_again(
 ) -> None:
     folder = folders.run("r", {"notes/close": ["MATCH", "DIVERGE", "fault"]})
     url = file_url(tmp_path / "s.db")
-    with opened(url) as store:
+    with open_store(url) as store:
         before = indexed(store, folder)
     downgraded(url, revision)
     made = sa.inspect(sa.create_engine(url))
     assert made.has_table("opinions") == (revision == "0003")
     assert "trials_number" not in {index["name"] for index in made.get_indexes("trials")}
     assert ("domain" in {c["name"] for c in made.get_columns("trials")}) == (revision != "0001")
-    with opened(url) as store:
+    with open_store(url) as store:
         assert [row[0] for row in store.rows(sa.text("SELECT domain FROM trials"))] == ["notes"] * 3  # type: ignore[arg-type]
         assert len(store.rows(sa.text("SELECT * FROM findings"))) == 1  # type: ignore[arg-type]
         assert indexed(store, folder) == before

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from statediff.suite.campaign import Rules, carried_out
-from statediff.suite.workers import Workers, in_this_process, processes
+from statediff.suite.campaign import CampaignRules, Workers, carry_out, in_this_process, processes
 
 
-def rules(play: Callable[[Any], Any], **more: Any) -> Rules[Any, Any]:
-    return Rules(play, lambda episode, _: ("lost", episode), lambda _, __: None, **more)
+def rules(play: Callable[[Any], Any], **more: Any) -> CampaignRules[Any, Any]:
+    return CampaignRules(play, lambda episode, _: ("lost", episode), lambda _, __: None, **more)
 
 
 def nothing() -> None:
@@ -48,7 +47,7 @@ def begins_and_waits(marker: Path) -> None:
 
 def test_every_episode_has_an_outcome_whoever_made_it() -> None:
     with processes(2) as workers:
-        found = list(carried_out(range(12), workers, rules(with_pid)))
+        found = list(carry_out(range(12), workers, rules(with_pid)))
     assert sorted(number for number, _ in found) == list(range(12))
     assert len({pid for _, pid in found}) == 2
     assert os.getpid() not in {pid for _, pid in found}
@@ -65,11 +64,11 @@ def test_a_worker_that_is_killed_costs_one_attempt_at_its_episode_and_no_other(
             return episode
         return None
 
-    rule = Rules(dies_at_first, lambda episode, _: ("lost", episode), repeat)
+    rule = CampaignRules(dies_at_first, lambda episode, _: ("lost", episode), repeat)
     with processes(2) as workers:
         episodes = [tmp_path / "a", tmp_path / "a", tmp_path / "b"]
         (tmp_path / "b").touch()
-        found = list(carried_out(episodes, workers, rule))
+        found = list(carry_out(episodes, workers, rule))
     assert found == ["done"] * 3
     assert again == [tmp_path / "a"]
 
@@ -82,7 +81,7 @@ def test_what_runs_in_a_process_is_ended_in_order_by_an_interrupt(tmp_path: Path
             raise KeyboardInterrupt
 
     with processes(1) as workers:
-        results = carried_out([marker, marker], workers, rules(begins_and_waits, looked=looked))
+        results = carry_out([marker, marker], workers, rules(begins_and_waits, looked=looked))
         with pytest.raises(KeyboardInterrupt):
             next(results)
     assert marker.with_suffix(".ended").exists()
@@ -105,7 +104,7 @@ def test_no_more_are_handed_over_than_there_is_room_for(
             drawn.append(number)
             yield number
 
-    results = carried_out(episodes(), two[0], rules(lambda n: n))
+    results = carry_out(episodes(), two[0], rules(lambda n: n))
     next(results)
     assert len(drawn) <= 4
     assert len(list(results)) == 8
@@ -122,7 +121,7 @@ def test_whoever_stops_listening_ends_what_runs_and_begins_no_other(
             assert two[1].wait(20)
         return number
 
-    results = carried_out(range(9), two[0], rules(work))
+    results = carry_out(range(9), two[0], rules(work))
     next(results)
     results.close()
     assert two[1].is_set()
@@ -133,7 +132,7 @@ def test_nothing_begins_once_it_may_not_go_on() -> None:
     made: list[int] = []
     with in_this_process(1, nothing) as workers:
         rule = rules(lambda n: made.append(n) or n, goes_on=lambda: len(made) < 3)
-        assert list(carried_out(range(9), workers, rule)) == [0, 1, 2]
+        assert list(carry_out(range(9), workers, rule)) == [0, 1, 2]
 
 
 def test_nobody_waits_for_a_worker_once_nothing_is_left(
@@ -149,9 +148,9 @@ def test_nobody_waits_for_a_worker_once_nothing_is_left(
         return asked[-1]
 
     workers = Workers(two[0].executor, slots, two[0].halt)
-    assert list(carried_out([1, 2], workers, rules(lambda n: n))) == [1, 2]
+    assert list(carry_out([1, 2], workers, rules(lambda n: n))) == [1, 2]
 
 
 def test_what_an_episode_raises_is_raised(two: tuple[Workers, threading.Event]) -> None:
     with pytest.raises(ZeroDivisionError):
-        list(carried_out([1, 0], two[0], rules(lambda n: 1 // n)))
+        list(carry_out([1, 0], two[0], rules(lambda n: 1 // n)))

@@ -8,10 +8,8 @@ import pytest
 
 from statediff.errors import StatediffError, UsageError
 from statediff.evaluate import load_contract
-from statediff.suite import attempts
-from statediff.suite.attempts import Attempt, FaultKind
-from statediff.suite.records import Ended
-from statediff.suite.sandbox_pool import STANDING
+from statediff.suite.campaign import POOL
+from statediff.suite.records import Attempt, Ended, FaultKind, read_attempt
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.campaigns import Entry, campaign
 from statediff.workspace.episodes import Episode, find_played, lose, play
@@ -42,7 +40,7 @@ def episode(statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not place.exists(), "it is set aside"
     forget()
     yield record
-    assert STANDING.close()
+    assert POOL.close()
 
 
 def refuse(error: Exception) -> None:
@@ -56,7 +54,7 @@ def test_a_trial_has_one_attempt_that_counts_whoever_comes_second(episode: Episo
     again = play(refuse, replace(episode, attempt=7))
     assert (again.verdict, again.is_new, again.record.attempts) == (Ended.DIVERGE, False, 2)
     folder = episode.run / "trials" / episode.planned.name
-    assert attempts.read(folder) == Attempt(number=2)
+    assert read_attempt(folder) == Attempt(number=2)
     assert (folder / "report.html").is_file()
 
 
@@ -69,12 +67,12 @@ def test_what_failed_around_the_agent_is_recorded_and_gives_way_to_a_verdict(
     failed = play(refuse, episode)
     assert (failed.verdict, failed.record.cause) == (None, "storage")
     folder = episode.run / "trials" / episode.planned.name
-    assert attempts.read(folder).fault is FaultKind.STORAGE
+    assert read_attempt(folder).fault is FaultKind.STORAGE
     assert failed.fault in (folder / "fault.txt").read_text()
     chunks.unlink()
     chunks.with_name("away").rename(chunks)
     assert play(refuse, episode).verdict is Ended.DIVERGE
-    assert attempts.read(folder).fault is None
+    assert read_attempt(folder).fault is None
 
 
 def test_an_attempt_whose_worker_ended_is_known_as_such(episode: Episode) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.suite.indexing import location
-from statediff.suite.store import file_url, opened
+from statediff.suite.store import file_url, open_store
 from statediff.workspace.stores import bundle_at
 from tests.cli.conftest import Call
 from tests.suite.conftest import folders as folders  # noqa: PLC0414 - a fixture
@@ -37,7 +37,7 @@ def test_bundles_of_a_run_that_is_gone_are_read_from_its_copy(
     assert statediff("stats", f"{url}/a", "--json").json["scheduled"] == 1
     strange = statediff("compare", f"{url}/a", f"{url}/c")
     assert (strange.code, "store fetch" in strange.err) == (2, True)
-    with opened(file_url(tmp_path / ".statediff" / "store.sqlite")) as store:
+    with open_store(file_url(tmp_path / ".statediff" / "store.sqlite")) as store:
         assert bundle_at(store, where, "notes-close-1").manifest["verdict"] == "MATCH"
         with pytest.raises(BundleError, match="store push"):
             bundle_at(store, where, "notes-close-7")

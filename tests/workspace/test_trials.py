@@ -23,9 +23,9 @@ from statediff.errors import HarnessError, SandboxError, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.evidence.package import load
 from statediff.harness import Hooks, TrialPlan
-from statediff.suite import sandbox_pool
-from statediff.suite.attempts import kind_of
-from statediff.suite.sandbox_pool import STANDING, Standing
+from statediff.suite import campaign
+from statediff.suite.campaign import POOL, SandboxPool
+from statediff.suite.records import fault_kind
 from statediff.systems.base.folders import inhabitants
 from statediff.systems.base.protocol import Sandbox
 from statediff.systems.base.sandbox import EmbeddedSandbox
@@ -196,7 +196,7 @@ def test_a_faulty_environment_is_the_same_failure_at_every_door(
 
     with pytest.raises(SandboxError) as raised:
         api.run(contract, right, trials=2)
-    assert (kind_of(raised.value), str(raised.value)) == (second["cause"], second["fault"])
+    assert (fault_kind(raised.value), str(raised.value)) == (second["cause"], second["fault"])
 
     with api.open_sandbox("shop") as sandbox:
         [judged] = api.run(contract, right, sandbox=sandbox)
@@ -231,8 +231,8 @@ def test_a_run_tries_again_what_failed_around_the_agent(statediff: Call, contrac
 
 @pytest.fixture
 def leaky(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert STANDING.close()
-    monkeypatch.setattr(sandbox_pool, "EmbeddedSandbox", Leaky)
+    assert POOL.close()
+    monkeypatch.setattr(campaign, "EmbeddedSandbox", Leaky)
 
 
 def test_an_agent_that_cannot_start_is_the_same_failure_at_every_door(
@@ -249,7 +249,7 @@ def test_an_agent_that_cannot_start_is_the_same_failure_at_every_door(
     assert (said.code, said.lines[0]["cause"]) == (4, "adapter")
     with pytest.raises(HarnessError) as raised:
         api.run(contract, [str(program)])
-    assert kind_of(raised.value) == "adapter"
+    assert fault_kind(raised.value) == "adapter"
     assert str(raised.value) == said.lines[0]["fault"]
     pytester.makepyfile(f"""
         import pytest
@@ -269,7 +269,7 @@ def test_a_folder_that_is_taken_is_refused_and_stays_as_it_is(
     [judged] = api.run(contract, "engine_agents:right", out=tmp_path / "kept")
     with pytest.raises(HarnessError, match="nothing in it is overwritten") as raised:
         api.run(contract, "engine_agents:wrong", out=tmp_path / "kept")
-    assert kind_of(raised.value) == "storage"
+    assert fault_kind(raised.value) == "storage"
     kept = tmp_path / "kept" / "t-raise-1"
     assert load(kept / "bundle").digest == judged.bundle.digest
     assert not (kept / "fault.txt").exists()
@@ -364,7 +364,7 @@ def test_a_contract_and_an_agent_are_named_or_given_and_the_sandbox_leased(
     )
     agent = FunctionAgent.load("engine_agents:right")
     given = replace(named, contract=load_contract(contract), agent=agent)
-    pool = Standing()
+    pool = SandboxPool()
     try:
         requests = {"named": named, "given": given, "leased": replace(given, lease=pool.lease)}
         for name, request in requests.items():
@@ -373,7 +373,7 @@ def test_a_contract_and_an_agent_are_named_or_given_and_the_sandbox_leased(
         assert used[0] is used[1] is not used[2]
     finally:
         assert pool.close()
-        assert STANDING.close()
+        assert POOL.close()
 
 
 def test_a_trial_is_scanned_as_often_as_the_request_says(contract: Path, tmp_path: Path) -> None:

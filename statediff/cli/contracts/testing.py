@@ -18,8 +18,8 @@ from statediff.workspace.references import live_references, recorded_run
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
-    from statediff.meta.agree import Agreement, Opinion
-    from statediff.meta.mutate import Outcome, Report, Survivor
+    from statediff.meta.agree import ContractAgreement, ContractOpinion
+    from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
 
 MUTATION: Final = "statediff/mutation/1"
@@ -53,12 +53,12 @@ def mutate(
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
-    from statediff.suite.sandbox_pool import Standing
+    from statediff.suite.campaign import SandboxPool
     from statediff.workspace.contracts import contract_paths
 
-    reports: list[Report] = []
+    reports: list[MutationReport] = []
     paths = contract_paths(contracts)
-    with closing(Standing()) as pool:
+    with closing(SandboxPool()) as pool:
         for number, path in enumerate(paths, start=1):
             file = load_contract(path)
             cases = read_cases(path.parent)
@@ -79,11 +79,11 @@ def mutate(
     return 0 if all(_is_good(report) for report in reports) else 1
 
 
-def _is_good(report: Report) -> bool:
+def _is_good(report: MutationReport) -> bool:
     return not report.open_survivors and not report.diverged
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: MutationReport) -> dict[str, Any]:
     return {
         "schema": MUTATION,
         "contract": f"{report.contract}@{report.version}",
@@ -114,7 +114,7 @@ def _survivor(entry: Survivor) -> dict[str, Any]:
     }
 
 
-def _twin(entry: Outcome) -> dict[str, Any]:
+def _twin(entry: FaultOutcome) -> dict[str, Any]:
     return {
         "twin": entry.fault.id,
         "sentence": entry.fault.sentence,
@@ -125,7 +125,7 @@ def _twin(entry: Outcome) -> dict[str, Any]:
     }
 
 
-def _by_operator(report: Report) -> dict[str, dict[str, int]]:
+def _by_operator(report: MutationReport) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for outcome in report.outcomes:
         line = found.setdefault(outcome.fault.operator, {"seeded": 0, "as_it_should": 0})
@@ -134,7 +134,7 @@ def _by_operator(report: Report) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def _summary(reports: Sequence[Report]) -> dict[str, Any]:
+def _summary(reports: Sequence[MutationReport]) -> dict[str, Any]:
     return {
         "contracts": len(reports),
         "faults": sum(r.faults for r in reports),
@@ -146,7 +146,7 @@ def _summary(reports: Sequence[Report]) -> dict[str, Any]:
     }
 
 
-def _print(report: Report) -> None:
+def _print(report: MutationReport) -> None:
     from rich.text import Text
 
     console = results()
@@ -176,7 +176,7 @@ def _print(report: Report) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _propose(path: Path, report: Report) -> None:
+def _propose(path: Path, report: MutationReport) -> None:
     """The closing clauses stand at the end of the contract, as comments for its owner to place."""
     from statediff.atomic import write_atomically
 
@@ -233,7 +233,7 @@ def agree(
     Both judge the runs of the task's agents, right and wrong, or a recorded run, and seeded faults.
     """
     from statediff.evaluate import load_contract
-    from statediff.meta.agree import agreement, with_faults
+    from statediff.meta.agree import compare_contracts, with_faults
     from statediff.workspace.contracts import contract_path
 
     path = contract_path(a)
@@ -245,7 +245,7 @@ def agree(
         runs = [recorded_run(one, before, after, recorded.answer)]
     else:
         runs = _live(one, path, agents)
-    found = agreement(one, two, with_faults(runs, seed, sample))
+    found = compare_contracts(one, two, with_faults(runs, seed, sample))
     print_result(_agreement_document(found), _agreement_text(found), as_json=as_json)
     return 1 if found.differing else 0
 
@@ -254,14 +254,14 @@ def _live(file: ContractFile, path: Path, agents: list[str] | None) -> list[Refe
     from contextlib import closing
 
     from statediff.meta.cases import read_cases
-    from statediff.suite.sandbox_pool import Standing
+    from statediff.suite.campaign import SandboxPool
 
     names = tuple(agents or read_cases(path.parent).agents)
-    with closing(Standing()) as pool:
+    with closing(SandboxPool()) as pool:
         return list(live_references(file, path, names, pool))
 
 
-def _agreement_document(found: Agreement) -> dict[str, Any]:
+def _agreement_document(found: ContractAgreement) -> dict[str, Any]:
     return {
         "schema": AGREE,
         "a": found.a,
@@ -282,7 +282,7 @@ def _agreement_document(found: Agreement) -> dict[str, Any]:
     }
 
 
-def _opinion(opinion: Opinion) -> dict[str, Any]:
+def _opinion(opinion: ContractOpinion) -> dict[str, Any]:
     return {
         "verdict": None if opinion.verdict is None else opinion.verdict.value,
         "clauses": list(opinion.clauses),
@@ -290,7 +290,7 @@ def _opinion(opinion: Opinion) -> dict[str, Any]:
     }
 
 
-def _agreement_text(found: Agreement) -> str:
+def _agreement_text(found: ContractAgreement) -> str:
 
     agreed = len(found.cases) - len(found.differing)
     mark = "✘" if found.differing else "✔"

@@ -25,15 +25,14 @@ from statediff.cli.options import (
 from statediff.cli.output import print_result, results, shown
 from statediff.errors import UsageError
 from statediff.reports.said import said
-from statediff.suite.review_terms import Cause, Component, Failure, Label
+from statediff.suite.labels import Cause, Component, Failure, Label
 
 if TYPE_CHECKING:
     from statediff.evidence.keys import SigningKey
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Signer
     from statediff.statistics.binomial import Share
-    from statediff.suite.agreement import Rates, Settled
-    from statediff.suite.labels import Given, Labelled
+    from statediff.suite.labels import DisagreementRates, Labelled, Review, SettledTrial
 
 LABELLED: Final = "statediff/labelled/1"
 AGREEMENT: Final = "statediff/agreement/2"
@@ -69,12 +68,12 @@ class LabelOptions:
         int, typer.Option("--seconds", help="How long the review took, where it is not asked here.")
     ] = 0
 
-    def given(self, *, blind: bool) -> Given | None:
+    def given(self, *, blind: bool) -> Review | None:
         """The label with all that is said beside it; None if a person is to be asked."""
-        from statediff.suite.labels import Given
+        from statediff.suite.labels import Review
 
         if self.label is not None:
-            return Given(
+            return Review(
                 self.label,
                 self.seconds,
                 blind,
@@ -107,7 +106,7 @@ def adjudicate(
 ) -> None:
     """Label trials as a reviewer: shows each and asks, or takes --label; signs what is said."""
     from statediff.evidence.keys import load_key
-    from statediff.suite.labels import keep, sign_label
+    from statediff.suite.labels import keep_signed, sign_label
     from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
 
@@ -119,7 +118,7 @@ def adjudicate(
         raise UsageError("--sample is for a run; this is one bundle")
     for trial in draw_trials([target], size, seed):
         given = _ask(trial.read(), blind) if known is None else known
-        path = keep(trial.folder, sign_label(trial.digest, given, _now(), signing))
+        path = keep_signed(trial.folder, sign_label(trial.digest, given, _now(), signing))
         label, place = given.label.value, shown(path)
         labelled = {"schema": LABELLED, "bundle": trial.digest, "label": label, "kept": place}
         print_result(labelled, f"{label}: {place}", as_json=as_json)
@@ -135,13 +134,13 @@ def resolve(
 ) -> None:
     """Settle labels that disagree; every label it settles is named in it."""
     from statediff.evidence.keys import load_key, load_trust
-    from statediff.suite.labels import keep, kept, sign_resolution
+    from statediff.suite.labels import keep_signed, labels_in, sign_resolution
     from statediff.workspace.bundles import load_bundle
 
     bundle, folder = load_bundle(target)
-    labels, _ = kept(folder.parent, bundle.digest, load_trust(trust))
+    labels, _ = labels_in(folder.parent, bundle.digest, load_trust(trust))
     signed = sign_resolution(labels, label, because, _now(), load_key(key))
-    place = shown(keep(folder.parent, signed))
+    place = shown(keep_signed(folder.parent, signed))
     settled = {"schema": LABELLED, "bundle": bundle.digest, "label": label.value, "kept": place}
     print_result(
         {**settled, "settles": len(labels)},
@@ -160,9 +159,9 @@ class _Votes:
     causes: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     blind: int = 0
-    settled: list[Settled] = field(default_factory=list)
+    settled: list[SettledTrial] = field(default_factory=list)
 
-    def add(self, labels: Sequence[Labelled], settled: Settled) -> None:
+    def add(self, labels: Sequence[Labelled], settled: SettledTrial) -> None:
         """One trial more."""
         self.labels.append({each.reviewer: each.given.label for each in labels})
         self.settled.append(settled)
@@ -187,18 +186,17 @@ def agreement(target: BundleOrRunArgument, trust: TrustOption, as_json: JsonFlag
 
 
 def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
-    from statediff.suite.agreement import Settled
-    from statediff.suite.labels import kept, settled
+    from statediff.suite.labels import SettledTrial, labels_in, settled_label
     from statediff.workspace.bundles import draw_trials
 
     votes = _Votes()
     for trial in draw_trials([target], None, 0):
-        labels, resolutions = kept(trial.folder, trial.digest, keys)
-        label = settled(labels, resolutions)
+        labels, resolutions = labels_in(trial.folder, trial.digest, keys)
+        label = settled_label(labels, resolutions)
         if label is None:
             continue
         facts = trial.read().manifest
-        case = Settled(
+        case = SettledTrial(
             trial=str(facts["trial"]),
             contract=str(facts["contract"]),
             version=str(facts["contract_version"]),
@@ -213,7 +211,7 @@ def _votes(target: Path, keys: tuple[Signer, ...]) -> _Votes:
 
 
 def _agreement(votes: _Votes) -> dict[str, Any]:
-    from statediff.suite import agreement as of
+    from statediff.suite import labels as of
 
     # Another contract or kernel is another evaluator: its verdicts are counted by themselves.
     verdicts: dict[tuple[str, str, str], list[tuple[str, Label]]] = {}
@@ -249,7 +247,7 @@ def _agreement(votes: _Votes) -> dict[str, Any]:
 
 
 def _agreement_lines(votes: _Votes, document: dict[str, Any]) -> Iterator[str]:
-    from statediff.suite.agreement import rates
+    from statediff.suite.labels import rates
 
     yield (
         f"labelled trials: {document['trials']}, labels: {document['labels']}, "
@@ -282,7 +280,7 @@ _COUNTED = ("agree", "false_acceptances", "false_rejections", "inconclusive", "u
 _RATES = ("error", "false_negatives", "false_positives")
 
 
-def _rates(row: Rates) -> dict[str, Any]:
+def _rates(row: DisagreementRates) -> dict[str, Any]:
     return {
         "domain": row.domain,
         "kernel": row.kernel,
@@ -299,7 +297,7 @@ def _rate(share: Share | None) -> dict[str, Any] | None:
     return {"wrong": share.hits, "of": share.total, "low": low, "high": high}
 
 
-def _rate_lines(row: Rates) -> Iterator[str]:
+def _rate_lines(row: DisagreementRates) -> Iterator[str]:
 
     yield f"domain {said(row.domain)}, kernel {said(row.kernel)}: {row.decided} decided"
     for name in _RATES:
@@ -318,16 +316,16 @@ def _number(kappa: Any) -> float | None:
     return None if kappa is None else round(float(kappa), 4)
 
 
-def _ask(bundle: Bundle, blind: bool) -> Given:
+def _ask(bundle: Bundle, blind: bool) -> Review:
     """What the person at the terminal says, and how long they took."""
     from statediff.reports.blind_case import dossier
     from statediff.reports.text import trial_report
-    from statediff.suite.labels import Given
+    from statediff.suite.labels import Review
 
     results().print(dossier(bundle) if blind else trial_report(bundle))
     began = time.monotonic()
     label = Label(_choice("The run was", [each.value for each in Label]))
-    given = Given(label, 0, blind)
+    given = Review(label, 0, blind)
     if not blind and label is not Label.CORRECT:
         said = _choice("The cause is", ["none", *(each.value for each in Cause)])
         given = replace(given, cause=None if said == "none" else Cause(said))
@@ -369,7 +367,7 @@ def flag(
     """
     from statediff.cli.suites.running import fits
     from statediff.evidence.keys import load_key
-    from statediff.suite.labels import keep, sign_flag
+    from statediff.suite.labels import keep_signed, sign_flag
     from statediff.workspace.bundles import draw_trials
     from statediff.workspace.runfolders import is_run
 
@@ -385,7 +383,7 @@ def flag(
         raise UsageError(f"{target}: no trial with a bundle is of such a contract")
     for trial in found:
         signed = sign_flag(trial.digest, because, _now(), signing, is_unreliable=not withdraw)
-        place = shown(keep(trial.folder, signed))
+        place = shown(keep_signed(trial.folder, signed))
         facts = {"schema": FLAGGED, "bundle": trial.digest, "unreliable": not withdraw}
         word = "withdrawn" if withdraw else "unreliable"
         print_result({**facts, "kept": place}, f"{word}: {place}", as_json=as_json)

@@ -23,7 +23,7 @@ from statediff.cli.options import (
 )
 from statediff.cli.output import progress
 from statediff.errors import StatediffError, UsageError
-from statediff.suite.review_terms import Ended
+from statediff.suite.records import Ended
 from statediff.workspace import agents
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def run(
     as_json: JsonFlag = False,
 ) -> int:
     """Run agents in their contracts' sandboxes, k times each, and judge every trial."""
-    from statediff.suite.sandbox_pool import STANDING
+    from statediff.suite.campaign import POOL
     from statediff.workspace import folders
     from statediff.workspace.campaigns import campaign, find_resumable, lock_run, require_runnable
 
@@ -232,7 +232,7 @@ def run(
     settings = _settings(entries, options, which, trying, judging)
     folders.require_writable(trying.out)
     with ExitStack() as stack:
-        stack.callback(STANDING.close)
+        stack.callback(POOL.close)
         require_runnable(entries, trying.sandbox)
         settings["images"] = _images(trying.sandbox, choice.agent_image)
         facts, patch = _facts(entries, settings)
@@ -265,7 +265,7 @@ def _settings(
     judging: JudgingOptions,
 ) -> dict[str, Any]:
     """What `run.json` records of the command; a default that came later is left out."""
-    from statediff.suite.records import labels
+    from statediff.suite.records import agent_labels
 
     names = _names(options, entries)
     settings: dict[str, Any] = {
@@ -278,7 +278,7 @@ def _settings(
         "agent_options": [replace(each, max_cost=None).as_json() for each in options],
     }
     if len(names) > 1:
-        settings["labels"] = list(labels(names))
+        settings["labels"] = list(agent_labels(names))
     if which.seed != 1:
         settings["first_seed"] = which.seed
     if judging.scan is ScanBy.PAGES:
@@ -317,7 +317,7 @@ def carried_out(
 @contextmanager
 def _store_of(how: How) -> Iterator[Store]:
     """The store that was named; the default one, or one for this command if that cannot be used."""
-    from statediff.suite.store import opened
+    from statediff.suite import store as index
     from statediff.workspace.stores import open_store
 
     with ExitStack() as stack:
@@ -327,7 +327,7 @@ def _store_of(how: How) -> Iterator[Store]:
             if how.store is not None:
                 raise
             progress().print(f"no store, and none is needed: {error}", soft_wrap=True)
-            store = stack.enter_context(opened("sqlite://"))
+            store = stack.enter_context(index.open_store("sqlite://"))
         yield store
 
 
@@ -375,9 +375,9 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
     """What `run.json` is to say, and the patch of the repository that one works in."""
     from statediff._version import __version__
     from statediff.evaluate import KERNEL
-    from statediff.suite.pins import code, sandboxes
+    from statediff.suite.records import pin_code, pin_sandboxes
 
-    pinned, patch = code(Path.cwd())
+    pinned, patch = pin_code(Path.cwd())
     names = [entry.file.content.sandbox or "" for entry in entries]
     return {
         "contracts": {entry.name: entry.file.digest for entry in entries},
@@ -385,7 +385,7 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
         "kernel": KERNEL,
         "statediff": __version__,
         "code": pinned,
-        "sandboxes": sandboxes(names, str(settings["sandbox"])),
+        "sandboxes": pin_sandboxes(names, str(settings["sandbox"])),
     }, patch
 
 
@@ -465,13 +465,13 @@ def retry(
 
     Without a choice, those that have no verdict. With several, those that fit all of them.
     """
-    from statediff.suite.sandbox_pool import STANDING
+    from statediff.suite.campaign import POOL
     from statediff.workspace.campaigns import campaign, lock_run, require_runnable
 
     entries, options = _read_run(run)
     how = _how(scheduling, max_cost, places)
     with ExitStack() as stack:
-        stack.callback(STANDING.close)
+        stack.callback(POOL.close)
         stack.enter_context(lock_run(run))
         made = campaign(run, entries, options)
         require_runnable(entries, made.variant)

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from statediff.reports.differences import Differences
     from statediff.reports.opinions import Flags
     from statediff.reports.suites import Opened
-    from statediff.suite.artifacts import Moved
-    from statediff.suite.comparison import Case, Comparison
-    from statediff.suite.comparison_rows import Part
-    from statediff.suite.opinions import Opinions
+    from statediff.suite.artifacts import CopyCounts
+    from statediff.suite.comparison import ComparedCase, Comparison, RunPart
+    from statediff.suite.opinions import ReviewerOpinions
     from statediff.suite.store import Store
 
 CHECK: Final = "statediff/store-check/1"
@@ -51,15 +50,15 @@ def runs(
     as_json: JsonFlag = False,
 ) -> None:
     """List runs: how many trials were scheduled, and how they ended."""
-    from statediff.suite.file_stamps import looking
+    from statediff.suite.file_stamps import look_ahead
     from statediff.workspace.runfolders import is_run
 
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
     there = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
-    with looking(there) as ahead, open_store(store) as index:
+    with look_ahead(there) as ahead, open_store(store) as index:
         known = {index_run(index, place, ahead).id for place in there}
-        listed = [each for each in index.listed() if every or each.id in known]
+        listed = [each for each in index.runs() if every or each.id in known]
     from statediff.reports.suites import runs_document, runs_table
 
     if as_json:
@@ -84,12 +83,11 @@ def stats(
 
     Ends with 0 whatever the verdicts are: the exit code of `run` is the verdicts'.
     """
-    from statediff.suite.file_stamps import looking
+    from statediff.suite.file_stamps import look_ahead
 
-    with looking(folders) as ahead, open_store(store) as index:
+    with look_ahead(folders) as ahead, open_store(store) as index:
         from statediff.reports.suites import stats_document, stats_tables
-        from statediff.suite.overview import groups, passes
-        from statediff.suite.summary import figures
+        from statediff.suite.overview import figures, groups, passes
 
         # A run that is named twice is counted once.
         every = {run.id: run for run in (find_run(index, folder, ahead) for folder in folders)}
@@ -145,11 +143,10 @@ def compare(
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
     case could be compared; else with 0.
     """
-    from statediff.suite.file_stamps import looking
+    from statediff.suite.file_stamps import look_ahead
 
-    with looking((a, b)) as ahead, open_store(store) as index:
-        from statediff.suite.comparison import Change, compare
-        from statediff.suite.comparison_rows import apart, whole
+    with look_ahead((a, b)) as ahead, open_store(store) as index:
+        from statediff.suite.comparison import CaseChange, all_trials, compare, unlike_trials
 
         runs = find_run(index, a, ahead), find_run(index, b, ahead)
         one, other = (
@@ -160,14 +157,14 @@ def compare(
         )
         reviewed = signed_opinions(index, runs, trust)
         if as_json or reviewed is not None:
-            found = compare(whole(index, one), whole(index, other), options.seed)
+            found = compare(all_trials(index, one), all_trials(index, other), options.seed)
         else:
-            sides = apart(index, one, other, options.details)
+            sides = unlike_trials(index, one, other, options.details)
             found = compare(sides.a, sides.b, options.seed, sides.alike)
     inside = {case.key: _inside(case, *runs) for case in found.telling(options.details)}
     flags = None if reviewed is None else [reviewed.flagged(run.id) for run in runs]
     _show_comparison(found, inside, flags, as_json=as_json)
-    if found.of(Change.REGRESSED):
+    if found.of(CaseChange.REGRESSED):
         return 1
     return 3 if not found.decided or any(case.lost_its_pass for case in found.cases) else 0
 
@@ -196,7 +193,7 @@ def _show_comparison(
             _print(*flagged_lines(found, *flags))
 
 
-def _inside(case: Case, *runs: KnownRun) -> Differences | str:
+def _inside(case: ComparedCase, *runs: KnownRun) -> Differences | str:
     """Where the two bundles of a case part, or why one of them cannot be read."""
     from statediff.model.values import printable
 
@@ -218,12 +215,12 @@ def _inside(case: Case, *runs: KnownRun) -> Differences | str:
         return printable(str(error))
 
 
-def _part(index: Store, run: str, agent: str | None, folder: Path) -> Part:
+def _part(index: Store, run: str, agent: str | None, folder: Path) -> RunPart:
     """The trials of the one agent that is compared; `UsageError` if there are others."""
     from statediff.model.values import printable
-    from statediff.suite.comparison_rows import Part, agents
+    from statediff.suite.comparison import RunPart, agents_of
 
-    known = agents(index, run)
+    known = agents_of(index, run)
     told = ", ".join(map(printable, known[:20]))
     if agent is None and len(known) > 1:
         raise UsageError(
@@ -232,7 +229,7 @@ def _part(index: Store, run: str, agent: str | None, folder: Path) -> Part:
         )
     if agent is not None and agent not in known:
         raise UsageError(f"{folder}: no trial of {printable(agent)!r}; there are: {told}")
-    return Part(run, agent)
+    return RunPart(run, agent)
 
 
 def _print(*told: Table | str) -> None:
@@ -243,7 +240,7 @@ def _print(*told: Table | str) -> None:
         door.print(each, soft_wrap=True)
 
 
-def _opinions(found: Opinions) -> dict[str, Any]:
+def _opinions(found: ReviewerOpinions) -> dict[str, Any]:
     from statediff.reports.opinions import opinions_document
 
     document: dict[str, Any] = opinions_document(found)
@@ -259,7 +256,7 @@ FolderArgument = Annotated[
 
 def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
     """Read every chunk and compare it with its name; 4 if one is damaged."""
-    from statediff.capture.collect import check as look
+    from statediff.capture.store import check_store as look
 
     found = look(folder)
     lines = [*found.damaged, f"{found.chunks:,} chunks, {found.bytes:,} bytes"]
@@ -291,7 +288,7 @@ def gc(
     """Remove the chunks that no run has put lately; what a running one relies on stays."""
     import time
 
-    from statediff.capture.collect import collect
+    from statediff.capture.store import collect
 
     found = collect(folder, time.time_ns() - int(unused_hours * 3600e9))
     text = f"{found.removed:,} files removed, {found.removed_bytes:,} bytes; {found.kept:,} kept"
@@ -321,9 +318,9 @@ def push(
     as_json: JsonFlag = False,
 ) -> None:
     """Copy a run's folder below a URL: what is not there yet, and whole."""
-    from statediff.suite.artifacts import Place
+    from statediff.suite.artifacts import CopyPlace
 
-    place = Place(url)
+    place = CopyPlace(url)
     with open_store(store) as index:
         known, folder = index_run(index, run), run.resolve()
         found = place.push(folder)
@@ -340,14 +337,14 @@ def fetch(
     as_json: JsonFlag = False,
 ) -> None:
     """Bring the copy of a run back; `replay` and `store check` say whether it is what it says."""
-    from statediff.suite.artifacts import Place, checked
+    from statediff.suite.artifacts import CopyPlace, check_url
 
-    place, _, name = checked(url).rpartition("/")
-    found = Place(place).fetch(name, folder)
+    place, _, name = check_url(url).rpartition("/")
+    found = CopyPlace(place).fetch(name, folder)
     _print_copy("folder", shown(folder), found, as_json=as_json)
 
 
-def _print_copy(what: str, where: str, found: Moved, *, as_json: bool) -> None:
+def _print_copy(what: str, where: str, found: CopyCounts, *, as_json: bool) -> None:
 
     text = f"{found.trials:,} trials, {found.files:,} files, {found.bytes:,} bytes; {where}"
     print_result({"schema": COPY, what: where, **asdict(found)}, text, as_json=as_json)

@@ -247,7 +247,7 @@ def bench(
     """
     import tempfile
 
-    from statediff.meta.bench import Plan, machine, run
+    from statediff.meta.bench import BenchPlan, machine, run
     from statediff.reports.benchmarks import markdown, plots
     from statediff.workspace.folders import require_writable, write_file
 
@@ -255,7 +255,7 @@ def bench(
         require_writable(out)
     here = machine()
     with tempfile.TemporaryDirectory(prefix="statediff-bench-") as folder:
-        plan = Plan(rows, slow_rows, large_rows, changes, repeats, Path(folder))
+        plan = BenchPlan(rows, slow_rows, large_rows, changes, repeats, Path(folder))
         said = progress()
         found = tuple(run(plan, only or (), lambda name: said.print(f"measuring {name} …")))
     if out is not None:

@@ -18,10 +18,9 @@ from statediff.cli.output import emit, print_result, progress, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
-    from statediff.importers.agreement import Report
+    from statediff.importers.agreement import AgreementReport
     from statediff.importers.recorded import BadLine
-    from statediff.importers.rejudge import Judged, Wanted
-    from statediff.importers.still import Still
+    from statediff.importers.rejudge import RejudgedRun, StillTask, Wanted
     from statediff.importers.workers import Workers
     from statediff.workspace.imported import Keeper
 
@@ -140,7 +139,7 @@ def import_runs(
         return _otel(file, trace_id, out, as_json=as_json)
     if choice.cases is None or file is not None or trace_id is not None:
         raise UsageError(f"import {suite} takes --cases DIR; a FILE and --trace-id go with otel")
-    opened = processes.Cases(suite, choice.cases)
+    opened = processes.CaseFolder(suite, choice.cases)
     wanted = Wanted(
         Mode(choice.mode.value), choice.domain, None if half is None else Half(half.value)
     )
@@ -218,14 +217,14 @@ def _counter() -> Iterator[_Counter]:
 
 
 def _judge_compat(workers: Workers, wanted: Wanted, *, as_json: bool) -> int:
-    from statediff.importers.agreement import Tally, compat_summary
+    from statediff.importers.agreement import RunTally, compat_summary
     from statediff.importers.recorded import BadLine
-    from statediff.importers.rejudge import Mode, rejudged
+    from statediff.importers.rejudge import Mode, rejudge
     from statediff.reports.agreement import run_line
 
-    tally = Tally()
+    tally = RunTally()
     with _counter() as count:
-        for outcome in rejudged(workers, wanted):
+        for outcome in rejudge(workers, wanted):
             tally.add(outcome)
             count("runs")
             if isinstance(outcome, BadLine):
@@ -248,16 +247,15 @@ def _judge_closed(
     as_json: bool,
 ) -> int:
     from statediff.cli.suites.reporting import tell_no_page
-    from statediff.importers.agreement import Tally
+    from statediff.importers.agreement import RunTally
     from statediff.importers.agreement import report as report_of
     from statediff.importers.recorded import BadLine
-    from statediff.importers.rejudge import Mode, rejudged
-    from statediff.importers.still import stills
+    from statediff.importers.rejudge import Mode, rejudge, still_tasks
     from statediff.reports.agreement import agreement_text, run_line, summary
 
-    tally = Tally()
+    tally = RunTally()
     with _counter() as count:
-        for outcome in rejudged(workers, keeper.wanted if keeper else wanted):
+        for outcome in rejudge(workers, keeper.wanted if keeper else wanted):
             tally.add(outcome)
             count("runs")
             if isinstance(outcome, BadLine):
@@ -268,7 +266,7 @@ def _judge_closed(
             if as_json:
                 emit(run_line(outcome, Mode.CLOSED))
         idle = []
-        for still in stills(workers, wanted):
+        for still in still_tasks(workers, wanted):
             idle.append(still)
             count("tasks")
     made = report_of(workers.cases.suite, wanted.mode.value, tally, seed)
@@ -282,7 +280,7 @@ def _judge_closed(
     return _exit_code(tally.judged, bad=len(tally.bad_lines) + wrong)
 
 
-def _write_page(made: Report, idle: Sequence[Still], page: Path | None) -> Path | None:
+def _write_page(made: AgreementReport, idle: Sequence[StillTask], page: Path | None) -> Path | None:
     if page is None:
         return None
     from statediff.reports.html import agreement_html
@@ -295,12 +293,12 @@ def _write_page(made: Report, idle: Sequence[Still], page: Path | None) -> Path 
 def _sweep(
     workers: Workers, domain: str | None, seed: int, *, every_type: bool, as_json: bool
 ) -> int:
-    from statediff.meta.sweep import swept
+    from statediff.meta.sweep import sweep
     from statediff.reports.agreement import seeded_line, sweep_summary, sweep_text
 
     done = []
     with _counter() as count:
-        for each in swept(workers, domain, seed, every_type=every_type):
+        for each in sweep(workers, domain, seed, every_type=every_type):
             done.append(each)
             count("runs and tasks")
             if each.bad_line is not None:
@@ -324,7 +322,7 @@ def _tell_bad(line: BadLine, *, as_json: bool) -> None:
         progress().print(f"{line.file}, line {line.number}: not judged: {line.why}", soft_wrap=True)
 
 
-def _exit_code(judged: Sequence[Judged], *, bad: int) -> int:
+def _exit_code(judged: Sequence[RejudgedRun], *, bad: int) -> int:
     """As of any run: 1 where a run diverges, else 4 where something could not be judged."""
     from statediff.evaluate import exit_code
 

@@ -16,8 +16,7 @@ from statediff.errors import UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
-    from statediff.meta.metatest import Case
-    from statediff.meta.tally import Line, Tally
+    from statediff.meta.metatest import MetaCase, Tally, TallyLine
     from statediff.statistics.binomial import Share
     from statediff.workspace.references import Piece, Run, Wanted
 
@@ -92,7 +91,7 @@ def metatest(
     """
     import secrets
 
-    from statediff.meta.tally import tally
+    from statediff.meta.metatest import tally
     from statediff.workspace.references import Run, Wanted
 
     seed = secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
@@ -153,7 +152,7 @@ def _paths(
 
 def _try(
     paths: Sequence[Path], wanted: Wanted, jobs: int, tell: Callable[[str], None]
-) -> Iterator[Case]:
+) -> Iterator[MetaCase]:
     """The cases of each contract, in order."""
     from functools import partial
 
@@ -163,7 +162,7 @@ def _try(
     pieces = tuple(pieces_of(paths, wanted))
     done = 0
 
-    def report(piece: Piece, cases: tuple[Case, ...]) -> None:
+    def report(piece: Piece, cases: tuple[MetaCase, ...]) -> None:
         nonlocal done
         done += 1
         wrong = sum(not (case.is_right and case.is_named) for case in cases)
@@ -194,7 +193,7 @@ def _document(found: Tally, seed: int) -> dict[str, Any]:
     }
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: TallyLine) -> dict[str, Any]:
     share = line.interval
     ends = () if share is None else (share.low, share.high)
     return {

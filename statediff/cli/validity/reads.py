@@ -17,8 +17,8 @@ from statediff.reports.said import said
 
 if TYPE_CHECKING:
     from statediff.reads.questions import Question
-    from statediff.reads.scores import Case
-    from statediff.reads.verdict import Card, TrackSummary
+    from statediff.reads.scores import ReadRun
+    from statediff.reads.verdict import RunCard, TrackSummary
     from statediff.reads.world import Pack
 
 CHECKED = "statediff/reads-check/1"
@@ -40,9 +40,8 @@ FolderArgument = Annotated[
 
 def check(pack: FolderArgument, as_json: JsonFlag = False) -> int:
     """Find what is wrong with a configuration before any agent runs; ends with 2 if anything is."""
-    from statediff.reads.checks import problems
+    from statediff.reads.checks import probe, problems
     from statediff.reads.generate import generate
-    from statediff.reads.probe import probe
 
     found = _pack(pack)
     listed = problems(found.config, found.corpus)
@@ -81,7 +80,7 @@ def world(
     import json
 
     from statediff.reads.gate import whole
-    from statediff.reads.instants import shown as at
+    from statediff.reads.instants import show_instant as at
 
     found = _pack(pack)
     events = (
@@ -118,7 +117,7 @@ def questions(
 ) -> int:
     """Print the questions as JSON lines: what, of whom, as of when, and the answer's shape."""
     from statediff.reads.generate import generate
-    from statediff.reads.instants import shown
+    from statediff.reads.instants import show_instant
     from statediff.reads.questions import ANSWER_SCHEMAS
 
     found = _pack(pack)
@@ -130,7 +129,7 @@ def questions(
             "id": asked.id,
             "track": asked.track.value,
             "actor": asked.actor,
-            "as_of": shown(asked.as_of),
+            "as_of": show_instant(asked.as_of),
             "text": asked.text,
             "answer": ANSWER_SCHEMAS[asked.track],
         }
@@ -183,22 +182,22 @@ def judge(
     from statediff.reads.generate import generate
     from statediff.reads.runs import load_runs
     from statediff.reads.scores import Scorer
-    from statediff.reads.verdict import Mode, summary
+    from statediff.reads.verdict import ReadMode, summary
     from statediff.reads.verdict import judge as judge_runs
 
-    if mode not in {each.value for each in Mode}:
+    if mode not in {each.value for each in ReadMode}:
         raise UsageError(f"--mode: expected tool, context or zero-shot, found {mode!r}")
     found = _pack(pack)
     made = generate(found.corpus, found.config.content).questions
     scorer = Scorer(found.corpus, found.config.content, made)
     cases = tuple(load_runs(runs, made, found.config.zone))
-    if Mode(mode) is Mode.CONTEXT:
+    if ReadMode(mode) is ReadMode.CONTEXT:
         cases = tuple(_by_citations(found, made, case) for case in cases)
-    cards = judge_runs(scorer, cases, Mode(mode))
+    cards = judge_runs(scorer, cases, ReadMode(mode))
     floors: dict[Any, float | None] = {}
     if floor is not None:
         below = tuple(load_runs(floor, made, found.config.zone))
-        lowest = summary(judge_runs(scorer, below, Mode.ZERO_SHOT))
+        lowest = summary(judge_runs(scorer, below, ReadMode.ZERO_SHOT))
         floors = {each.track: each.answer for each in lowest}
     for card in cards:
         print_result(_card(card), _card_text(card), as_json=as_json)
@@ -217,20 +216,20 @@ def judge(
     return 3 if verdicts[Verdict.INCONCLUSIVE] or not cards else 0
 
 
-def _by_citations(pack: Pack, questions: Sequence[Question], case: Case) -> Case:
+def _by_citations(pack: Pack, questions: Sequence[Question], case: ReadRun) -> ReadRun:
     """The run as context mode sees it: each citation read from the window, or from nowhere."""
     from dataclasses import replace
 
-    from statediff.reads.answers import texts
     from statediff.reads.gate import citing
     from statediff.reads.gate import window as offered
+    from statediff.reads.scores import listed_texts
 
     held = offered(pack.corpus, pack.config.content, questions[case.question].asked)
-    cited = texts(case.answer, "evidence") if case.answer else ()
+    cited = listed_texts(case.answer, "evidence") if case.answer else ()
     return replace(case, trace=citing(frozenset(artifact.id for artifact in held), cited))
 
 
-def _card_text(card: Card) -> str:
+def _card_text(card: RunCard) -> str:
 
     invalid = "  state-invalid-correct" if card.is_state_invalid_correct else ""
     rulings = dict.fromkeys((r.truth.value, r.code, r.because) for r in card.rulings if r.code)
@@ -262,7 +261,7 @@ def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
     return {"floor": floor, "gap": round(answer - floor, 6)}
 
 
-def _card(card: Card) -> Any:
+def _card(card: RunCard) -> Any:
     return _exact(
         {
             "form": JUDGED,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from statediff.agents.chat import Endpoint, Reply
     from statediff.agents.trial import Budget, Usage
     from statediff.contract.document.rubric import Rubric
-    from statediff.suite.review_terms import Label
-    from statediff.suite.rubric import Opinion
+    from statediff.suite.labels import Label
+    from statediff.suite.opinions import RubricOpinion
     from statediff.workspace.bundles import DrawnTrial
 
 RUBRIC = "statediff/rubric-report/1"
@@ -60,7 +60,7 @@ def rubric(
     already is not asked again. Ends with 0 whatever the model says.
     """
     from statediff.evidence.keys import load_trust
-    from statediff.suite.labels import kept, settled
+    from statediff.suite.labels import labels_in, settled_label
     from statediff.workspace.agents import budget_of, endpoint_of
     from statediff.workspace.bundles import draw_trials
 
@@ -80,7 +80,11 @@ def rubric(
         if asked is not None and opinion is not None:
             judge = (line["contract"], line["version"], str(asked.floor))
             labels = found.setdefault(judge, [])
-            label = None if keys is None else settled(*kept(trial.folder, trial.digest, keys))
+            label = (
+                None
+                if keys is None
+                else settled_label(*labels_in(trial.folder, trial.digest, keys))
+            )
             if label is not None:
                 labels.append((opinion.passes, label))
     precision = [_precision(judge, labels) for judge, labels in sorted(found.items())]
@@ -118,11 +122,11 @@ class _Asking:
 
 def _ask(
     trial: DrawnTrial, asking: _Asking
-) -> tuple[dict[str, Any], Rubric | None, Opinion | None]:
+) -> tuple[dict[str, Any], Rubric | None, RubricOpinion | None]:
     """What is shown of a trial, its contract's rubric, and the opinion if there is one."""
     from statediff.evaluate import replay
     from statediff.reports.blind_case import opinion_line, run_text
-    from statediff.suite.rubric import MAX_SHOWN
+    from statediff.suite.opinions import MAX_SHOWN
 
     bundle = trial.read()
     facts = bundle.manifest
@@ -154,25 +158,25 @@ def _rubric_of(contract: bytes) -> Rubric | None:
     return parse_document(contract, "contract.yaml")[1].rubric
 
 
-def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> Opinion:
+def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> RubricOpinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.cli import output
     from statediff.evidence.canonical import write
-    from statediff.suite.rubric import (
-        FILE,
-        Opinion,
-        kept_opinion,
+    from statediff.suite.opinions import (
+        RUBRIC_FILE,
+        RubricOpinion,
         messages,
+        opinion_in,
         prompt_digest,
-        refused,
-        scored,
+        score_answer,
+        unanswered,
     )
     from statediff.workspace.folders import write_file
 
     talk = messages(asked.criteria, shown)
     digest = prompt_digest(talk)
-    path = trial.folder / FILE
-    there = kept_opinion(path)
+    path = trial.folder / RUBRIC_FILE
+    there = opinion_in(path)
     if there is not None:
         seeds = [each.seed for each in there.scorings]
         is_same = (there.bundle, there.model, there.prompt_digest, there.criteria) == (
@@ -189,12 +193,12 @@ def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> O
             "same again"
         )
     scorings = tuple(
-        refused(reply.seed, reply.refusal)
+        unanswered(reply.seed, reply.refusal)
         if reply.said is None
-        else scored(reply.seed, reply.said, asked.criteria)
+        else score_answer(reply.seed, reply.said, asked.criteria)
         for reply in asking.replies(talk)
     )
-    opinion = Opinion(trial.digest, asking.endpoint.model, digest, asked.criteria, scorings)
+    opinion = RubricOpinion(trial.digest, asking.endpoint.model, digest, asked.criteria, scorings)
     write_file(path, write(opinion.document()) + b"\n")
     return opinion
 
@@ -202,7 +206,7 @@ def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> O
 def _precision(
     judge: tuple[str, str, str], labels: list[tuple[bool | None, Label]]
 ) -> dict[str, Any]:
-    from statediff.suite.rubric import trust
+    from statediff.suite.opinions import trust
 
     contract, version, floor = judge
     known = trust(labels, Fraction(floor))

@@ -16,7 +16,7 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.meta.study.measures import Study
-    from statediff.meta.study.trials import Scored
+    from statediff.meta.study.trials import ScoredCase
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def study(
         if recorded.before:
             raise UsageError("--keep is for contracts and --cases: a recorded run is one piece")
         require_folder(pieces.keep)
-    cases: list[Scored] = []
+    cases: list[ScoredCase] = []
     tell = _teller(quiet=as_json)
     wanted = Wanted(making.seed, making.each, making.live, pieces.keep)
     if recorded.before:
@@ -190,7 +190,7 @@ def _write(found: Study, files: StudyFiles, *, as_json: bool) -> None:
 
 def _contract_cases(
     names: list[str] | None, wanted: Wanted, jobs: int, tell: Callable[[int], None]
-) -> list[Scored]:
+) -> list[ScoredCase]:
     """The judged cases of each contract, in order."""
     from functools import partial
 
@@ -201,7 +201,7 @@ def _contract_cases(
     paths = contract_paths(names or [folder.name for folder in contract_folders()])
     number = 0
 
-    def count(_: Path, done: tuple[Scored, ...]) -> None:
+    def count(_: Path, done: tuple[ScoredCase, ...]) -> None:
         nonlocal number
         number += len(done)
         tell(number)
@@ -212,13 +212,12 @@ def _contract_cases(
 
 def _recorded_cases(
     names: list[str] | None, wanted: Wanted, recorded: RecordedRun, schema: Path | None
-) -> tuple[Scored, ...]:
+) -> tuple[ScoredCase, ...]:
     """The cases seeded into one right run that was recorded."""
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
-    from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
-    from statediff.meta.study.scoring import scored
-    from statediff.meta.study.seeding import seeded_cases
+    from statediff.meta.study.cases import seed_cases
+    from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, score_case
     from statediff.model.trace import Trace
     from statediff.workspace.contracts import contract_path
     from statediff.workspace.references import recorded_run
@@ -229,73 +228,72 @@ def _recorded_cases(
     file = load_contract(path)
     before, after = recorded.before or [], recorded.after or []
     run = recorded_run(file, before, after, recorded.answer, schema=schema)
-    made = seeded_cases(
+    made = seed_cases(
         [replace(run, trace=Trace())], wanted.seed, read_cases(path.parent).argued, wanted.each
     )
-    return tuple(scored(case, (*EVALUATORS, *ABLATIONS)) for case in made)
+    return tuple(score_case(case, (*EVALUATORS, *ABLATIONS)) for case in made)
 
 
 def _imported_cases(
     named: str, wanted: Wanted, jobs: int, runs: int, harms: int
-) -> Iterator[Scored]:
+) -> Iterator[ScoredCase]:
     """The cases of a folder of recorded runs, judged."""
-    from statediff.importers.workers import Cases, Workers
+    from statediff.importers.workers import CaseFolder, Workers
     from statediff.meta.study.importing import imported_cases
 
     suite, equals, folder = named.partition("=")
     if not equals or not folder:
         raise UsageError(f"--cases {named}: expected SUITE=DIR, e.g. tau2=DIR or agent-diff=DIR")
-    with Workers(Cases(suite, Path(folder)), jobs) as workers:
+    with Workers(CaseFolder(suite, Path(folder)), jobs) as workers:
         yield from imported_cases(workers, wanted.seed, runs, harms, wanted.keep)
 
 
-def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[Scored]:
+def _reviewed_cases(folders: Sequence[Path], trust: Path) -> Iterator[ScoredCase]:
     """The trials of run folders that reviewers labelled; the others say nothing here."""
     from statediff.evidence.keys import load_trust
-    from statediff.meta.study.recorded import reviewed_case
-    from statediff.suite.labels import kept, settled
+    from statediff.meta.study.cases import reviewed_case
+    from statediff.suite.labels import labels_in, settled_label
     from statediff.workspace.bundles import draw_trials
 
     keys = load_trust(trust)
     for trial in draw_trials(folders, None, 0):
-        labels, resolutions = kept(trial.folder, trial.digest, keys)
-        label = settled(labels, resolutions)
+        labels, resolutions = labels_in(trial.folder, trial.digest, keys)
+        label = settled_label(labels, resolutions)
         if label is not None:
             yield reviewed_case(trial.read(), label, labels)
 
 
-def judged_contract(wanted: Wanted, path: Path) -> tuple[Scored, ...]:
+def judged_contract(wanted: Wanted, path: Path) -> tuple[ScoredCase, ...]:
     """Every case of one contract, judged by every evaluator; as they are kept, where they are."""
-    from statediff.meta.checkpoint import beside, kept
+    from statediff.meta.checkpoint import checkpoint, contract_digest
     from statediff.meta.study.trials import SCORED
 
     if wanted.keep is None:
         return tuple(_make_cases(wanted, path))
-    asked = [str(path), wanted.seed, wanted.each, wanted.live, beside(path)]
+    asked = [str(path), wanted.seed, wanted.each, wanted.live, contract_digest(path)]
     name = f"{path.parent.parent.name} {path.parent.name}"
-    return kept(wanted.keep, name, asked, lambda: _make_cases(wanted, path), SCORED)
+    return checkpoint(wanted.keep, name, asked, lambda: _make_cases(wanted, path), SCORED)
 
 
-def _make_cases(wanted: Wanted, path: Path) -> Iterator[Scored]:
+def _make_cases(wanted: Wanted, path: Path) -> Iterator[ScoredCase]:
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
-    from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
-    from statediff.meta.study.scoring import live_cases, scored
-    from statediff.meta.study.seeding import seeded_cases
-    from statediff.suite.sandbox_pool import Standing
+    from statediff.meta.study.cases import live_cases, seed_cases
+    from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, score_case
+    from statediff.suite.campaign import SandboxPool
     from statediff.workspace.references import live_references
 
     file = load_contract(path)
     cases = read_cases(path.parent)
     evaluators = (*EVALUATORS, *ABLATIONS)
-    with closing(Standing()) as pool:
+    with closing(SandboxPool()) as pool:
         gold = tuple(live_references(file, path, cases.references, pool))
-        made = seeded_cases(gold, wanted.seed, cases.argued, wanted.each)
-        yield from (scored(case, evaluators) for case in made)
+        made = seed_cases(gold, wanted.seed, cases.argued, wanted.each)
+        yield from (score_case(case, evaluators) for case in made)
         agents = [wrong.agent for wrong in cases.faulty] if wanted.live else []
         if agents:
             trials = live_references(file, path, agents, pool)
-            yield from (scored(case, evaluators) for case in live_cases(trials, cases, gold))
+            yield from (score_case(case, evaluators) for case in live_cases(trials, cases, gold))
 
 
 def _code(found: Study) -> int:

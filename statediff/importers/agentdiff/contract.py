@@ -23,7 +23,7 @@ from statediff.evaluate import ContractFile, parse_contract
 from statediff.importers.agentdiff.domain import Domain
 from statediff.importers.agentdiff.format import Assertion, Json, RawRow, Test
 from statediff.importers.agentdiff.rules import bounds
-from statediff.importers.pack import DomainPack, composed
+from statediff.importers.pack import DomainPack, compose_yaml
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import printable
 
@@ -94,7 +94,7 @@ class _Writer:
                 found = " or ".join(self._equals(at, spec, item) for item in expected) or "false"
                 return f"({found})" if operator == "in" else f"not ({found})"
             case "gt" | "gte" | "lt" | "lte":
-                return self._ordered(at, spec, operator, expected)
+                return self._ordering(at, spec, operator, expected)
             case "has_any" | "has_all" if isinstance(expected, list | None):
                 return self._holding(at, spec, operator, expected or [])
             case "regex" | "contains" | "not_contains" | "i_contains" | "starts_with" | "ends_with":
@@ -115,7 +115,7 @@ class _Writer:
             expected = int(expected)
         return f"{at} == {self._value(expected)}" if _fits(expected, spec.kind) else "false"
 
-    def _ordered(self, at: str, spec: Field, operator: str, expected: Json) -> str:
+    def _ordering(self, at: str, spec: Field, operator: str, expected: Json) -> str:
         sign = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}[operator]
         is_plain = isinstance(expected, int | Decimal | str) and not isinstance(expected, bool)
         if not is_plain or not _fits(expected, spec.kind):
@@ -144,19 +144,19 @@ class _Writer:
             case "not_contains":
                 test = f"not contains({at}, {self._value(expected)})"
             case "i_contains":
-                test = f"matches({at}, {_quoted(anything + literal + anything)})"
+                test = f"matches({at}, {_quote(anything + literal + anything)})"
             case "i_starts_with":
-                test = f"matches({at}, {_quoted(literal + anything)})"
+                test = f"matches({at}, {_quote(literal + anything)})"
             case "i_ends_with":
-                test = f"matches({at}, {_quoted(anything + literal)})"
+                test = f"matches({at}, {_quote(anything + literal)})"
             case _:
-                test = f"matches({at}, {_quoted(f'{anything}(?:{expected}){anything}')})"
+                test = f"matches({at}, {_quote(f'{anything}(?:{expected}){anything}')})"
         return f"({at} != null and {test})"
 
     def _value(self, value: Json) -> str:
         """The value as a literal, or as an input where it is long or has parts."""
         if isinstance(value, str) and len(value) <= MAX_LITERAL:
-            return _quoted(value)
+            return _quote(value)
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, int | Decimal):
@@ -183,7 +183,7 @@ def _fits(expected: Json, kind: Kind) -> bool:
             return kind is Kind.MAP
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -207,7 +207,7 @@ def contract_for(domain: Domain, test: Test, pack: DomainPack) -> ContractFile:
     if test.acting_user is not None:
         inputs[ACTING_USER] = test.acting_user
     sections: dict[str, list[Any]] = {"forbid": [], "require": [], "allow": []}
-    excluded = _excluded(pack.sections, notes.sections)
+    excluded = _excluded_fields(pack.sections, notes.sections)
     told = pack.settings.get(IGNORED)
     ignored = None if told is None else frozenset(told)
     tighten = notes.settings.get(TIGHTEN, {})
@@ -225,16 +225,16 @@ def contract_for(domain: Domain, test: Test, pack: DomainPack) -> ContractFile:
         "contract": _contract_name(domain.name, test.id),
         "version": pack.version,
         "owner": "the suite and its pack",
-        "intent": _shortened(" ".join(f"{test.name}: {test.prompt}".split())),
+        "intent": _shorten(" ".join(f"{test.name}: {test.prompt}".split())),
         **({"inputs": inputs} if inputs else {}),
         **({} if any(_must_act(a) for a in test.assertions) else {"noop": True}),
     }
     stated = {name: clauses for name, clauses in sections.items() if clauses}
-    data = composed(head, stated, pack.sections, notes.sections)
+    data = compose_yaml(head, stated, pack.sections, notes.sections)
     return parse_contract(data, f"the contract of {domain.name} {printable(test.id)}")
 
 
-def _excluded(*sections: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+def _excluded_fields(*sections: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """The fields that the sections exclude, by type."""
     places = [str(e["what"]).rpartition(".") for part in sections for e in part.get("exclude", ())]
     return {t: frozenset(f for of, _, f in places if of == t) for t, _, _ in places}
@@ -249,7 +249,7 @@ def _contract_name(domain: str, test: str) -> str:
     return "/".join(("agent-diff", *parts))[:200]
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text if len(text) <= MAX_INTENT else text[: MAX_INTENT - 1] + "…"
     return text if len(text) >= len("0123456789") else f"The task {text!r}"
 
@@ -264,11 +264,11 @@ def _clauses(
         case "added" | "removed":
             operation = "create" if assertion.diff_type == "added" else "delete"
             where = [*writer.condition(assertion.where, "it"), *further]
-            yield _counted(assertion, {"id": name, operation: table, **_where(where)}, more)
+            yield _with_count(assertion, {"id": name, operation: table, **_where(where)}, more)
         case "changed" if more.get("created"):
             became = [(c.field, c.new) for c in assertion.changes if c.new is not None]
             where = [*writer.condition([*assertion.where, *became], "it"), *further]
-            yield _counted(assertion, {"id": name, "create": table, **_where(where)}, more)
+            yield _with_count(assertion, {"id": name, "create": table, **_where(where)}, more)
         case "changed":
             either = _either(writer, assertion)
             moves = [
@@ -281,7 +281,7 @@ def _clauses(
             if len(assertion.changes) > 1:
                 moves += [f"it.{c.field} != new.{c.field}" for c in assertion.changes]
             fields = [change.field for change in assertion.changes]
-            yield _counted(
+            yield _with_count(
                 assertion,
                 {
                     "id": name,
@@ -322,7 +322,7 @@ def _where(conditions: list[str]) -> dict[str, str]:
     return {"where": " and ".join(conditions)} if conditions else {}
 
 
-def _counted(
+def _with_count(
     assertion: Assertion, clause: dict[str, Any], more: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The clause in its section, with the count the assertion expects."""

@@ -19,9 +19,8 @@ from typing import Any, Final
 from statediff.contract.document.schemafile import SchemaFile, parse_schema_file
 from statediff.errors import InputError
 from statediff.importers.agentdiff.format import Assertion, RawRow, TaskSuite
-from statediff.importers.lines import Line, parse
-from statediff.importers.pack import DomainPack, composed
-from statediff.importers.recorded import NotARun
+from statediff.importers.pack import DomainPack, compose_yaml
+from statediff.importers.recorded import NotARun, RunLine, parse
 from statediff.importers.states import Base, value_of
 from statediff.model.schema import EntityType, Kind
 from statediff.model.values import Value
@@ -41,10 +40,16 @@ _SAMPLES: Final[Mapping[Kind, Value]] = {
 """A value of each kind that the inference of JSON tables tells apart."""
 _TEXT_OPERATORS: Final = frozenset(
     {
-        "contains", "not_contains", "i_contains", "starts_with", "ends_with", "i_starts_with",
-        "i_ends_with", "regex",
+        "contains",
+        "not_contains",
+        "i_contains",
+        "starts_with",
+        "ends_with",
+        "i_starts_with",
+        "i_ends_with",
+        "regex",
     }
-)  # fmt: skip
+)
 
 
 class Domain:
@@ -147,7 +152,7 @@ def _plain_number(number: Decimal) -> Decimal:
 def _from_text(text: str, wanted: type) -> Value:
     """A JSON column that was written as text; whatever is no such JSON stays text."""
     try:
-        tree = parse(Line("", 0, b'{"":' + text.encode() + b"}"))[""]
+        tree = parse(RunLine("", 0, b'{"":' + text.encode() + b"}"))[""]
     except NotARun:
         return text
     return value_of(tree) if isinstance(tree, wanted) else text
@@ -166,7 +171,7 @@ def _columns(
             for row in rows:
                 for name, value in row.items():
                     columns.setdefault(name, set()).update(_kinds(value))
-    for table, name, kinds in _named(suite):
+    for table, name, kinds in _named_columns(suite):
         columns = found.setdefault(table, {})
         if not columns.get(name):
             columns[name] = set(kinds)
@@ -175,14 +180,14 @@ def _columns(
         for field_name, field in entity.fields.items():
             columns.setdefault(field.column or field_name, set())
             if field.type is not None:
-                columns[field.column or field_name] = {_stored(Kind(field.type))}
+                columns[field.column or field_name] = {_stored_kind(Kind(field.type))}
     return {
         table: {name: _one(kinds) for name, kinds in sorted(columns.items())}
         for table, columns in sorted(found.items())
     }
 
 
-def _stored(kind: Kind) -> Kind:
+def _stored_kind(kind: Kind) -> Kind:
     """How JSON holds values of a declared kind."""
     return kind if kind in _SAMPLES else Kind.ANY if kind is Kind.ANY else Kind.TEXT
 
@@ -211,7 +216,7 @@ def _one(kinds: set[Kind]) -> Kind:
     return next(iter(kinds)) if len(kinds) == 1 else Kind.ANY
 
 
-def _named(suite: TaskSuite) -> Iterator[tuple[str, str, set[Kind]]]:
+def _named_columns(suite: TaskSuite) -> Iterator[tuple[str, str, set[Kind]]]:
     """Every column that an assertion names, with the kinds that its predicates speak of."""
     for assertion in _assertions(suite):
         for path, predicate in assertion.where:
@@ -278,7 +283,7 @@ def _schema(
         "version": told.get("version", pack.version),
         "entities": entities,
     }
-    return parse_schema_file(composed(document), f"the state schema of {suite.name}")
+    return parse_schema_file(compose_yaml(document), f"the state schema of {suite.name}")
 
 
 def _is_moment(column: str, values: Iterable[Any]) -> bool:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import InputError
-from statediff.importers.lines import Line, parse
-from statediff.importers.recorded import NotARun
+from statediff.importers.recorded import NotARun, RunLine, expect, parse
 from statediff.model.values import printable
 
 Json = Any
@@ -101,15 +100,8 @@ class Journal:
 # --- shapes --------------------------------------------------------------------------------------
 
 
-def _expect(value: Json, kind: type | tuple[type, ...], what: str, wanted: str) -> Any:
-    if isinstance(value, kind):
-        return value
-    found = "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
-    raise InputError(f"{what}: expected {wanted}, found {printable(found)}")
-
-
 def _text(value: Json, what: str) -> str:
-    return str(_expect(value, str, what, "text"))
+    return str(expect(value, str, what, "text"))
 
 
 def read_suite(path: Path) -> TaskSuite:
@@ -120,12 +112,12 @@ def read_suite(path: Path) -> TaskSuite:
 
 def suite_from(document: Json, name: str, what: str) -> TaskSuite:
     """The suite that a parsed file holds."""
-    tree = _expect(document, dict, what, "an object with `tests`")
-    tests = _expect(tree.get("tests"), list, f"{what}: tests", "a list of tests")
+    tree = expect(document, dict, what, "an object with `tests`")
+    tests = expect(tree.get("tests"), list, f"{what}: tests", "a list of tests")
     if not tests:
         raise InputError(f"{what}: expected at least one test, found none")
     ignored = tree.get("ignore_fields") or {}
-    _expect(ignored, dict, f"{what}: ignore_fields", "an object")
+    expect(ignored, dict, f"{what}: ignore_fields", "an object")
     by_table = {
         table: frozenset(_names(names, f"{what}: ignore_fields.{table}"))
         for table, names in ignored.items()
@@ -141,17 +133,17 @@ def suite_from(document: Json, name: str, what: str) -> TaskSuite:
         name,
         _text(tree.get("service", name), f"{what}: service"),
         read,
-        bool(_expect(strict, bool, f"{what}: strict", "true or false")),
+        bool(expect(strict, bool, f"{what}: strict", "true or false")),
     )
 
 
 def _test(tree: Json, ignored: Mapping[str, frozenset[str]], what: str, at: int) -> Test:
     where = f"{what}: tests[{at}]"
-    test = _expect(tree, dict, where, "an object")
+    test = expect(tree, dict, where, "an object")
     identity = _text(test.get("id"), f"{where}: id")
     where = f"{what}: test {printable(identity[:60])}"
     user = test.get("impersonate_user_id")
-    assertions = _expect(test.get("assertions"), list, f"{where}: assertions", "a list")
+    assertions = expect(test.get("assertions"), list, f"{where}: assertions", "a list")
     return Test(
         identity,
         _text(test.get("prompt"), f"{where}: prompt"),
@@ -166,7 +158,7 @@ def _test(tree: Json, ignored: Mapping[str, frozenset[str]], what: str, at: int)
 
 
 def _assertion(tree: Json, ignored: Mapping[str, frozenset[str]], what: str) -> Assertion:
-    entry = _expect(tree, dict, what, "an object")
+    entry = expect(tree, dict, what, "an object")
     kind = entry.get("diff_type")
     if kind not in DIFF_TYPES:
         raise InputError(
@@ -174,9 +166,9 @@ def _assertion(tree: Json, ignored: Mapping[str, frozenset[str]], what: str) -> 
             f"found {printable(str(kind)[:40])}"
         )
     entity = _text(entry.get("entity"), f"{what}: entity")
-    where = _expect(entry.get("where") or {}, dict, f"{what}: where", "an object")
+    where = expect(entry.get("where") or {}, dict, f"{what}: where", "an object")
     changes = entry.get("expected_changes") or {}
-    _expect(changes, dict, f"{what}: expected_changes", "an object")
+    expect(changes, dict, f"{what}: expected_changes", "an object")
     ignore = frozenset(_names(entry.get("ignore") or [], f"{what}: ignore"))
     everywhere = ignored.get("global", frozenset())
     return Assertion(
@@ -206,16 +198,16 @@ def _change(name: str, spec: Json) -> Change:
 def _count(value: Json, what: str) -> int | tuple[int | None, int | None] | None:
     if value is None or isinstance(value, int):
         return None if value is None else int(value)
-    bounds = _expect(value, dict, what, "a whole number or an object with min and max")
+    bounds = expect(value, dict, what, "a whole number or an object with min and max")
     low, high = bounds.get("min"), bounds.get("max")
     for bound in (low, high):
         if bound is not None:
-            _expect(bound, int, what, "whole numbers as min and max")
+            expect(bound, int, what, "whole numbers as min and max")
     return low, high
 
 
 def _names(value: Json, what: str) -> Sequence[str]:
-    return [_text(name, what) for name in _expect(value, list, what, "a list of field names")]
+    return [_text(name, what) for name in expect(value, list, what, "a list of field names")]
 
 
 def read_seed(path: Path) -> dict[str, list[RawRow]]:
@@ -223,8 +215,8 @@ def read_seed(path: Path) -> dict[str, list[RawRow]]:
     what = printable(path.name)
     tree: dict[str, list[RawRow]] = _document(path)
     for table, rows in tree.items():
-        for at, row in enumerate(_expect(rows, list, f"{what}: {printable(table)}", "rows")):
-            _expect(row, dict, f"{what}: {printable(table)}[{at}]", "a row")
+        for at, row in enumerate(expect(rows, list, f"{what}: {printable(table)}", "rows")):
+            expect(row, dict, f"{what}: {printable(table)}[{at}]", "a row")
     return tree
 
 
@@ -236,7 +228,7 @@ def _document(path: Path) -> dict[str, Any]:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise InputError(f"{what}: {size} bytes; at most {MAX_BYTES} are read")
-        return dict(parse(Line(what, 0, path.read_bytes())))
+        return dict(parse(RunLine(what, 0, path.read_bytes())))
     except OSError as error:
         raise InputError(f"{what}: cannot be read: {error.strerror}") from error
     except NotARun as error:
@@ -256,20 +248,20 @@ def diff_of(journal: Journal) -> dict[str, Json]:
 
 def journal_from(diff: Json) -> Journal:
     """The journal in a run's `diff`. `InputError` for what is none."""
-    tree = _expect(diff, dict, "diff", "an object with inserts, updates and deletes")
+    tree = expect(diff, dict, "diff", "an object with inserts, updates and deletes")
     parts: dict[str, list[tuple[str, RawRow]]] = {}
     for part in ("inserts", "updates", "deletes"):
-        rows = _expect(tree.get(part) or [], list, f"diff.{part}", "a list of rows")
+        rows = expect(tree.get(part) or [], list, f"diff.{part}", "a list of rows")
         parts[part] = []
         for at, row in enumerate(rows):
             place = f"diff.{part}[{at}]"
-            table = _text(_expect(row, dict, place, "a row").get(TABLE), f"{place}.{TABLE}")
+            table = _text(expect(row, dict, place, "a row").get(TABLE), f"{place}.{TABLE}")
             parts[part].append((table, {k: v for k, v in row.items() if k != TABLE}))
     updates = tuple(
         Update(
             table,
-            _expect(row.get("before"), dict, f"diff.updates[{at}].before", "a row"),
-            _expect(row.get("after"), dict, f"diff.updates[{at}].after", "a row"),
+            expect(row.get("before"), dict, f"diff.updates[{at}].before", "a row"),
+            expect(row.get("after"), dict, f"diff.updates[{at}].after", "a row"),
         )
         for at, (table, row) in enumerate(parts["updates"])
     )

@@ -43,7 +43,7 @@ def minimal(suite: TaskSuite, test: Test, ground: Ground, pack: DomainPack) -> J
     """A journal that passes the task's assertions; None where none could be made."""
     for together in (True, False):
         made = _Maker(test, ground, together=together).journal()
-        journal = _counted(made, ground, pack.settings.get(COUNTERS, {}))
+        journal = _move_counters(made, ground, pack.settings.get(COUNTERS, {}))
         if score(suite, test, journal).passes:
             return journal
     return None
@@ -80,7 +80,7 @@ class _Maker:
         for at, (table, row) in enumerate(self._added):
             self._fill(at, table, row)
         for assertion in self._late:
-            self._change_added(assertion)
+            self._change_new_row(assertion)
         return Journal(tuple(self._added), tuple(self._updates), tuple(self._removed))
 
     # --- rows that are added ---
@@ -91,12 +91,12 @@ class _Maker:
             for table, row in self._added
         )
         for at in range(there if self._together else 0, bounds(assertion)[0] or 0):
-            values = _asked(assertion, at)
+            values = _wanted_values(assertion, at)
             host = self._host(assertion, values) if self._together else None
             if host is None:
                 self._added.append((assertion.entity, values))
             else:
-                host |= {name: _joined(host.get(name), value) for name, value in values.items()}
+                host |= {name: _join(host.get(name), value) for name, value in values.items()}
 
     def _host(self, assertion: Assertion, values: RawRow) -> dict[str, Json] | None:
         """A row that is added already, does not satisfy the assertion yet, and could."""
@@ -106,7 +106,7 @@ class _Maker:
                 continue
             if all(
                 row.get(name) in (None, value)
-                or (name not in exact and _joined(row[name], value) is not None)
+                or (name not in exact and _join(row[name], value) is not None)
                 for name, value in values.items()
             ):
                 return row
@@ -124,13 +124,13 @@ class _Maker:
             if keys == (name,):
                 row[name] = _new_key(at)
             elif spec.reference is not None and (name in keys or example.get(name) is not None):
-                row[name] = self._referred(table, name, spec.reference, row, keys)
+                row[name] = self._target_key(table, name, spec.reference, row, keys)
             elif spec.kind is Kind.TEXT and example.get(name) is not None:
                 row[name] = f"{name} of {table} {at + 1}"
             else:
                 row[name] = deepcopy(example.get(name))
 
-    def _referred(
+    def _target_key(
         self, table: str, name: str, target: str, row: RawRow, keys: tuple[str, ...]
     ) -> Json:
         """A key of the target: of a row just added, else the acting user, else of the seed."""
@@ -171,9 +171,9 @@ class _Maker:
         if not found and bounds(assertion)[0]:
             self._late.append(assertion)
 
-    def _change_added(self, assertion: Assertion) -> None:
+    def _change_new_row(self, assertion: Assertion) -> None:
         for table, row in self._added:
-            after = {**row, **{c.field: _moved(row.get(c.field), c) for c in assertion.changes}}
+            after = {**row, **{c.field: _new_value(row.get(c.field), c) for c in assertion.changes}}
             if table == assertion.entity and satisfies(after, assertion.where):
                 self._update(assertion, row)
                 return
@@ -190,7 +190,7 @@ class _Maker:
                 before[change.field] = _value(change.old)
             written = change.field in self._changed[at][1] if at is not None else False
             now = after.get(change.field) if written and self._together else old
-            after[change.field] = _moved(now, change)
+            after[change.field] = _new_value(now, change)
             if after[change.field] == before.get(change.field):
                 before[change.field] = _other(after[change.field])
         fields = {change.field for change in assertion.changes}
@@ -207,7 +207,7 @@ def _new_key(at: int) -> str:
     return f"made-{at + 1}"
 
 
-def _asked(assertion: Assertion, at: int) -> dict[str, Json]:
+def _wanted_values(assertion: Assertion, at: int) -> dict[str, Json]:
     values: dict[str, Json] = {}
     for path, predicate in assertion.where:
         name, *steps = path.split(".")
@@ -218,11 +218,11 @@ def _asked(assertion: Assertion, at: int) -> dict[str, Json]:
     return values
 
 
-def _moved(old: Json, change: Change) -> Json:
+def _new_value(old: Json, change: Change) -> Json:
     """What the field becomes: the new value, or an old text with what it has to hold besides."""
     new = _value(change.new or {}, old=old)
     is_part = change.new is not None and not change.new.keys().isdisjoint(_PARTS)
-    return _joined(old, new) if is_part and isinstance(old, str) and isinstance(new, str) else new
+    return _join(old, new) if is_part and isinstance(old, str) and isinstance(new, str) else new
 
 
 def _value(predicate: RawRow, *, at: int = 0, old: Json = None) -> Json:
@@ -265,7 +265,7 @@ def _other(value: Json) -> Json:
             return None
 
 
-def _joined(old: Json, new: Json) -> Json:
+def _join(old: Json, new: Json) -> Json:
     """One value for both, where there is one: equal ones, or texts one after the other."""
     if old is None or old == new:
         return new
@@ -274,7 +274,7 @@ def _joined(old: Json, new: Json) -> Json:
     return None
 
 
-def _counted(journal: Journal, ground: Ground, counters: Mapping[str, str]) -> Journal:
+def _move_counters(journal: Journal, ground: Ground, counters: Mapping[str, str]) -> Journal:
     """The journal with every counter moved by the rows that the diff adds, removes and moves."""
     updates = list(journal.updates)
     for counter, counts in counters.items():

@@ -182,11 +182,11 @@ def _texts(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
     )
 
 
-def _folded(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+def _any_case(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
     return _texts(lambda value, expected: test(value.lower(), expected.lower()))
 
 
-def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _ordering(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """The comparison; values that have no order do not satisfy it."""
 
     def compare(value: Any, expected: Any) -> bool:
@@ -215,18 +215,18 @@ def _matches(value: Any, pattern: Any) -> bool:
         return False
     if not isinstance(pattern, str):
         raise Undecided("a regular expression that is no text stops the benchmark itself")
-    compiled, loose = _compiled(pattern)
+    compiled, loose = _compile(pattern)
     if compiled is None:
         return False
     if not _read_alike(value, loose):
         raise Undecided(
-            f"{_quoted(pattern)} may mean another thing in RE2 than in Python for {_quoted(value)}"
+            f"{_quote(pattern)} may mean another thing in RE2 than in Python for {_quote(value)}"
         )
     return compiled.search(value) is not None
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> tuple[Any, bool]:
+def _compile(pattern: str) -> tuple[Any, bool]:
     """The expression in RE2, None where Python refuses it: then it matches nothing.
 
     Beside it, whether it has parts that the two read differently beyond ASCII.
@@ -234,7 +234,7 @@ def _compiled(pattern: str) -> tuple[Any, bool]:
     if len(pattern) > MAX_PATTERN:
         raise Undecided(f"a regular expression of {len(pattern)} characters; at most {MAX_PATTERN}")
     if "[:" in pattern or "{," in pattern:
-        raise Undecided(f"{_quoted(pattern)} means another thing in RE2 than in Python")
+        raise Undecided(f"{_quote(pattern)} means another thing in RE2 than in Python")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -244,7 +244,7 @@ def _compiled(pattern: str) -> tuple[Any, bool]:
     try:
         return compile_regex(pattern), re.search(r"\\[A-Za-z]|\(\?", pattern) is not None
     except ExpressionError as error:
-        raise Undecided(f"RE2 refuses {_quoted(pattern)}: {error}") from error
+        raise Undecided(f"RE2 refuses {_quote(pattern)}: {error}") from error
 
 
 _ALIKE: Final = re.compile(r"[\t\n\f\r -~]*")
@@ -260,7 +260,7 @@ def _read_alike(value: str, loose: bool) -> bool:
     return not loose or _ALIKE.fullmatch(value) is not None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{printable(text[:60])}"'
 
 
@@ -268,20 +268,20 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "eq": lambda value, expected: bool(value == expected),
     "ne": lambda value, expected: bool(value != expected),
     "not_eq": lambda value, expected: bool(value != expected),
-    "in": _ordered(lambda value, expected: value in expected),
-    "not_in": _ordered(lambda value, expected: value not in expected),
+    "in": _ordering(lambda value, expected: value in expected),
+    "not_in": _ordering(lambda value, expected: value not in expected),
     "contains": _texts(lambda value, expected: expected in value),
     "not_contains": _texts(lambda value, expected: expected not in value),
-    "i_contains": _folded(lambda value, expected: expected in value),
+    "i_contains": _any_case(lambda value, expected: expected in value),
     "starts_with": _texts(str.startswith),
     "ends_with": _texts(str.endswith),
-    "i_starts_with": _folded(str.startswith),
-    "i_ends_with": _folded(str.endswith),
+    "i_starts_with": _any_case(str.startswith),
+    "i_ends_with": _any_case(str.endswith),
     "regex": _matches,
-    "gt": _ordered(lambda value, expected: bool(value > expected)),
-    "gte": _ordered(lambda value, expected: bool(value >= expected)),
-    "lt": _ordered(lambda value, expected: bool(value < expected)),
-    "lte": _ordered(lambda value, expected: bool(value <= expected)),
+    "gt": _ordering(lambda value, expected: bool(value > expected)),
+    "gte": _ordering(lambda value, expected: bool(value >= expected)),
+    "lt": _ordering(lambda value, expected: bool(value < expected)),
+    "lte": _ordering(lambda value, expected: bool(value <= expected)),
     "exists": lambda value, expected: bool(expected) is (value is not None),
     "has_any": _sequence(any),
     "has_all": _sequence(all),

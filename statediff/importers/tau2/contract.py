@@ -42,7 +42,7 @@ from typing import Any, Final
 
 from statediff.errors import UsageError
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.importers.pack import DomainPack, composed
+from statediff.importers.pack import DomainPack, compose_yaml
 from statediff.importers.states import Edit
 from statediff.importers.tau2.answer import SCHEMA, claims
 from statediff.importers.tau2.format import Assertion, Criteria, Expectation
@@ -81,7 +81,7 @@ class Asked:
 def contract_of(asked: Asked, pack: DomainPack) -> ContractFile:
     """The closed contract of the task. `ContractError` where the pack does not fit the domain."""
     name = f"tau2/{asked.domain}/{_slug(asked.name)}"
-    data = composed(_head(name, asked, pack), pack.sections, *_parts(asked, pack))
+    data = compose_yaml(_head(name, asked, pack), pack.sections, *_parts(asked, pack))
     return parse_contract(data, f"{name}.yaml")
 
 
@@ -106,7 +106,7 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
         yield notes.sections
     goals = _goals(asked.criteria, pack)
     users = tuple(pack.settings.get("user", ())) if goals else ()
-    decided = _decided(asked.criteria, pack) if goals else {}
+    decided = _goal_fields(asked.criteria, pack) if goals else {}
     readings = [_without(reading, users, decided, pack) for reading in asked.readings]
     if goals:
         yield {"require": goals}
@@ -117,12 +117,12 @@ def _parts(asked: Asked, pack: DomainPack) -> Iterator[Mapping[str, Any]]:
                 if kind in asked.types
             ]
         }
-        yield {"allow": [_left_to_goal(at, *of) for at, of in enumerate(decided.items(), 1)]}
+        yield {"allow": [_goal_clause(at, *of) for at, of in enumerate(decided.items(), 1)]}
     yield {"allow": [*_spellings(readings, pack), *_moot(asked.readings, pack)]}
     if notes.settings.get("outcome") != "stated":
         yield from _outcome(asked, readings, pack, is_goal=bool(goals))
     if any(reading.communicate for reading in readings):
-        told = claims(_agreed(readings), _cells(readings))
+        told = claims(_common_infos(readings), _cells(readings))
         yield {"answer": {"schema": dict(SCHEMA), "claims": told}}
     if "ACTION" in asked.criteria.basis:
         yield {"steps": [_step(at, e) for at, e in enumerate(asked.criteria.actions or (), 1)]}
@@ -134,7 +134,7 @@ def _outcome(
     """What the reference changes: one of transition, clauses or disputed."""
     if len(readings) > 1:
         because = "; ".join(r.because for r in readings if r.because) or "two corrections disagree"
-        agreed = _agreed(readings)
+        agreed = _common_infos(readings)
         branches = {r.name: _branch(r, agreed, asked.types, pack) for r in readings}
         yield {"disputed": {"because": because[:2000], "readings": branches}}
     elif (
@@ -148,7 +148,7 @@ def _outcome(
         if not clauses and not is_goal:
             yield {"forbid": [{"id": "nothing-changes", "any": list(asked.types)}]}
     else:
-        changes = [_recorded(edit) for edit in readings[0].changes]
+        changes = [_recorded_change(edit) for edit in readings[0].changes]
         because = "the reference actions of the imported task leave exactly this"
         yield {"transition": {"because": because, "changes": changes}}
 
@@ -159,7 +159,7 @@ def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
         return {}
     found: dict[Decimal, list[str]] = {}
     for edit in readings[0].changes:
-        for name, value in changed(edit).items() if edit.after is not None else ():
+        for name, value in new_values(edit).items() if edit.after is not None else ():
             if isinstance(value, Decimal) and value and _NAMED.fullmatch(name):
                 key = json.dumps(_key(edit), ensure_ascii=False)
                 found.setdefault(abs(value), []).append(f"abs(after.{edit.type}[{key}].{name})")
@@ -178,7 +178,7 @@ def _branch(
     return branch
 
 
-def _agreed(readings: Sequence[Reading]) -> list[str]:
+def _common_infos(readings: Sequence[Reading]) -> list[str]:
     """What is to be told by every reading."""
     first, *others = readings
     return [
@@ -223,7 +223,7 @@ def _without(
     return Reading(reading.name, tuple(kept), reading.communicate, reading.because)
 
 
-def changed(edit: Edit) -> dict[str, Any]:
+def new_values(edit: Edit) -> dict[str, Any]:
     """The new values of what the edit changes; a field that goes away becomes null."""
     before: Record = edit.before or {}
     after: Record = edit.after or {}
@@ -238,11 +238,11 @@ def _key(edit: Edit) -> Any:
     return _json((record or {})[ID])
 
 
-def _recorded(edit: Edit) -> dict[str, Any]:
+def _recorded_change(edit: Edit) -> dict[str, Any]:
     verb = "create" if edit.before is None else "delete" if edit.after is None else "update"
     found: dict[str, Any] = {verb: edit.type, "key": _key(edit)}
     if edit.after is not None:
-        found["set"] = changed(edit)
+        found["set"] = new_values(edit)
     return found
 
 
@@ -256,7 +256,7 @@ def _clauses(reading: Reading, prefix: str, pack: DomainPack) -> Iterator[dict[s
             "where": f"it.{ID} == {json.dumps(_key(edit), ensure_ascii=False)}",
         }
         if edit.after is not None:
-            clause["set"] = changed(edit)
+            clause["set"] = new_values(edit)
             clause["fields"] = sorted(clause["set"])
             if spelled := _numerals(edit, pack):
                 clause["set"] = {n: v for n, v in clause["set"].items() if n not in spelled}
@@ -267,7 +267,7 @@ def _clauses(reading: Reading, prefix: str, pack: DomainPack) -> Iterator[dict[s
 
 def _numerals(edit: Edit, pack: DomainPack) -> dict[str, str]:
     """For each text with a number that may be spelled in two ways, the list of both texts."""
-    values = {} if edit.after is None else changed(edit)
+    values = {} if edit.after is None else new_values(edit)
     found = {}
     for rule in pack.settings.get("numerals", ()):
         kind, _, name = rule["field"].partition(".")
@@ -289,8 +289,8 @@ def _spellings(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[s
             for reading in readings
             for edit in reading.changes
             if edit.type == kind and edit.before is not None and edit.after is not None
-            if any(field.startswith(rule["beside"]) for field in changed(edit))
-            if name not in changed(edit)
+            if any(field.startswith(rule["beside"]) for field in new_values(edit))
+            if name not in new_values(edit)
         }
         if not keys:
             continue
@@ -337,7 +337,7 @@ def _goals(criteria: Criteria, pack: DomainPack) -> list[dict[str, Any]]:
     ]
 
 
-def _decided(criteria: Criteria, pack: DomainPack) -> dict[tuple[str, str], str]:
+def _goal_fields(criteria: Criteria, pack: DomainPack) -> dict[tuple[str, str], str]:
     """(type, key) → the field that some condition of the task decides."""
     rules = pack.settings.get("decides", {})
     found: dict[tuple[str, str], str] = {}
@@ -350,7 +350,7 @@ def _decided(criteria: Criteria, pack: DomainPack) -> dict[tuple[str, str], str]
     return found
 
 
-def _left_to_goal(at: int, place: tuple[str, str], name: str) -> dict[str, Any]:
+def _goal_clause(at: int, place: tuple[str, str], name: str) -> dict[str, Any]:
     kind, key = place
     where = f"it.{ID} == {json.dumps(key, ensure_ascii=False)}"
     return {"id": f"goal-decides-{at}", "update": kind, "where": where, "fields": [name]}

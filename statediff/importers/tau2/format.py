@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import InputError
-from statediff.importers.lines import Line, parse
-from statediff.importers.recorded import NotARun
+from statediff.importers.recorded import NotARun, RunLine, expect, parse
 from statediff.model.values import printable
 
 Json = Any
@@ -112,7 +111,7 @@ class Correction:
 
 
 @dataclass(frozen=True)
-class Cases:
+class Tau2Cases:
     """The files of one domain, read."""
 
     domain: str
@@ -124,7 +123,7 @@ class Cases:
     """By task."""
 
 
-def read_cases(folder: Path, domain: str) -> Cases:
+def read_cases(folder: Path, domain: str) -> Tau2Cases:
     """The files of a domain but for its runs; `InputError` where one is missing or broken."""
     gold = [_gold(entry, at) for at, entry in _entries(folder / f"gold_{domain}.json.gz")]
     tasks = folder / f"tasks_{domain}.json.gz"
@@ -133,9 +132,9 @@ def read_cases(folder: Path, domain: str) -> Cases:
     corrections: dict[str, tuple[Correction, ...]] = {}
     for found in _corrections(folder / "corrections.jsonl.gz", domain):
         corrections[found.task] = (*corrections.get(found.task, ()), found)
-    return Cases(
+    return Tau2Cases(
         domain,
-        _as(read_tree(initial), dict, printable(initial.name), "an object of collections"),
+        expect(read_tree(initial), dict, printable(initial.name), "an object of collections"),
         {entry.key: entry for entry in gold},
         {entry.key: entry for entry in versions},
         corrections,
@@ -144,15 +143,15 @@ def read_cases(folder: Path, domain: str) -> Cases:
 
 def read_tree(path: Path) -> Json:
     """The one JSON value of a file, gzipped or not."""
-    return _parsed(read_whole(path), printable(path.name))
+    return _parse(read_whole(path), printable(path.name))
 
 
-def _parsed(data: bytes, what: str) -> Json:
+def _parse(data: bytes, what: str) -> Json:
     # The strict reader reads objects: a list is one's only member.
     try:
         if data.lstrip()[:1] != b"[":
-            return parse(Line(what, 1, data))
-        tree = parse(Line(what, 1, b'{"list":' + data + b"}"))
+            return parse(RunLine(what, 1, data))
+        tree = parse(RunLine(what, 1, b'{"list":' + data + b"}"))
     except NotARun as error:
         raise InputError(f"{what}: {error}") from error
     if len(tree) != 1:
@@ -181,14 +180,14 @@ def delta_of(tree: Json, what: str) -> tuple[Operation, ...]:
     """The operations of a delta, in order."""
     return tuple(
         _operation(entry, f"{what}[{at}]")
-        for at, entry in enumerate(_as(tree, list, what, "a list of operations"))
+        for at, entry in enumerate(expect(tree, list, what, "a list of operations"))
     )
 
 
-def applied(state: Tree, delta: Sequence[Operation]) -> Tree:
+def apply(state: Tree, delta: Sequence[Operation]) -> Tree:
     """The state after the operations. What no path leads to is shared with the state before."""
     for operation in delta:
-        state = _applied(state, operation, 0)
+        state = _apply_one(state, operation, 0)
     return state
 
 
@@ -210,33 +209,26 @@ def same_json(a: Json, b: Json) -> bool:
 
 def text_of(value: Json, what: str) -> str:
     """The text; `InputError` for anything else."""
-    return str(_as(value, str, what, "text"))
+    return str(expect(value, str, what, "text"))
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def _as(value: Json, kind: type, what: str, wanted: str) -> Any:
-    if isinstance(value, kind):
-        return value
-    found = "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
-    raise InputError(f"{what}: expected {wanted}, found {printable(found)}")
-
-
 def _entries(path: Path) -> list[tuple[str, Tree]]:
     name = printable(path.name)
-    listed = _as(read_tree(path), list, name, "a list")
+    listed = expect(read_tree(path), list, name, "a list")
     return [
-        (f"{name}[{at}]", _as(entry, dict, f"{name}[{at}]", "an object"))
+        (f"{name}[{at}]", expect(entry, dict, f"{name}[{at}]", "an object"))
         for at, entry in enumerate(listed)
     ]
 
 
 def _operation(entry: Json, what: str) -> Operation:
-    tree = _as(entry, dict, what, "an operation")
+    tree = expect(entry, dict, what, "an operation")
     if tree.get("op") not in OPERATIONS:
         raise InputError(f"{what}: op: expected one of {', '.join(OPERATIONS)}")
-    path = _as(tree.get("path"), list, f"{what}: path", "a list of names")
+    path = expect(tree.get("path"), list, f"{what}: path", "a list of names")
     if not 0 < len(path) <= MAX_STEPS:
         raise InputError(f"{what}: path: expected 1 to {MAX_STEPS} names, found {len(path)}")
     if tree["op"] != "remove" and "new" not in tree:
@@ -246,7 +238,7 @@ def _operation(entry: Json, what: str) -> Operation:
     )
 
 
-def _applied(node: Json, operation: Operation, depth: int) -> dict[str, Json]:
+def _apply_one(node: Json, operation: Operation, depth: int) -> dict[str, Json]:
     name = operation.path[depth]
     if not isinstance(node, Mapping):
         raise _astray(operation, depth, "is no object")
@@ -256,7 +248,7 @@ def _applied(node: Json, operation: Operation, depth: int) -> dict[str, Json]:
         raise _astray(operation, depth + 1, found)
     changed = dict(node)
     if not last:
-        changed[name] = _applied(node[name], operation, depth + 1)
+        changed[name] = _apply_one(node[name], operation, depth + 1)
     elif operation.op == "remove":
         del changed[name]
     else:
@@ -270,7 +262,7 @@ def _astray(operation: Operation, depth: int, found: str) -> InputError:
 
 
 def _gold(tree: Tree, what: str) -> Gold:
-    raised = _as(
+    raised = expect(
         tree.get("gold_action_errors") or [], list, f"{what}: gold_action_errors", "a list"
     )
     return Gold(
@@ -282,8 +274,8 @@ def _gold(tree: Tree, what: str) -> Gold:
 
 
 def _version(tree: Tree, what: str) -> TaskVersion:
-    task = _as(tree.get("task"), dict, f"{what}: task", "an object")
-    tags = _as(tree.get("tags") or [], list, f"{what}: tags", "a list")
+    task = expect(tree.get("task"), dict, f"{what}: task", "an object")
+    tags = expect(tree.get("tags") or [], list, f"{what}: tags", "a list")
     described = task.get("description")
     purpose = described.get("purpose") if isinstance(described, dict) else None
     return TaskVersion(
@@ -297,7 +289,7 @@ def _version(tree: Tree, what: str) -> TaskVersion:
 
 def criteria_of(tree: Json, what: str) -> Criteria:
     """What a task's evaluation criteria ask."""
-    asked = _as(tree, dict, what, "an object")
+    asked = expect(tree, dict, what, "an object")
     actions = asked.get("actions")
     return Criteria(
         _texts(asked.get("reward_basis"), f"{what}: reward_basis"),
@@ -306,7 +298,7 @@ def criteria_of(tree: Json, what: str) -> Criteria:
         tuple(
             Assertion(
                 text_of(entry.get("func_name"), f"{what}: func_name"),
-                _as(entry.get("arguments") or {}, dict, f"{what}: arguments", "an object"),
+                expect(entry.get("arguments") or {}, dict, f"{what}: arguments", "an object"),
                 entry.get("assert_value") is not False,
             )
             for entry in asked.get("env_assertions") or []
@@ -318,15 +310,15 @@ def criteria_of(tree: Json, what: str) -> Criteria:
 def expectations(tree: Json, what: str) -> tuple[Expectation, ...]:
     """The reference actions of a task; `kwargs` is the older name of `arguments`."""
     found = []
-    for at, entry in enumerate(_as(tree, list, what, "a list of actions")):
+    for at, entry in enumerate(expect(tree, list, what, "a list of actions")):
         where = f"{what}[{at}]"
-        action = _as(entry, dict, where, "an action")
+        action = expect(entry, dict, where, "an action")
         arguments = action.get("arguments", action.get("kwargs")) or {}
         compare = action.get("compare_args")
         found.append(
             Expectation(
                 text_of(action.get("name"), f"{where}: name"),
-                _as(arguments, dict, f"{where}: arguments", "an object"),
+                expect(arguments, dict, f"{where}: arguments", "an object"),
                 str(action.get("requestor") or "assistant"),
                 None if compare is None else _texts(compare, f"{where}: compare_args"),
             )
@@ -335,7 +327,9 @@ def expectations(tree: Json, what: str) -> tuple[Expectation, ...]:
 
 
 def _texts(tree: Json, what: str) -> tuple[str, ...]:
-    return tuple(text_of(entry, what) for entry in _as(tree or [], list, what, "a list of texts"))
+    return tuple(
+        text_of(entry, what) for entry in expect(tree or [], list, what, "a list of texts")
+    )
 
 
 def _corrections(path: Path, domain: str) -> list[Correction]:
@@ -344,7 +338,7 @@ def _corrections(path: Path, domain: str) -> list[Correction]:
     found = []
     for number, line in enumerate(read_whole(path).splitlines(), start=1):
         what = f"{printable(path.name)}: line {number}"
-        tree = _as(_parsed(line, what), dict, what, "an object")
+        tree = expect(_parse(line, what), dict, what, "an object")
         if tree.get("domain") != domain:
             continue
         reasons = tree.get("why")

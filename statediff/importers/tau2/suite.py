@@ -2,25 +2,39 @@
 
 The state before is the domain's initial state with the run's `init_delta`, the state after that
 with the run's `delta`; both share every row they leave alone. A task's reference is the gold delta
-of its `gold_key`, or what later corrections of the task make of it (`tau2_contract`).
+of its `gold_key`, or what later corrections of the task make of it (`tau2/contract.py`).
+
+Compatible mode is τ²'s own deterministic rules, exactly as it has them, with their blind spots:
+
+* DB: the whole state after is the state that the reference actions leave, list order and spelling
+  included.
+* COMMUNICATE: each text is found, in lower case, somewhere in a message of the agent from which
+  the commas were removed, so that "327" is found in "$1327.00".
+* ACTION: for each reference action some call has its name and the arguments that count.
+
+What rests on code or language that is not in the files (ENV_ASSERTION, NL_ASSERTION) is not
+computed: `reward` is then None.
+
+The recording carries a replay on the real environment. From it come the state after a run and what
+each call changed by itself. Where a call that changes something gave another output in the replay
+than in the recording, the replay went another way: what that call touched is not known. Where the
+calls' own changes do not add up to the state after, nobody can say which call made which.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import InputError, UsageError
 from statediff.evaluate import ContractFile
-from statediff.importers.lines import parse, read_lines, without_labels
 from statediff.importers.pack import open_pack
 from statediff.importers.recorded import (
     BadLine,
-    Change,
     Compat,
     Half,
     Labels,
@@ -28,11 +42,14 @@ from statediff.importers.recorded import (
     Prepared,
     RecordedRun,
     RunFile,
+    SeededChange,
     TaskId,
+    parse,
+    read_lines,
+    without_labels,
 )
-from statediff.importers.states import value_of
+from statediff.importers.states import Edit, value_of
 from statediff.importers.tau2.answer import SILENT, answer_of
-from statediff.importers.tau2.compat import COMPUTED, Components, components
 from statediff.importers.tau2.domain import (
     Domain,
     Known,
@@ -41,15 +58,17 @@ from statediff.importers.tau2.domain import (
     objects,
     task_name,
 )
-from statediff.importers.tau2.effects import replayed
 from statediff.importers.tau2.format import (
     Criteria,
+    Expectation,
     Operation,
     Tree,
-    applied,
+    apply,
     delta_of,
     read_cases,
+    same_json,
 )
+from statediff.model.delta import delta_id
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import State
 from statediff.model.trace import Action, ActionClass, Trace
@@ -165,7 +184,7 @@ class Tau2:
         """What the benchmark's deterministic rules find of the run."""
         domain = self.domain(run.task.domain)
         return components(
-            applied(domain.cases.initial, _delta(run.raw, "before", "init_delta")),
+            apply(domain.cases.initial, _delta(run.raw, "before", "init_delta")),
             _delta(run.raw, "after", "delta"),
             domain.gold(gold_key(run.raw)).delta,
             self.criteria(run),
@@ -177,25 +196,27 @@ class Tau2:
         """What the run's own version of its task asks."""
         return criteria_of_run(run.raw, self.domain(run.task.domain).version(run.raw))
 
-    def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
+    def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
         """Whether the state after is the reference's. Seeded changes count where DB does."""
         found = self.components(run)
         touches = any(c.before != c.after for c in seeded) and "DB" in self.criteria(run).basis
         reasons = [f"differs at {place}" for place in found.differs_at]
         if touches:
             reasons.append("a seeded change is in no reference")
-        return Compat(found.db and not touches, tuple(reasons))
+        passes = found.db and not touches
+        ordinary = {"final-text": all(found.communicate), "raw-equality": passes}
+        return Compat(passes, tuple(reasons), evaluators=ordinary)
 
     def prepare(self, run: RecordedRun) -> Prepared:
         """The run as a trial under its task's closed contract."""
         domain, _ = self._of(run.task)
-        before = applied(domain.cases.initial, _delta(run.raw, "before", "init_delta"))
-        after = applied(before, _delta(run.raw, "after", "delta"))
+        before = apply(domain.cases.initial, _delta(run.raw, "before", "init_delta"))
+        after = apply(before, _delta(run.raw, "after", "delta"))
         captures = domain.base.pair(
             domain.layout.edits(domain.cases.initial, before), domain.layout.edits(before, after)
         )
         calls = objects(run.raw, "trace")
-        done = replayed(domain, before, after, calls)
+        done = replay_calls(domain, before, after, calls)
         tools = domain.user_tools if run.raw.get("solo_mode") is True else frozenset()
         trace = Trace(tuple(_actions(calls, done.effects, tools)), is_complete=True, cause="")
         last = _unobserved(captures[1], done.astray) if done.astray else captures[1]
@@ -236,7 +257,7 @@ class Tau2:
         }
         return RecordedRun(f"reference of {task}", task, "reference", raw)
 
-    def is_named(self, run: RecordedRun, change: Change) -> bool:
+    def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
         """Whether the reference changes the very entity."""
         domain, _ = self._of(run.task)
         return any(
@@ -306,3 +327,136 @@ def _actions(
 
 def _digest_digit(name: str) -> str:
     return str(int(hashlib.sha256(name.encode()).hexdigest()[-1], 16))
+
+
+@dataclass(frozen=True)
+class ReplayedCalls:
+    """The replay of one run's calls."""
+
+    effects: tuple[tuple[str, ...] | None, ...]
+    """For each call the ids of what it changed; None throughout where they do not add up."""
+    astray: Mapping[str, str]
+    """Types of which nothing is known after the run, each with the cause."""
+
+
+def replay_calls(
+    domain: Domain, before: Tree, after: Tree, calls: Sequence[Mapping[str, Any]]
+) -> ReplayedCalls:
+    """The effects of the calls, in their order."""
+    effects: list[tuple[str, ...]] = []
+    astray: dict[str, str] = {}
+    state, adds_up = before, True
+    for at, call in enumerate(calls):
+        delta = delta_of(call.get("delta") or [], f"trace[{at}].delta")
+        if not delta:
+            effects.append(())
+            continue
+        try:
+            left = apply(state, delta)
+        except InputError:
+            adds_up = False
+            break
+        edits = domain.layout.edits(state, left)
+        effects.append(tuple(sorted({name for edit in edits for name in _names(edit)})))
+        if call.get("replay_equal") is False:
+            cause = f"replaying call {at} ({call.get('name')}) gave another output than recorded"
+            for edit in edits:
+                astray.setdefault(edit.type, printable(cause))
+        state = left
+    if adds_up and same_json(state, after):
+        return ReplayedCalls(tuple(effects), astray)
+    return ReplayedCalls((None,) * len(calls), astray)
+
+
+def _names(edit: Edit) -> Iterator[str]:
+    before, after = edit.before, edit.after
+    key = ((after if before is None else before) or {})["id"]
+    if before is None or after is None:
+        yield delta_id(edit.type, (key,), "")
+        return
+    for name in {*before, *after}:
+        if before.get(name) != after.get(name):
+            yield delta_id(edit.type, (key,), name)
+
+
+COMPUTED: Final = frozenset({"DB", "ACTION", "COMMUNICATE"})
+
+
+@dataclass(frozen=True)
+class Components:
+    """What the deterministic rules find of one run."""
+
+    db: bool
+    communicate: tuple[bool, ...]
+    actions: tuple[bool, ...]
+    differs_at: tuple[str, ...] = ()
+    """Where the states differ, the first few."""
+
+    def parts(self) -> dict[str, float]:
+        """The parts of the reward that the files decide, as the benchmark counts them."""
+        return {
+            "DB": float(self.db),
+            "COMMUNICATE": float(all(self.communicate)),
+            "ACTION": float(all(self.actions)),
+        }
+
+    def reward(self, basis: Sequence[str]) -> float | None:
+        """The product of the parts of the basis; None where one of them is not decided here."""
+        if not set(basis) <= COMPUTED:
+            return None
+        parts = self.parts()
+        return float(all(parts[name] == 1.0 for name in basis))
+
+
+def components(
+    before: Tree,
+    delta: Sequence[Operation],
+    gold: Sequence[Operation],
+    criteria: Criteria,
+    trace: Sequence[Mapping[str, Any]],
+    texts: Sequence[Mapping[str, Any]],
+) -> Components:
+    """The parts of the reward, from what a run did and said."""
+    reached, wanted = apply(before, delta), apply(before, gold)
+    said = [
+        str(text.get("text")).lower().replace(",", "")
+        for text in texts
+        if text.get("role") == "assistant" and text.get("text")
+    ]
+    return Components(
+        same_json(reached, wanted),
+        tuple(any(info.lower() in text for text in said) for info in criteria.communicate),
+        tuple(any(_is_call(one, call) for call in trace) for one in criteria.actions or ()),
+        tuple(_differences(reached, wanted, ())[:6]),
+    )
+
+
+def _is_call(wanted: Expectation, call: Mapping[str, Any]) -> bool:
+    if call.get("name") != wanted.name:
+        return False
+    made = call.get("args")
+    made = made if isinstance(made, dict) else {}
+    counted = made.keys() if wanted.compare is None else wanted.compare
+    if not counted:
+        return True
+    # As the benchmark compares arguments: 2 and 2.0 are one here.
+    return {name: value for name, value in made.items() if name in counted} == {
+        name: value for name, value in wanted.arguments.items() if name in counted
+    }
+
+
+def _differences(a: Any, b: Any, path: tuple[str, ...]) -> list[str]:
+    if same_json(a, b):
+        return []
+    if not (isinstance(a, dict) and isinstance(b, dict)):
+        return [printable("/".join(path)[:200])]
+    return [
+        place
+        for name in sorted({*a, *b})
+        if name not in a or name not in b or not same_json(a[name], b[name])
+        for place in (
+            _differences(a[name], b[name], (*path, name))
+            if name in a and name in b
+            else [printable("/".join((*path, name))[:200])]
+        )
+    ]

@@ -10,10 +10,10 @@ has the floor or the peer it was measured beside, the ratio, and the target as a
 
 from __future__ import annotations
 
-from statediff.meta.bench import capturing, diffing, feeding, reading, scanning, trialing
-from statediff.meta.bench.registry import MEASURES, Plan, Row, machine, run
+from statediff.meta.bench import capturing, deltas, diffing, reading, trialing
+from statediff.meta.bench.registry import MEASURES, BenchPlan, BenchRow, machine, run
 
-__all__ = ["MEASURES", "Plan", "Row", "machine", "run"]
+__all__ = ["MEASURES", "BenchPlan", "BenchRow", "machine", "run"]
 
-MODULES = (diffing, capturing, feeding, scanning, trialing, reading)
+MODULES = (diffing, capturing, deltas, trialing, reading)
 """Importing a module registers its measures, in this order."""

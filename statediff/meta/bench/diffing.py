@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from statediff.diff import DiffOptions, diff
-from statediff.meta.bench.orders import NAMES, Changes, records, state, table, wanted
+from statediff.meta.bench.orders import NAMES, Changes, records, state, table, wanted_changes
 from statediff.meta.bench.registry import (
-    Limit,
+    BenchLimit,
+    BenchPlan,
+    BenchRow,
     NotRun,
-    Plan,
-    Row,
     Wrong,
+    import_peer,
     measure,
-    need,
-    timed,
-    times,
+    time_in_turn,
+    time_row,
 )
 from statediff.model.delta import Op
 from statediff.model.state import State
@@ -26,13 +26,13 @@ from statediff.model.state import State
 _OPS = {Op.CREATE: "create", Op.DELETE: "delete", Op.UPDATE: "update"}
 
 
-def found_by_us(before: State, after: State, *, trust_digests: bool) -> Changes:
+def our_changes(before: State, after: State, *, trust_digests: bool) -> Changes:
     """Our diff, with or without the digests that the store computed when the state was put."""
     found = diff(before, after, options=DiffOptions(trust_digests=trust_digests))
     return frozenset((_OPS[d.op], int(str(d.key[0])), d.path) for d in found.deltas)
 
 
-def checked(right: Changes) -> Callable[[str, Changes | None], None]:
+def check_changes(right: Changes) -> Callable[[str, Changes | None], None]:
     """A check that a contender named these changes and no others."""
 
     def check(name: str, found: Changes | None) -> None:
@@ -64,63 +64,76 @@ def memcmp(before: State, after: State) -> Callable[[], None]:
 
 
 @measure("diff-memory", "diff")
-def in_memory(plan: Plan) -> Iterator[Row]:
+def in_memory(plan: BenchPlan) -> Iterator[BenchRow]:
     """Every byte compared, over memcmp; and with the digests that the store has anyway."""
     before, after = state(plan.rows, 0), state(plan.rows, plan.changes)
-    taken = timed(
+    taken = time_in_turn(
         {
             "memcmp": memcmp(before, after),
-            "every byte": lambda: found_by_us(before, after, trust_digests=False),
-            "digests": lambda: found_by_us(before, after, trust_digests=True),
+            "every byte": lambda: our_changes(before, after, trust_digests=False),
+            "digests": lambda: our_changes(before, after, trust_digests=True),
         },
         max(plan.repeats, 5) * 3,  # milliseconds each
-        checked(wanted(plan.rows, plan.changes)),
+        check_changes(wanted_changes(plan.rows, plan.changes)),
     )
     size = f"{plan.rows:,} x 10, {plan.changes} changes"
-    yield times("memcmp of both states", "diff", taken["memcmp"], note=f"the floor; {size}")
-    yield times(
-        "diff, no cached digests", "diff", taken["every byte"], floor=taken["memcmp"],
-        target=Limit(2), note=size,
-    )  # fmt: skip
-    yield times(
-        "diff, stored digests", "diff", taken["digests"], floor=taken["memcmp"],
-        target=Limit(5, "value"), note=size,
-    )  # fmt: skip
+    yield time_row("memcmp of both states", "diff", taken["memcmp"], note=f"the floor; {size}")
+    yield time_row(
+        "diff, no cached digests",
+        "diff",
+        taken["every byte"],
+        floor=taken["memcmp"],
+        target=BenchLimit(2),
+        note=size,
+    )
+    yield time_row(
+        "diff, stored digests",
+        "diff",
+        taken["digests"],
+        floor=taken["memcmp"],
+        target=BenchLimit(5, "value"),
+        note=size,
+    )
 
 
 @measure("diff-peers", "diff")
-def beside_peers(plan: Plan) -> Iterator[Row]:
+def beside_peers(plan: BenchPlan) -> Iterator[BenchRow]:
     """Each peer that is installed, at the size it can be asked for."""
     yield from _peer("polars, full join", plan, plan.rows, _polars, None)
-    yield from _peer("datacompy (polars)", plan, plan.rows, _datacompy, Limit(10, is_most=False))
-    yield from _peer("DeepDiff", plan, plan.slow_rows, _deepdiff, Limit(1000, is_most=False))
+    yield from _peer(
+        "datacompy (polars)", plan, plan.rows, _datacompy, BenchLimit(10, is_most=False)
+    )
+    yield from _peer("DeepDiff", plan, plan.slow_rows, _deepdiff, BenchLimit(1000, is_most=False))
     yield from _peer("jsonpatch", plan, plan.slow_rows, _jsonpatch, None)
 
 
 def _peer(
-    name: str, plan: Plan, rows: int, make: Callable[[Plan, int], Callable[[], Changes]],
-    target: Limit | None,
-) -> Iterator[Row]:  # fmt: skip
+    name: str,
+    plan: BenchPlan,
+    rows: int,
+    make: Callable[[BenchPlan, int], Callable[[], Changes]],
+    target: BenchLimit | None,
+) -> Iterator[BenchRow]:
     title = f"diff beside {name}"
     try:
         peer = make(plan, rows)
     except NotRun as reason:
-        yield Row(title, "diff", None, "ms", target=target, note=f"not run: {reason}")
+        yield BenchRow(title, "diff", None, "ms", target=target, note=f"not run: {reason}")
         return
     before, after = state(rows, 0), state(rows, plan.changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        taken = timed(
-            {"ours": lambda: found_by_us(before, after, trust_digests=False), "peer": peer},
+        taken = time_in_turn(
+            {"ours": lambda: our_changes(before, after, trust_digests=False), "peer": peer},
             plan.repeats,
-            checked(wanted(rows, plan.changes)),
+            check_changes(wanted_changes(rows, plan.changes)),
         )
     note = f"{rows:,} x 10, {plan.changes} changes (ratio: how many times faster)"
-    yield times(title, "diff", taken["ours"], peer=taken["peer"], target=target, note=note)
+    yield time_row(title, "diff", taken["ours"], peer=taken["peer"], target=target, note=note)
 
 
-def _frames(plan: Plan, rows: int) -> tuple[Any, Any, Any]:
-    polars = need("polars")
+def _frames(plan: BenchPlan, rows: int) -> tuple[Any, Any, Any]:
+    polars = import_peer("polars")
     frames = [
         polars.from_arrow(table(rows, changes))
         .rechunk()
@@ -130,7 +143,7 @@ def _frames(plan: Plan, rows: int) -> tuple[Any, Any, Any]:
     return polars, frames[0], frames[1]
 
 
-def _polars(plan: Plan, rows: int) -> Callable[[], Changes]:
+def _polars(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
     """One full join, then the rows that are on one side only or differ in a column."""
     pl, before, after = _frames(plan, rows)
     others = NAMES[1:]
@@ -158,9 +171,9 @@ def _polars(plan: Plan, rows: int) -> Callable[[], Changes]:
     return join
 
 
-def _datacompy(plan: Plan, rows: int) -> Callable[[], Changes]:
+def _datacompy(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
     """Datacompy's polars comparison and its own accessors for what differs."""
-    datacompy = need("datacompy")
+    datacompy = import_peer("datacompy")
     _, before, after = _frames(plan, rows)
 
     def compare() -> Changes:
@@ -176,16 +189,20 @@ def _datacompy(plan: Plan, rows: int) -> Callable[[], Changes]:
     return compare
 
 
-def _deepdiff(plan: Plan, rows: int) -> Callable[[], Changes]:
+def _deepdiff(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
     """DeepDiff of dictionaries by id, with the settings that mend its blind spots."""
-    deepdiff = need("deepdiff")
+    deepdiff = import_peer("deepdiff")
     before, after = records(rows, 0), records(rows, plan.changes)
 
     def compare() -> Changes:
         found = deepdiff.DeepDiff(
-            before, after, view="tree", ignore_private_variables=False, threshold_to_diff_deeper=0,
+            before,
+            after,
+            view="tree",
+            ignore_private_variables=False,
+            threshold_to_diff_deeper=0,
             zip_ordered_iterables=True,
-        )  # fmt: skip
+        )
         changes = set()
         for kind, levels in found.items():
             for level in levels:
@@ -199,9 +216,9 @@ def _deepdiff(plan: Plan, rows: int) -> Callable[[], Changes]:
     return compare
 
 
-def _jsonpatch(plan: Plan, rows: int) -> Callable[[], Changes]:
+def _jsonpatch(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
     """A JSON Patch between the two documents."""
-    jsonpatch = need("jsonpatch")
+    jsonpatch = import_peer("jsonpatch")
     before, after = records(rows, 0), records(rows, plan.changes)
 
     def compare() -> Changes:

@@ -1,15 +1,23 @@
-"""The orders that every measure is taken over: ten columns, and changes spread evenly over them.
+"""The orders that every measure is taken over: in memory, as SQL, and in a SQLite file.
+
+The orders have ten columns; changes are spread evenly over them.
 
 The base and the changes follow from the number of rows and of changes alone, so that every
 contender, whatever form it wants its input in, can be checked against `wanted`.
+
+Databases are filled by their own SQL from the same formulas, so that ten million rows need no loop
+of ours.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -38,15 +46,19 @@ ORDER: Final = EntityType(
 NAMES: Final = tuple(field.name for field in ORDER.fields)
 _STATUSES: Final = np.array(["new", "paid", "packed", "shipped", "returned"])
 NEW: Final[dict[str, Any]] = {
-    "customer": -1, "quantity": -1, "weight": -1.5, "price": "-1.00", "status": "changed",
+    "customer": -1,
+    "quantity": -1,
+    "weight": -1.5,
+    "price": "-1.00",
+    "status": "changed",
     "updated_at": datetime(2031, 1, 1, tzinfo=UTC),
-}  # fmt: skip
+}
 _UPDATED: Final = tuple(NEW)
 Changes: TypeAlias = frozenset[tuple[str, int, str]]
 """(operation, id, field or empty)."""
 
 
-def plan(rows: int, changes: int) -> Iterator[tuple[str, int, str]]:
+def planned_changes(rows: int, changes: int) -> Iterator[tuple[str, int, str]]:
     """(operation, number of the row, field): of ten changes six update, two delete, two create."""
     for at in range(changes):
         place = rows * (2 * at + 1) // (2 * changes)
@@ -54,9 +66,11 @@ def plan(rows: int, changes: int) -> Iterator[tuple[str, int, str]]:
         yield operation, place, _UPDATED[at % 10] if operation == "update" else ""
 
 
-def wanted(rows: int, changes: int) -> Changes:
+def wanted_changes(rows: int, changes: int) -> Changes:
     """What a diff must find. Ids are even; a created order follows another with the odd id."""
-    return frozenset((op, 2 * at + (op == "create"), name) for op, at, name in plan(rows, changes))
+    return frozenset(
+        (op, 2 * at + (op == "create"), name) for op, at, name in planned_changes(rows, changes)
+    )
 
 
 def columns(start: int, stop: int) -> dict[str, pa.Array]:
@@ -82,15 +96,15 @@ def columns(start: int, stop: int) -> dict[str, pa.Array]:
 
 def parts(rows: int, changes: int) -> Iterator[dict[str, pa.Array]]:
     """One state, chunk by chunk; with 0 changes the base."""
-    planned = list(plan(rows, changes))
+    planned = list(planned_changes(rows, changes))
     for start in range(0, rows, CHUNK_KEYS):
         stop = min(start + CHUNK_KEYS, rows)
         part = columns(start, stop)
         here = [change for change in planned if start <= change[1] < stop]
-        yield _changed(part, start, here) if here else part
+        yield _apply(part, start, here) if here else part
 
 
-def _changed(
+def _apply(
     part: dict[str, pa.Array], start: int, changes: list[tuple[str, int, str]]
 ) -> dict[str, pa.Array]:
     lists = {name: array.to_pylist() for name, array in part.items()}
@@ -109,10 +123,17 @@ def state(rows: int, changes: int) -> State:
     """One state in our form, in memory."""
     store = MemoryChunks()
     sample: Row = {
-        "id": 1, "customer": 1, "quantity": 1, "weight": 1.0, "discount": 1.0,
-        "price": Decimal("1.00"), "status": "", "email": "", "paid": True,
+        "id": 1,
+        "customer": 1,
+        "quantity": 1,
+        "weight": 1.0,
+        "discount": 1.0,
+        "price": Decimal("1.00"),
+        "status": "",
+        "email": "",
+        "paid": True,
         "updated_at": datetime(2026, 1, 1, tzinfo=UTC),
-    }  # fmt: skip
+    }
     form = encode_rows(ORDER, [((1,), sample)]).schema
     chunks = tuple(
         store.put(pa.RecordBatch.from_arrays([part[name] for name in NAMES], schema=form))
@@ -144,3 +165,47 @@ def records(rows: int, changes: int) -> dict[str, dict[str, Any]]:
         for row in pa.table(part).to_pylist():
             found[str(row["id"])] = row
     return found
+
+
+_SQLITE: Final = """
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, quantity INTEGER, weight REAL,
+  discount REAL, price TEXT, status TEXT, email TEXT, paid INTEGER, updated_at TEXT);
+WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {rows}),
+  m(i, h) AS (SELECT i, (i * 2654435761) % 4294967296 FROM n)
+INSERT INTO orders SELECT 2 * i, h % 50000, h % 9 + 1, (h % 1000) / 8.0,
+  CASE WHEN h % 5 = 0 THEN NULL ELSE (h % 7) / 7.0 END,
+  printf('%d.%02d', (h % 90000 + 100) / 100, h % 90000 % 100),
+  substr('new     paid    packed  shipped returned', 1 + 8 * (h % 5), 8),
+  'customer' || (h % 50000) || '@example.org', h % 3 = 0,
+  strftime('%Y-%m-%dT%H:%M:%SZ', 1767225600 + h / 1000, 'unixepoch') FROM m;
+"""
+
+
+def statements(rows: int, changes: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The changes as SQL, with `?` for what is bound."""
+    for operation, at, field in planned_changes(rows, changes):
+        key = 2 * at
+        if operation == "update":
+            value = NEW[field]
+            bound = value.isoformat() if field == "updated_at" else value
+            yield f"UPDATE orders SET {field} = ? WHERE id = ?", (bound, key)  # noqa: S608 - our names
+        elif operation == "delete":
+            yield "DELETE FROM orders WHERE id = ?", (key,)
+        else:
+            columns = "customer, quantity, weight, discount, price, status, email, paid, updated_at"
+            yield (
+                f"INSERT INTO orders SELECT id + 1, {columns} FROM orders WHERE id = ?",  # noqa: S608 - our own names
+                (key,),
+            )
+
+
+def sqlite_file(folder: Path, rows: int) -> Path:
+    """A database file with so many orders, in WAL mode and with an empty log."""
+    file = folder / f"orders-{rows}.sqlite"
+    if not file.exists():
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.executescript(
+                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SQLITE.format(rows=rows)
+            )
+            connection.execute("PRAGMA journal_mode = WAL")
+    return file

@@ -12,18 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from statediff.meta.bench.registry import Limit, Plan, Row, Wrong, measure
+from statediff.meta.bench.registry import BenchLimit, BenchPlan, BenchRow, Wrong, measure
 from statediff.model.verdict import Verdict
-from statediff.reads.calls import CallKind, Outcome, ReadCall, ReadTrace
-from statediff.reads.cone import Cone, Policy
-from statediff.reads.draws import below, chosen
-from statediff.reads.generate import generate
-from statediff.reads.links import links_of, silences_of
+from statediff.reads.cone import Cone, Index, Policy
+from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
+from statediff.reads.generate import generate, links_of, silences_of
 from statediff.reads.log import Corpus, Event, corpus_of
-from statediff.reads.scores import Case, Scorer
-from statediff.reads.search import Index
-from statediff.reads.verdict import decided, judge
+from statediff.reads.scores import ReadRun, Scorer
+from statediff.reads.verdict import decide, judge
 from statediff.reads.world import Pack, load_pack
+from statediff.statistics.draws import below, choose
 
 CALLS: Final = 20
 RELEASED: Final = 10_000
@@ -34,12 +32,12 @@ _SMALL: Final = 100_000
 """Plans of fewer rows are tried on the smallest place, with few runs."""
 
 
-def _place(plan: Plan) -> tuple[Pack, int]:
+def _place(plan: BenchPlan) -> tuple[Pack, int]:
     """The place, and how many runs there are."""
     return (load_pack("starter"), 200) if plan.rows < _SMALL else (load_pack("enterprise"), 10_000)
 
 
-def _cases(pack: Pack, scorer: Scorer, runs: int) -> list[Case]:
+def _cases(pack: Pack, scorer: Scorer, runs: int) -> list[ReadRun]:
     """Runs with searches, fetches, blocked calls and answers, drawn by name."""
     names = sorted(pack.corpus.artifacts)
     subsystems = pack.config.content.subsystems
@@ -47,22 +45,22 @@ def _cases(pack: Pack, scorer: Scorer, runs: int) -> list[Case]:
     for run in range(runs):
         calls = []
         for at in range(CALLS):
-            name = chosen(names, 1, run, at)
+            name = choose(names, 1, run, at)
             if below(4, 2, run, at) == 0:
-                where = chosen(subsystems, 4, run, at)
+                where = choose(subsystems, 4, run, at)
                 calls.append(ReadCall(CallKind.SEARCH, subsystem=where, found=(name,)))
             else:
                 blocked = below(10, 3, run, at) == 0
-                outcome = Outcome.BLOCKED if blocked else Outcome.DELIVERED
+                outcome = ReadOutcome.BLOCKED if blocked else ReadOutcome.DELIVERED
                 calls.append(ReadCall(CallKind.FETCH, outcome, artifact=name))
         cited = [names[run % min(99, len(names))]]
         answer = {"exists": True, "could_actor_have_known": True, "evidence": cited}
-        made.append(Case(run % len(scorer.questions), ReadTrace.of(calls), answer))
+        made.append(ReadRun(run % len(scorer.questions), ReadTrace.of(calls), answer))
     return made
 
 
 @measure("read-findings", "reads")
-def findings(plan: Plan) -> Iterator[Row]:
+def findings(plan: BenchPlan) -> Iterator[BenchRow]:
     """Recorded runs of 20 calls to findings, and prepared arrays to scores."""
     pack, runs = _place(plan)
     config = pack.config.content
@@ -71,16 +69,16 @@ def findings(plan: Plan) -> Iterator[Row]:
     _check(pack, scorer, cases)
     prepared = scorer.prepare(cases)
     taken = _own_times(
-        {"findings": lambda: decided(scorer, cases), "scores": lambda: scorer.score(prepared)},
+        {"findings": lambda: decide(scorer, cases), "scores": lambda: scorer.score(prepared)},
         plan.repeats,
     )
     yield _rate("parsed traces to findings", runs, taken["findings"], 5 * RELEASED)
     yield _rate("prepared arrays to scores", runs, taken["scores"], 100_000)
 
 
-def _check(pack: Pack, scorer: Scorer, cases: Sequence[Case]) -> None:
+def _check(pack: Pack, scorer: Scorer, cases: Sequence[ReadRun]) -> None:
     """What arrays say of the first runs is what the cone says of each call."""
-    found = decided(scorer, cases)
+    found = decide(scorer, cases)
     cards = judge(scorer, cases[:CHECKED])
     for row, (case, card) in enumerate(zip(cases, cards, strict=False)):
         asked = scorer.questions[case.question].asked
@@ -100,7 +98,7 @@ def _strays(call: ReadCall, cone: Cone, corpus: Corpus) -> bool:
 
 
 @measure("read-indexing", "reads")
-def indexing(plan: Plan) -> Iterator[Row]:
+def indexing(plan: BenchPlan) -> Iterator[BenchRow]:
     """Links and silences of the whole log, as it is and where no join hits."""
     pack, _ = _place(plan)
     corpus, config = pack.corpus, pack.config.content
@@ -123,15 +121,20 @@ def indexing(plan: Plan) -> Iterator[Row]:
         plan.repeats,
     )
     for name, seconds in taken.items():
-        yield Row(
-            f"links and silences, {name}", "reads", _ms(statistics.median(seconds)), "ms",
-            target=Limit(1000, "value"), low=_ms(min(seconds)), high=_ms(max(seconds)),
+        yield BenchRow(
+            f"links and silences, {name}",
+            "reads",
+            _ms(statistics.median(seconds)),
+            "ms",
+            target=BenchLimit(1000, "value"),
+            low=_ms(min(seconds)),
+            high=_ms(max(seconds)),
             note=f"{len(corpus.events)} events; own time of the process",
-        )  # fmt: skip
+        )
 
 
 @measure("read-search", "reads")
-def search(plan: Plan) -> Iterator[Row]:
+def search(plan: BenchPlan) -> Iterator[BenchRow]:
     """One search through the index of words, by many actors."""
     pack, _ = _place(plan)
     index, policy = Index(pack.corpus), Policy(pack.config.content)
@@ -140,7 +143,7 @@ def search(plan: Plan) -> Iterator[Row]:
     seconds = []
     hits = 0
     for number in range(SEARCHES):
-        cone = Cone(policy, chosen(actors, 5, number), 2**62)
+        cone = Cone(policy, choose(actors, 5, number), 2**62)
         begin = time.process_time()
         found = index.search(cone, titles[number % len(titles)])
         seconds.append(time.process_time() - begin)
@@ -149,11 +152,16 @@ def search(plan: Plan) -> Iterator[Row]:
             raise Wrong("a search names what its actor may not see")
     if not hits:
         raise Wrong("no search found anything")
-    yield Row(
-        "one search, median", "reads", _ms(statistics.median(seconds)), "ms",
-        target=Limit(1, "value"), low=_ms(min(seconds)), high=_ms(max(seconds)),
+    yield BenchRow(
+        "one search, median",
+        "reads",
+        _ms(statistics.median(seconds)),
+        "ms",
+        target=BenchLimit(1, "value"),
+        low=_ms(min(seconds)),
+        high=_ms(max(seconds)),
         note=f"{len(pack.corpus.artifacts)} artifacts; own time of the process",
-    )  # fmt: skip
+    )
 
 
 def _own_times(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
@@ -168,18 +176,18 @@ def _own_times(contenders: dict[str, Callable[[], object]], repeats: int) -> dic
     return taken
 
 
-def _rate(name: str, runs: int, seconds: list[float], least: int) -> Row:
+def _rate(name: str, runs: int, seconds: list[float], least: int) -> BenchRow:
     """A row of runs a second, beside the released scorer's."""
     rates = [float(f"{runs / max(each, 1e-9):.4g}") for each in seconds]
     value = statistics.median(rates)
-    return Row(
+    return BenchRow(
         name,
         "reads",
         value,
         "runs/s",
         floor=RELEASED,
         ratio=float(f"{value / RELEASED:.4g}"),
-        target=Limit(least, "value", is_most=False),
+        target=BenchLimit(least, "value", is_most=False),
         low=min(rates),
         high=max(rates),
         note=f"{runs} runs of {CALLS} calls; own time of the process",

@@ -29,7 +29,7 @@ class Wrong(HarnessError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """What to measure: sizes, the number of changes, and how often."""
 
     rows: int = 1_000_000
@@ -54,7 +54,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Limit:
+class BenchLimit:
     """What a row must keep to: of its value, or of its ratio; at most, or at least."""
 
     number: float
@@ -64,7 +64,7 @@ class Limit:
     def __str__(self) -> str:
         return f"{self.of} {'<=' if self.is_most else '>='} {self.number:g}"
 
-    def holds(self, row: Row) -> bool | None:
+    def holds(self, row: BenchRow) -> bool | None:
         """Whether the row keeps to it; None where it has no such number."""
         found = row.ratio if self.of == "ratio" else row.value
         if found is None:
@@ -73,7 +73,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One measured number. `floor` is what `ratio` relates it to, in the same unit."""
 
     measure: str
@@ -83,7 +83,7 @@ class Row:
     _: KW_ONLY
     floor: float | None = None
     ratio: float | None = None
-    target: Limit | None = None
+    target: BenchLimit | None = None
     low: float | None = None
     high: float | None = None
     note: str = ""
@@ -96,11 +96,18 @@ class Row:
     def document(self) -> dict[str, Any]:
         """The row as `--json` prints it."""
         return {
-            "measure": self.measure, "kind": self.kind, "value": self.value, "unit": self.unit,
-            "floor": self.floor, "ratio": self.ratio,
-            "target": None if self.target is None else str(self.target), "ok": self.ok,
-            "low": self.low, "high": self.high, "note": self.note,
-        }  # fmt: skip
+            "measure": self.measure,
+            "kind": self.kind,
+            "value": self.value,
+            "unit": self.unit,
+            "floor": self.floor,
+            "ratio": self.ratio,
+            "target": None if self.target is None else str(self.target),
+            "ok": self.ok,
+            "low": self.low,
+            "high": self.high,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Measure:
 
     name: str
     kind: str
-    take: Callable[[Plan], Iterable[Row]]
+    take: Callable[[BenchPlan], Iterable[BenchRow]]
 
 
 MEASURES: Final[list[Measure]] = []
@@ -117,19 +124,23 @@ MEASURES: Final[list[Measure]] = []
 
 def measure(
     name: str, kind: str
-) -> Callable[[Callable[[Plan], Iterable[Row]]], Callable[[Plan], Iterable[Row]]]:
+) -> Callable[
+    [Callable[[BenchPlan], Iterable[BenchRow]]], Callable[[BenchPlan], Iterable[BenchRow]]
+]:
     """The function is a measure, after those registered before it."""
     if kind not in KINDS or any(known.name == name for known in MEASURES):
         raise ValueError(f"{name!r} of kind {kind!r}: a taken name, or none of {', '.join(KINDS)}")
 
-    def register(take: Callable[[Plan], Iterable[Row]]) -> Callable[[Plan], Iterable[Row]]:
+    def register(
+        take: Callable[[BenchPlan], Iterable[BenchRow]],
+    ) -> Callable[[BenchPlan], Iterable[BenchRow]]:
         MEASURES.append(Measure(name, kind, take))
         return take
 
     return register
 
 
-def run(plan: Plan, wanted: Iterable[str], say: Callable[[str], None]) -> Iterator[Row]:
+def run(plan: BenchPlan, wanted: Iterable[str], say: Callable[[str], None]) -> Iterator[BenchRow]:
     """The rows of the measures that are wanted by kind or by name (none named: of all)."""
     asked = set(wanted)
     known = {m.name for m in MEASURES} | {m.kind for m in MEASURES}
@@ -145,10 +156,10 @@ def run(plan: Plan, wanted: Iterable[str], say: Callable[[str], None]) -> Iterat
         try:
             yield from chosen.take(plan)
         except NotRun as reason:
-            yield Row(chosen.name, chosen.kind, None, "", note=f"not run: {reason}")
+            yield BenchRow(chosen.name, chosen.kind, None, "", note=f"not run: {reason}")
 
 
-def timed(
+def time_in_turn(
     contenders: Mapping[str, Callable[[], T]],
     repeats: int,
     check: Callable[[str, T], object],
@@ -170,16 +181,22 @@ def timed(
     return taken
 
 
-def times(
-    name: str, kind: str, seconds: list[float], *, floor: list[float] | None = None,
-    peer: list[float] | None = None, target: Limit | None = None, note: str = "",
-) -> Row:  # fmt: skip
+def time_row(
+    name: str,
+    kind: str,
+    seconds: list[float],
+    *,
+    floor: list[float] | None = None,
+    peer: list[float] | None = None,
+    target: BenchLimit | None = None,
+    note: str = "",
+) -> BenchRow:
     """A row of milliseconds: over a floor (ratio: how many times it), or beside a slower peer."""
     value = statistics.median(seconds)
     beside = floor or peer
     other = statistics.median(beside) if beside else None
     ratio = None if other is None else (value / other if floor else other / value)
-    return Row(
+    return BenchRow(
         name,
         kind,
         _ms(value),
@@ -197,7 +214,7 @@ def _ms(seconds: float) -> float:
     return float(f"{seconds * 1000:.4g}")
 
 
-def need(package: str) -> Any:
+def import_peer(package: str) -> Any:
     """The peer's module, or `NotRun` with what to do."""
     import importlib  # noqa: PLC0415 - only peers are named at run time
 
@@ -216,9 +233,11 @@ def machine() -> dict[str, Any]:
         except PackageNotFoundError:
             versions[package] = None
     return {
-        "system": platform.system(), "architecture": platform.machine(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "load": [round(load, 2) for load in os.getloadavg()],
-        "python": platform.python_version(), "packages": versions,
-    }  # fmt: skip
+        "python": platform.python_version(),
+        "packages": versions,
+    }

@@ -19,7 +19,14 @@ from statediff.evidence.seal import SEED_BYTES, seal
 from statediff.evidence.verify import Signer, Verified, verify
 from statediff.harness import TrialPlan, run_trial
 from statediff.meta.bench.capturing import now
-from statediff.meta.bench.registry import Plan, Row, Wrong, measure, timed, times
+from statediff.meta.bench.registry import (
+    BenchPlan,
+    BenchRow,
+    Wrong,
+    measure,
+    time_in_turn,
+    time_row,
+)
 from statediff.packs import PackSource, contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
@@ -32,7 +39,7 @@ SELECT n, printf('item %d', n), printf('%.60c', 'x') FROM s;
 
 
 @measure("reset", "reset")
-def sqlite_reset(plan: Plan) -> Iterator[Row]:
+def sqlite_reset(plan: BenchPlan) -> Iterator[BenchRow]:
     """Putting an embedded database back, and proving it, over copying its file."""
     folder = plan.folder / "reset"
     folder.mkdir(exist_ok=True)
@@ -48,7 +55,7 @@ def sqlite_reset(plan: Plan) -> Iterator[Row]:
         if name == "proof" and found:
             raise Wrong(f"a fresh reset is not proven: {found}")
 
-    taken = timed(
+    taken = time_in_turn(
         {
             "copy": lambda: shutil.copyfile(system.file, folder / "copy"),
             "reset": system.reset,
@@ -59,16 +66,16 @@ def sqlite_reset(plan: Plan) -> Iterator[Row]:
     )
     system.stop()
     note = f"{plan.slow_rows:,} rows; the floor is copying the file"
-    yield times("reset, SQLite", "reset", taken["reset"], floor=taken["copy"], note=note)
-    yield times(
+    yield time_row("reset, SQLite", "reset", taken["reset"], floor=taken["copy"], note=note)
+    yield time_row(
         "proof of the reset, SQLite", "reset", taken["proof"], floor=taken["copy"], note=note
     )
 
 
 @measure("verify", "verify")
-def bundle_verification(plan: Plan) -> Iterator[Row]:
+def bundle_verification(plan: BenchPlan) -> Iterator[BenchRow]:
     """Verifying a sealed bundle, and replaying it, over reading and hashing its bytes."""
-    bundle = _judged(plan.folder)
+    bundle = _judged_bundle(plan.folder)
     key = SigningKey(Ed25519PrivateKey.generate())
     sealed = seal(bundle, bytes(SEED_BYTES), now().replace(microsecond=0), key.public, key.sign)
     trust = (Signer("bench", key.public, ("evaluator",), None, None),)
@@ -81,7 +88,7 @@ def bundle_verification(plan: Plan) -> Iterator[Row]:
         if isinstance(found, Verified) and found.status != "VALID":
             raise Wrong(f"{name}: our own bundle is {found.status}")
 
-    taken = timed(
+    taken = time_in_turn(
         {
             "floor": floor,
             "verify": lambda: verify(sealed.files, trust),
@@ -92,18 +99,22 @@ def bundle_verification(plan: Plan) -> Iterator[Row]:
     )
     size = sum(map(len, sealed.files.values()))
     note = f"a trial of shop, {size:,} bytes; the floor is SHA-256 of them"
-    yield times(
+    yield time_row(
         "verify a sealed bundle", "verify", taken["verify"], floor=taken["floor"], note=note
     )
-    yield times("replay a bundle", "verify", taken["replay"], floor=taken["floor"], note=note)
+    yield time_row("replay a bundle", "verify", taken["replay"], floor=taken["floor"], note=note)
 
 
-def _judged(folder: Path) -> Bundle:
+def _judged_bundle(folder: Path) -> Bundle:
     task = contract_folder("shop/refund-returned-order")
     agent = CommandAgent.parse(f"{sys.executable} {task.agent('careful')}", name="careful")
     with EmbeddedSandbox(sandbox_pack("shop"), folder / "shop") as sandbox:
         trial = run_trial(
-            sandbox, load_contract(task.contract), agent, TrialPlan("bench", folder / "trial"),
-            clock=now, store=DiskChunks(folder / "trial-chunks"),
-        )  # fmt: skip
+            sandbox,
+            load_contract(task.contract),
+            agent,
+            TrialPlan("bench", folder / "trial"),
+            clock=now,
+            store=DiskChunks(folder / "trial-chunks"),
+        )
     return trial.evaluated.bundle

@@ -15,7 +15,7 @@ from typing import Any, Final
 from statediff.contract.document.contract import BranchClauses, Clause
 from statediff.contract.document.sections import Evidence, OpenFrame
 from statediff.evaluate import ContractFile
-from statediff.meta.reference import Reference, rebuilt, with_state
+from statediff.meta.reference import Reference, rebuild, with_state
 from statediff.model.batches import Row
 from statediff.model.readings import NO_HISTORY, SourceCapture
 from statediff.model.state import COMPLETE, State, Table
@@ -25,9 +25,19 @@ from statediff.resolve.pairing import skeleton
 MAX_NAME: Final = 200
 """Characters of a text that can be somebody's or something's name."""
 _ASSERTING: Final = (
-    "forbid", "require", "allow", "derive", "any_of", "disputed", "transition", "effects", "steps",
-    "actions", "turns", "answer",
-)  # fmt: skip
+    "forbid",
+    "require",
+    "allow",
+    "derive",
+    "any_of",
+    "disputed",
+    "transition",
+    "effects",
+    "steps",
+    "actions",
+    "turns",
+    "answer",
+)
 """The sections of a contract that judge something."""
 _OPEN: Final = OpenFrame(open="the study asks what is missed without the frame")
 
@@ -83,7 +93,7 @@ def without_evidence(run: Reference) -> Reference:
     Of two sources that differ the first is believed.
     """
     known = {part.reading.source: part.state for part in run.before.parts}
-    parts = tuple(_believed(part, known.get(part.reading.source)) for part in run.after.parts)
+    parts = tuple(_believe(part, known.get(part.reading.source)) for part in run.after.parts)
     believed = replace(run.with_parts(parts), timeline=None)
     return _with(believed, "evidence", evidence=_first_is_right(believed))
 
@@ -107,11 +117,13 @@ def trusting_names(run: Reference) -> Reference:
         earlier = {}
     after = tuple(
         _each_row(
-            part, earlier.get(part.reading.source),
-            lambda row: {name: names.known(value) for name, value in row.items()}, natural,
+            part,
+            earlier.get(part.reading.source),
+            lambda row: {name: names.known(value) for name, value in row.items()},
+            natural,
         )
         for part in run.after.parts
-    )  # fmt: skip
+    )
     if all(new is old for new, old in zip(after, run.after.parts, strict=True)):
         return run
     return run.with_parts(after)
@@ -206,16 +218,20 @@ def _first_is_right(run: Reference) -> dict[str, Evidence]:
 # ---------------------------------------------------------------- captures
 
 
-def _believed(part: SourceCapture, before: State | None) -> SourceCapture:
+def _believe(part: SourceCapture, before: State | None) -> SourceCapture:
     tables = {
         name: _whole(table, None if before is None else before.tables.get(name))
         for name, table in part.state.tables.items()
     }
     state = State(part.state.schema, tables)
     reading = replace(
-        part.reading, is_complete=True, cause=None, digest=state.digest(), acknowledgement=False,
+        part.reading,
+        is_complete=True,
+        cause=None,
+        digest=state.digest(),
+        acknowledgement=False,
         is_agent_influenced=False,
-    )  # fmt: skip
+    )
     return SourceCapture(reading, state)
 
 
@@ -262,11 +278,14 @@ class _Names:
         return value if value in named or not named else named[0]
 
 
-Rowed = Callable[[Row], Row]
+RowChange = Callable[[Row], Row]
 
 
 def _each_row(
-    part: SourceCapture, earlier: State | None, change: Rowed, named: Mapping[str, tuple[str, ...]]
+    part: SourceCapture,
+    earlier: State | None,
+    change: RowChange,
+    named: Mapping[str, tuple[str, ...]],
 ) -> SourceCapture:
     """The source with every row changed that is in no chunk of `earlier`."""
     tables = dict(part.state.tables)
@@ -275,20 +294,22 @@ def _each_row(
         if not table.enumeration.is_complete or (old is not None and old.chunks == table.chunks):
             continue
         rows = [row for _, row in table.rows()]
-        made = _firsts([_keyed(table, row, change(row)) for row in rows], named.get(name, ()))
+        made = _first_rows(
+            [_with_key(table, row, change(row)) for row in rows], named.get(name, ())
+        )
         if made != rows:
-            tables[name] = rebuilt(table, made)
+            tables[name] = rebuild(table, made)
     if all(tables[name] is table for name, table in part.state.tables.items()):
         return part
     return with_state(part, State(part.state.schema, tables))
 
 
-def _keyed(table: Table, row: Row, changed: Row) -> Row:
+def _with_key(table: Table, row: Row, changed: Row) -> Row:
     """A key is nobody's name: it stays."""
     return {**changed, **{name: row[name] for name in table.type.key}}
 
 
-def _firsts(rows: list[Row], natural: tuple[str, ...]) -> list[Row]:
+def _first_rows(rows: list[Row], natural: tuple[str, ...]) -> list[Row]:
     """The rows without those whose natural key a row above them has."""
     if not natural:
         return rows

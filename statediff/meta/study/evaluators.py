@@ -7,14 +7,15 @@ INCONCLUSIVE of what they could not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.meta.fault_classes import EVIDENCE, altered, kind_of, names
+from statediff.errors import StatediffError
+from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, names
 from statediff.meta.reference import Reference, rows_of
 from statediff.meta.study import ablations
-from statediff.meta.study.trials import Case, Opinion
+from statediff.meta.study.trials import EvaluatorOpinion, LabelledCase, ScoredCase
 from statediff.model.batches import Row
 from statediff.model.columns import table_changes
 from statediff.model.readings import Capture
@@ -32,7 +33,7 @@ class Evaluator:
 
     name: str
     about: str
-    judge: Callable[[Case], Opinion] | None = None
+    judge: Callable[[LabelledCase], EvaluatorOpinion] | None = None
     change: Callable[[Reference], Reference] | None = None
     """Instead of `judge`: the whole judge, over the inputs that this makes of a run."""
 
@@ -40,17 +41,19 @@ class Evaluator:
 # ---------------------------------------------------------------- without a contract's diff
 
 
-def final_text(case: Case) -> Opinion:
+def final_text(case: LabelledCase) -> EvaluatorOpinion:
     """MATCH if the answer says what every right run says alike; it may differ where they differ."""
     everything = changed_entities(case.run.before, case.run.after)
     said = _fields(case.run.answer)
     right = [_fields(run.answer) for run in case.gold.runs]
     passes = _reads_right(said, [fields for fields in right if fields is not None])
     # It points at nothing: its reader has to look through all that was done.
-    return Opinion(
+    return EvaluatorOpinion(
         Verdict.MATCH if passes else Verdict.DIVERGE,
-        len(everything), len(case.run.trace.actions), hits=False if case.fault else None,
-    )  # fmt: skip
+        len(everything),
+        len(case.run.trace.actions),
+        hits=False if case.fault else None,
+    )
 
 
 def _fields(answer: Value | NoAnswer) -> Mapping[str, Value] | None:
@@ -74,17 +77,20 @@ def _reads_right(said: Mapping[str, Value] | None, right: list[Mapping[str, Valu
     )
 
 
-def raw_equality(case: Case) -> Opinion:
+def raw_equality(case: LabelledCase) -> EvaluatorOpinion:
     """MATCH if everything is, byte for byte, as the gold run left it."""
     wanted = case.gold.runs[0].after
     differing = changed_entities(wanted, case.run.after)
-    return Opinion(
+    return EvaluatorOpinion(
         Verdict.DIVERGE if differing else Verdict.MATCH,
-        len(differing), 0, _hits(case, differing), shows=bool(differing),
-    )  # fmt: skip
+        len(differing),
+        0,
+        _hits(case, differing),
+        shows=bool(differing),
+    )
 
 
-def per_turn(case: Case) -> Opinion:
+def per_turn(case: LabelledCase) -> EvaluatorOpinion:
     """MATCH if no call ended in an error and the contract's steps, turns and actions hold."""
     run = case.run
     broken = [
@@ -92,48 +98,77 @@ def per_turn(case: Case) -> Opinion:
         for at, call in enumerate(run.trace.actions)
         if call.error is not None and not _is_repaired(call, run.trace.actions[at + 1 :])
     ]
-    return _with_errors(_asserted(case, "per-turn", "steps", "turns", "actions"), len(broken))
+    return _with_errors(
+        _assert_sections(case, "per-turn", "steps", "turns", "actions"), len(broken)
+    )
 
 
-def _asserted(case: Case, name: str, *sections: str) -> Opinion:
+def _assert_sections(case: LabelledCase, name: str, *sections: str) -> EvaluatorOpinion:
     """What these sections of the contract say by themselves; where there is none, nothing fails."""
     content = case.run.contract.content
     if not any(getattr(content, section) for section in sections):
-        return Opinion(Verdict.MATCH)
-    return _judged(case, ablations.only(case.run, name, *sections))
+        return EvaluatorOpinion(Verdict.MATCH)
+    return _judge_changed(case, ablations.only(case.run, name, *sections))
 
 
 def _is_repaired(call: Action, later: Iterable[Action]) -> bool:
     return any(each.tool == call.tool and each.error is None for each in later)
 
 
-def _with_errors(opinion: Opinion, broken: int) -> Opinion:
+def _with_errors(opinion: EvaluatorOpinion, broken: int) -> EvaluatorOpinion:
     if not broken:
         return opinion
-    return Opinion(Verdict.DIVERGE, opinion.entities, opinion.actions + broken, opinion.hits)
+    return EvaluatorOpinion(
+        Verdict.DIVERGE, opinion.entities, opinion.actions + broken, opinion.hits
+    )
 
 
-def assertions(case: Case) -> Opinion:
+def assertions(case: LabelledCase) -> EvaluatorOpinion:
     """MATCH if what the contract requires is there; whatever else happened is not looked at."""
-    return _asserted(case, "assertions", "require", "any_of", "disputed", "transition")
+    return _assert_sections(case, "assertions", "require", "any_of", "disputed", "transition")
 
 
 # ---------------------------------------------------------------- with it
 
 
-def whole(case: Case) -> Opinion:
+def whole(case: LabelledCase) -> EvaluatorOpinion:
     """What the judge says, with everything it has."""
     return _pointing(case, case.run, case.judgement or case.run.judged())
 
 
-def opinion_of(evaluator: Evaluator, case: Case, said: Mapping[str, Opinion]) -> Opinion:
+def opinion_of(
+    evaluator: Evaluator, case: LabelledCase, said: Mapping[str, EvaluatorOpinion]
+) -> EvaluatorOpinion:
     """What the evaluator says; where nothing is changed for it, what the whole judge `said`."""
     if evaluator.judge is not None:
         return evaluator.judge(case)
     changed = case.run if evaluator.change is None else evaluator.change(case.run)
     if changed is case.run and OURS in said:
         return said[OURS]
-    return _judged(case, changed)
+    return _judge_changed(case, changed)
+
+
+def score_case(case: LabelledCase, evaluators: Sequence[Evaluator]) -> ScoredCase:
+    """The case with the opinions on it; its captures are let go."""
+    opinions: dict[str, EvaluatorOpinion] = {}
+    errors: dict[str, str] = {}
+    for evaluator in evaluators:
+        try:
+            opinions[evaluator.name] = opinion_of(evaluator, case, opinions)
+        except StatediffError as error:
+            errors[evaluator.name] = str(error)
+    return ScoredCase(
+        domain=case.domain,
+        task=case.task,
+        name=case.name,
+        origin=case.origin,
+        kind=case.kind,
+        sentence=case.sentence,
+        label=case.label,
+        is_variant=case.is_variant,
+        opinions=opinions,
+        errors=errors,
+    )
 
 
 EVALUATORS: Final = (
@@ -142,11 +177,12 @@ EVALUATORS: Final = (
     Evaluator("assertions", "only what is required, as ordinary benchmarks assert", assertions),
     Evaluator("raw-equality", "the whole state equals the gold run's", raw_equality),
     Evaluator(
-        "contract-diff", "the contract's diff, however old the evidence",
+        "contract-diff",
+        "the contract's diff, however old the evidence",
         change=ablations.without_freshness,
     ),
     Evaluator("statediff", "the contract's diff over fresh evidence: the whole judge", whole),
-)  # fmt: skip
+)
 ABLATIONS: Final = tuple(
     Evaluator(f"without-{name}", about, change=change)
     for name, about, change in (
@@ -167,51 +203,56 @@ OURS: Final = "statediff"
 # ---------------------------------------------------------------- what a judgement points at
 
 
-def _judged(case: Case, run: Reference) -> Opinion:
+def _judge_changed(case: LabelledCase, run: Reference) -> EvaluatorOpinion:
     return _pointing(case, run, run.judged())
 
 
-def _pointing(case: Case, run: Reference, judgement: Judgement) -> Opinion:
+def _pointing(case: LabelledCase, run: Reference, judgement: Judgement) -> EvaluatorOpinion:
     # A contract of which nothing is left asserts nothing; such a check passes everything.
     verdict = judgement.verdict if judgement.clauses else Verdict.MATCH
     against = [f for f in judgement.findings if f.truth is not Truth.HOLDS]
     deltas = {
         delta.id: (delta.type, delta.key)
         for delta in (
-            *judgement.deltas, *(h.delta for h in judgement.hidden), *judgement.during,
+            *judgement.deltas,
+            *(h.delta for h in judgement.hidden),
+            *judgement.during,
         )
-    }  # fmt: skip
+    }
     rows = [row for finding in against for row in finding.witness.rows]
     entities = {deltas[d] for f in against for d in f.deltas if d in deltas}
     entities |= {(row.type, row.key) for row in rows if row.side != "trace"}
     calls = {row.key for row in rows if row.side == "trace"}
-    return Opinion(
-        verdict, len(entities), len(calls), _is_named(case, judgement),
+    return EvaluatorOpinion(
+        verdict,
+        len(entities),
+        len(calls),
+        _is_named(case, judgement),
         _shows(case, run, set(deltas.values())),
-    )  # fmt: skip
+    )
 
 
-def _is_named(case: Case, judgement: Judgement) -> bool | None:
+def _is_named(case: LabelledCase, judgement: Judgement) -> bool | None:
     if case.fault is None or case.world is None:
         return None
-    return names(case.fault, kind_of(case.fault), case.world, judgement)
+    return names(case.fault, class_of(case.fault), case.world, judgement)
 
 
-def _shows(case: Case, run: Reference, seen: set[Entity]) -> bool:
+def _shows(case: LabelledCase, run: Reference, seen: set[Entity]) -> bool:
     """Whether the record shows what a reviewer needs: the altered entity, or the poor reading."""
     if case.fault is None or case.world is None:
         return bool(seen)
-    if kind_of(case.fault) in EVIDENCE:
+    if class_of(case.fault) in EVIDENCE_CLASSES:
         return run.after.readings == case.run.after.readings and (
             run.timeline is not None or case.run.timeline == case.world.reference.timeline
         )
-    return bool(seen & altered(case.world.reference, case.fault.mutant))
+    return bool(seen & altered_entities(case.world.reference, case.fault.mutant))
 
 
-def _hits(case: Case, pointed: set[Entity]) -> bool | None:
+def _hits(case: LabelledCase, pointed: set[Entity]) -> bool | None:
     if case.fault is None or case.world is None:
         return None
-    return bool(pointed & altered(case.world.reference, case.fault.mutant))
+    return bool(pointed & altered_entities(case.world.reference, case.fault.mutant))
 
 
 # ---------------------------------------------------------------- raw states
@@ -223,7 +264,7 @@ def changed_entities(before: Capture, after: Capture) -> set[Entity]:
     return {
         (name, key)
         for source, name in one.keys() | two.keys()
-        for key in _differing(one.get((source, name)), two.get((source, name)))
+        for key in _differing_keys(one.get((source, name)), two.get((source, name)))
     }
 
 
@@ -235,7 +276,7 @@ def _tables(capture: Capture) -> dict[tuple[str, str], Table]:
     }
 
 
-def _differing(one: Table | None, two: Table | None) -> Iterator[Key]:
+def _differing_keys(one: Table | None, two: Table | None) -> Iterator[Key]:
     if one is None or two is None:
         yield from _rows(one).keys() | _rows(two).keys()
     elif one.type.key == two.type.key:

@@ -16,19 +16,37 @@ from pathlib import Path
 from typing import Final
 
 from statediff.errors import StatediffError
-from statediff.importers.lines import Line, read_lines
-from statediff.importers.recorded import BadLine, Labels, NotARun, RecordedRun, Suite
+from statediff.importers.recorded import (
+    BadLine,
+    Labels,
+    NotARun,
+    RecordedRun,
+    RunLine,
+    Suite,
+    read_lines,
+)
 from statediff.importers.rejudge import read_run
-from statediff.importers.tau2.suite import Tau2
 from statediff.importers.workers import Workers
-from statediff.meta.checkpoint import digest_of, kept
-from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, Evaluator, changed_entities
-from statediff.meta.study.scoring import scored
-from statediff.meta.study.trials import SCORED, Case, Gold, Opinion, Origin, Scored
-from statediff.meta.sweep import changes_of, picked_harm, reference_of
+from statediff.meta.checkpoint import checkpoint, digest_of
+from statediff.meta.study.evaluators import (
+    ABLATIONS,
+    EVALUATORS,
+    Evaluator,
+    changed_entities,
+    score_case,
+)
+from statediff.meta.study.trials import (
+    SCORED,
+    EvaluatorOpinion,
+    Gold,
+    LabelledCase,
+    Origin,
+    ScoredCase,
+)
+from statediff.meta.sweep import changes_of, pick_harm, reference_of
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
-from statediff.suite.review_terms import Label
+from statediff.suite.labels import Label
 
 CHUNK: Final = 4
 _BY_CONTRACT: Final = frozenset({"per-turn", "contract-diff", "statediff"})
@@ -40,11 +58,11 @@ OFFICIAL: Final = Evaluator("official", "the benchmark's published verdict")
 
 
 @dataclass(frozen=True)
-class Piece:
+class StudyPiece:
     """A few lines of one domain."""
 
     domain: str
-    lines: Sequence[Line]
+    lines: Sequence[RunLine]
     seed: int
     harms: int
     keep: Path | None = None
@@ -55,7 +73,7 @@ class Piece:
 
 def imported_cases(
     workers: Workers, seed: int, runs: int, harms: int, keep: Path | None = None
-) -> Iterator[Scored]:
+) -> Iterator[ScoredCase]:
     """`runs` runs of each domain (0: all), and `harms` harms in each that passes, judged.
 
     Which runs, a hash of their place and the seed decides; what is no run is left out. What is kept
@@ -68,26 +86,28 @@ def imported_cases(
         ranked = sorted(lines, key=partial(_rank, seed))
         chosen = sorted(ranked[: runs or None], key=lambda line: line.number)
         pieces = (
-            Piece(f"{suite.name} {file.domain}", chosen[at : at + CHUNK], seed, harms, keep, files)
+            StudyPiece(
+                f"{suite.name} {file.domain}", chosen[at : at + CHUNK], seed, harms, keep, files
+            )
             for at in range(0, len(chosen), CHUNK)
         )
-        for done in workers.in_order(judged_piece, pieces):
+        for done in workers.in_order(judge_piece, pieces):
             yield from done
 
 
-def _rank(seed: int, line: Line) -> bytes:
+def _rank(seed: int, line: RunLine) -> bytes:
     return hashlib.sha256(f"{seed}\0{line.file}\0{line.number}".encode()).digest()
 
 
-def judged_piece(suite: Suite, piece: Piece) -> tuple[Scored, ...]:
+def judge_piece(suite: Suite, piece: StudyPiece) -> tuple[ScoredCase, ...]:
     """Every case that the lines give, judged by every evaluator that can judge it."""
     places = [[line.file, line.number] for line in piece.lines]
     asked = [piece.domain, piece.seed, piece.harms, piece.files, places]
     name = f"{piece.domain} {piece.lines[0].number}"
-    return kept(piece.keep, name, asked, lambda: _made(suite, piece), SCORED)
+    return checkpoint(piece.keep, name, asked, lambda: _judge_runs(suite, piece), SCORED)
 
 
-def _made(suite: Suite, piece: Piece) -> Iterator[Scored]:
+def _judge_runs(suite: Suite, piece: StudyPiece) -> Iterator[ScoredCase]:
     for line in piece.lines:
         try:
             run, labels = read_run(suite, piece.domain.partition(" ")[2], line)
@@ -95,7 +115,7 @@ def _made(suite: Suite, piece: Piece) -> Iterator[Scored]:
             continue
         label = label_of(labels)
         if label is not None:
-            yield from _judged(suite, run, labels, label, piece)
+            yield from _judge_run(suite, run, labels, label, piece)
 
 
 def label_of(labels: Labels) -> Label | None:
@@ -111,12 +131,12 @@ def label_of(labels: Labels) -> Label | None:
     return Label.CORRECT if is_right else Label.INCORRECT
 
 
-def _judged(
-    suite: Suite, run: RecordedRun, labels: Labels, label: Label, piece: Piece
-) -> Iterator[Scored]:
+def _judge_run(
+    suite: Suite, run: RecordedRun, labels: Labels, label: Label, piece: StudyPiece
+) -> Iterator[ScoredCase]:
     try:
         reference = reference_of(suite, run)
-        case = Case(
+        case = LabelledCase(
             domain=piece.domain,
             task=run.task.name,
             name=run.run_id,
@@ -127,51 +147,58 @@ def _judged(
             run=reference,
             gold=Gold(()),
         )
-        yield scored(case, _evaluators(suite, run, case, labels))
+        yield score_case(case, _evaluators(suite, run, case, labels))
         if label is Label.CORRECT and piece.harms and suite.compat(run).passes:
-            yield from _harmed(suite, run, case, piece)
+            yield from _harm(suite, run, case, piece)
     except StatediffError:
         return
 
 
-def _harmed(suite: Suite, run: RecordedRun, right: Case, piece: Piece) -> Iterator[Scored]:
+def _harm(
+    suite: Suite, run: RecordedRun, right: LabelledCase, piece: StudyPiece
+) -> Iterator[ScoredCase]:
     judgement = right.run.judged()
     world = World(right.run, judgement, piece.seed)
-    harms = list(picked_harm(suite, run, right.run, judgement, piece.seed))
+    harms = list(pick_harm(suite, run, right.run, judgement, piece.seed))
     for fault in world.rng.sample(harms, min(piece.harms, len(harms))):
         case = replace(
-            right, name=f"{run.run_id}: {fault.id}", origin=Origin.HARMED, kind=fault.operator,
-            sentence=fault.sentence, label=Label.INCORRECT, run=fault.mutant, world=world,
+            right,
+            name=f"{run.run_id}: {fault.id}",
+            origin=Origin.HARMED,
+            kind=fault.operator,
+            sentence=fault.sentence,
+            label=Label.INCORRECT,
+            run=fault.mutant,
+            world=world,
             fault=fault,
-        )  # fmt: skip
-        yield scored(case, _evaluators(suite, run, case, None))
+        )
+        yield score_case(case, _evaluators(suite, run, case, None))
 
 
 def _evaluators(
-    suite: Suite, run: RecordedRun, case: Case, labels: Labels | None
+    suite: Suite, run: RecordedRun, case: LabelledCase, labels: Labels | None
 ) -> list[Evaluator]:
     """Ours, and what the benchmark has: its own rules, and its published verdict where no label."""
     before = case.run if case.world is None else case.world.reference
     compat = suite.compat(run, () if case.fault is None else changes_of(before, case.run))
-    own = _opinion(case, compat.passes)
-    found = []
-    if isinstance(suite, Tau2):
-        told = all(suite.components(run).communicate)
-        found.append(Evaluator("final-text", "", lambda _: _opinion(case, told)))
-        found.append(Evaluator("raw-equality", "", lambda _: own))
-    else:
-        found.append(Evaluator("assertions", "", lambda _: own))
+    ordinary = compat.evaluators or {"assertions": compat.passes}
+    found = [_constant(name, _opinion(case, passes)) for name, passes in ordinary.items()]
     if labels is not None and labels.corrected and labels.official is not None:
-        published = _opinion(case, labels.official)
-        found.append(replace(OFFICIAL, judge=lambda _: published))
+        found.append(_constant(OFFICIAL.name, _opinion(case, labels.official)))
     found += [e for e in EVALUATORS if e.name in _BY_CONTRACT]
     return found + [e for e in ABLATIONS if e.name in _ABLATED]
 
 
-def _opinion(case: Case, passes: bool) -> Opinion:
+def _constant(name: str, opinion: EvaluatorOpinion) -> Evaluator:
+    """An evaluator whose opinion is known already."""
+    return Evaluator(name, "", lambda _: opinion)
+
+
+def _opinion(case: LabelledCase, passes: bool) -> EvaluatorOpinion:
     """The word of an evaluator that points at nothing: its reader looks at all that was done."""
-    return Opinion(
+    return EvaluatorOpinion(
         Verdict.MATCH if passes else Verdict.DIVERGE,
-        len(changed_entities(case.run.before, case.run.after)), len(case.run.trace.actions),
+        len(changed_entities(case.run.before, case.run.after)),
+        len(case.run.trace.actions),
         hits=False if case.fault else None,
-    )  # fmt: skip
+    )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from statediff.meta.fault_classes import EVIDENCE_CLASSES
+from statediff.meta.study.cases import RIGHT
 from statediff.meta.study.evaluators import ABLATIONS, OURS
-from statediff.meta.study.failures import component, is_failure, kinds
-from statediff.meta.study.trials import EXPECTED, Opinion, Scored
+from statediff.meta.study.trials import EXPECTED, EvaluatorOpinion, ScoredCase
 from statediff.model.verdict import Verdict
 from statediff.statistics.bootstrap import Draws, Interval
-from statediff.suite.review_terms import Label
+from statediff.suite.labels import Component, Failure, Label
 
 if TYPE_CHECKING:
     from statediff.model.cells import Mask
@@ -28,7 +29,7 @@ RESOLVED: Final = frozenset({Label.CORRECT, Label.INCORRECT})
 
 
 @dataclass(frozen=True)
-class Share:
+class MeasuredShare:
     """`hits` of `of`, with the interval of the share; None of nothing."""
 
     hits: int
@@ -41,31 +42,31 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class EvaluatorMeasures:
     """One evaluator in one domain."""
 
     evaluator: str
     judged: int
     failed: int
     """Cases that it could not judge at all; in no share."""
-    agreement: Share
+    agreement: MeasuredShare
     """Its verdict is the label's, among resolved labels."""
-    false_acceptance: Share
+    false_acceptance: MeasuredShare
     """MATCH among runs that did harm or did not do the task."""
-    false_rejection: Share
+    false_rejection: MeasuredShare
     """DIVERGE among right runs in another representation."""
-    rejected_right: Share
+    rejected_right: MeasuredShare
     """DIVERGE among other right runs."""
-    inconclusive: Share
+    inconclusive: MeasuredShare
     """Among all cases."""
-    unseen_passed: Share
+    unseen_passed: MeasuredShare
     """MATCH among runs whose outcome nobody could see."""
     prevented: int
     """Runs that are not right, and that a judge without INCONCLUSIVE would have let pass."""
     entities: float | None
     """Median of the entities that a reader must look at where it rejects a wrong run."""
     actions: float | None
-    pointed: Share
+    pointed: MeasuredShare
     """Its pointers hit what was altered, among wrong runs that it rejects."""
     agent_failures: int
     """Wrong runs that it rejects: the agent's failures, not its own."""
@@ -78,7 +79,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Step:
+class OrderingStep:
     """One comparison that the protocol expects: `worse` errs more often than `better`."""
 
     measure: str
@@ -98,7 +99,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Loss:
+class AblationLoss:
     """What an ablation gets wrong that the whole judge gets right, by kind of case."""
 
     evaluator: str
@@ -110,7 +111,7 @@ class Loss:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Domain:
+class DomainMeasures:
     """Everything about one domain."""
 
     name: str
@@ -118,9 +119,9 @@ class Domain:
     cases: int
     labels: Mapping[str, int]
     origins: Mapping[str, int]
-    evaluators: tuple[Measured, ...]
-    ordering: tuple[Step, ...]
-    losses: tuple[Loss, ...]
+    evaluators: tuple[EvaluatorMeasures, ...]
+    ordering: tuple[OrderingStep, ...]
+    losses: tuple[AblationLoss, ...]
     review_seconds: float | None
     """Median time of a review, where reviewers recorded it."""
     told: Mapping[str, int]
@@ -135,7 +136,7 @@ class Study:
     resamples: int
     about: Mapping[str, str]
     """Evaluator → what it judges by."""
-    domains: tuple[Domain, ...]
+    domains: tuple[DomainMeasures, ...]
     errors: tuple[tuple[str, str, str], ...]
     """(case, evaluator, why it could not judge it)."""
 
@@ -151,54 +152,58 @@ _EXPECTED_ORDER: Final = (
     ("false_rejection", "contract-diff", "statediff", True),
     ("unseen_passed", "final-text", "contract-diff", False),
     ("unseen_passed", "contract-diff", "statediff", False),
-)  # fmt: skip
+)
 """(measure, worse, better, whether equality will do), as [SSD §II, §V] lead one to expect."""
 
 
-def study(cases: Sequence[Scored], about: Mapping[str, str], seed: int, resamples: int) -> Study:
+def study(
+    cases: Sequence[ScoredCase], about: Mapping[str, str], seed: int, resamples: int
+) -> Study:
     """Every measure of every evaluator in every domain; of the same cases and seed, the same."""
     names = sorted({case.domain for case in cases})
     return Study(
-        seed, resamples, about,
+        seed,
+        resamples,
+        about,
         tuple(
             _domain(name, [c for c in cases if c.domain == name], tuple(about), seed, resamples)
             for name in names
         ),
         tuple((c.name, e, why) for c in cases for e, why in sorted(c.errors.items())),
-    )  # fmt: skip
+    )
 
 
 def _domain(
-    name: str, cases: Sequence[Scored], evaluators: Sequence[str], seed: int, resamples: int
-) -> Domain:
+    name: str, cases: Sequence[ScoredCase], evaluators: Sequence[str], seed: int, resamples: int
+) -> DomainMeasures:
     ordered = sorted(cases, key=lambda c: (c.task, c.origin, c.name, c.kind, c.sentence))
     draws = Draws([c.task for c in ordered], seed, resamples)
     there = [e for e in evaluators if any(e in c.opinions or e in c.errors for c in ordered)]
     seconds = [s for c in ordered for s in c.seconds]
-    return Domain(
+    return DomainMeasures(
         name=name,
         tasks=draws.clusters,
         cases=len(ordered),
-        labels=_counted(c.label.value for c in ordered),
-        origins=_counted(c.origin.value for c in ordered),
-        evaluators=tuple(_measured(each, ordered, draws) for each in there),
+        labels=_count(c.label.value for c in ordered),
+        origins=_count(c.origin.value for c in ordered),
+        evaluators=tuple(_measure(each, ordered, draws) for each in there),
         ordering=tuple(_steps(ordered, draws)),
         losses=tuple(loss for each in there if each in _ABLATED for loss in _losses(each, ordered)),
         review_seconds=float(median(seconds)) if seconds else None,
-        told=_told(ordered),
+        told=_reviewer_counts(ordered),
     )
 
 
-def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
+def _measure(name: str, cases: Sequence[ScoredCase], draws: Draws) -> EvaluatorMeasures:
     known = [(c, c.opinions[name]) for c in cases if name in c.opinions]
     wrong = [(c, o) for c, o in known if is_failure(c, o)]
     caught = [o for c, o in known if c.label is Label.INCORRECT and o.verdict is Verdict.DIVERGE]
     pointing = [o for o in caught if o.hits is not None]
 
-    def share(measure: str) -> Share:
+    def share(measure: str) -> MeasuredShare:
         return _share(measure, name, cases, draws)
 
-    return Measured(
+    return EvaluatorMeasures(
         evaluator=name,
         judged=len(known),
         failed=sum(name in c.errors for c in cases),
@@ -213,15 +218,15 @@ def _measured(name: str, cases: Sequence[Scored], draws: Draws) -> Measured:
         ),
         entities=float(median(o.entities for o in caught)) if caught else None,
         actions=float(median(o.actions for o in caught)) if caught else None,
-        pointed=Share(sum(bool(o.hits) for o in pointing), len(pointing), None),
+        pointed=MeasuredShare(sum(bool(o.hits) for o in pointing), len(pointing), None),
         agent_failures=len(caught),
-        failures=_counted(component(c, name).value for c, _ in wrong),
+        failures=_count(component(c, name).value for c, _ in wrong),
         correctable=sum(o.shows for _, o in wrong),
-        taxonomy=_counted(kind.value for c, o in wrong for kind in kinds(c, name, o)),
+        taxonomy=_count(kind.value for c, o in wrong for kind in kinds(c, name, o)),
     )
 
 
-_OF: Final[Mapping[str, Callable[[Scored], bool]]] = {
+_OF: Final[Mapping[str, Callable[[ScoredCase], bool]]] = {
     "agreement": lambda c: c.label in RESOLVED,
     "false_acceptance": lambda c: c.label is Label.INCORRECT,
     "false_rejection": lambda c: c.is_variant,
@@ -229,7 +234,7 @@ _OF: Final[Mapping[str, Callable[[Scored], bool]]] = {
     "inconclusive": lambda _: True,
     "unseen_passed": lambda c: c.label is Label.UNRESOLVABLE,
 }
-_HITS: Final[Mapping[str, Callable[[Scored, Opinion], bool]]] = {
+_HITS: Final[Mapping[str, Callable[[ScoredCase, EvaluatorOpinion], bool]]] = {
     "agreement": lambda c, o: o.verdict is EXPECTED[c.label],
     "false_acceptance": lambda _, o: o.verdict is Verdict.MATCH,
     "false_rejection": lambda _, o: o.verdict is Verdict.DIVERGE,
@@ -239,12 +244,12 @@ _HITS: Final[Mapping[str, Callable[[Scored, Opinion], bool]]] = {
 }
 
 
-def _share(measure: str, name: str, cases: Sequence[Scored], draws: Draws) -> Share:
+def _share(measure: str, name: str, cases: Sequence[ScoredCase], draws: Draws) -> MeasuredShare:
     found, counted = _masks(measure, name, cases)
-    return Share(int(found.sum()), int(counted.sum()), draws.share(found, counted))
+    return MeasuredShare(int(found.sum()), int(counted.sum()), draws.share(found, counted))
 
 
-def _masks(measure: str, name: str, cases: Sequence[Scored]) -> tuple[Mask, Mask]:
+def _masks(measure: str, name: str, cases: Sequence[ScoredCase]) -> tuple[Mask, Mask]:
     """Which cases the measure counts for the evaluator: the hits, and all it is a share of."""
     hits, of = _HITS[measure], _OF[measure]
     counted = np.array([name in c.opinions and of(c) for c in cases], dtype=np.bool_)
@@ -255,7 +260,7 @@ def _masks(measure: str, name: str, cases: Sequence[Scored]) -> tuple[Mask, Mask
     return found, counted
 
 
-def _steps(cases: Sequence[Scored], draws: Draws) -> list[Step]:
+def _steps(cases: Sequence[ScoredCase], draws: Draws) -> list[OrderingStep]:
     found = []
     has_age = any(case.kind in _AGED for case in cases)
     for measure, worse, better, at_least in _EXPECTED_ORDER:
@@ -271,12 +276,12 @@ def _steps(cases: Sequence[Scored], draws: Draws) -> list[Step]:
             continue
         difference = (int((ones & both).sum()) - int((others & both).sum())) / number
         interval = draws.difference(ones & both, others & both, both)
-        found.append(Step(measure, worse, better, difference, interval, at_least))
+        found.append(OrderingStep(measure, worse, better, difference, interval, at_least))
     return found
 
 
-def _losses(name: str, cases: Sequence[Scored]) -> list[Loss]:
-    by_kind: dict[str, list[Scored]] = {}
+def _losses(name: str, cases: Sequence[ScoredCase]) -> list[AblationLoss]:
+    by_kind: dict[str, list[ScoredCase]] = {}
     for case in cases:
         ours = case.opinions.get(OURS)
         if ours is not None and name in case.opinions and not is_failure(case, ours):
@@ -285,12 +290,14 @@ def _losses(name: str, cases: Sequence[Scored]) -> list[Loss]:
     for kind, members in sorted(by_kind.items()):
         lost = [c for c in members if is_failure(c, c.opinions[name])]
         if lost:
-            became = _counted(c.opinions[name].verdict.value for c in lost)
-            losses.append(Loss(name, kind, len(members), len(lost), became, lost[0].sentence))
+            became = _count(c.opinions[name].verdict.value for c in lost)
+            losses.append(
+                AblationLoss(name, kind, len(members), len(lost), became, lost[0].sentence)
+            )
     return losses
 
 
-def _told(cases: Sequence[Scored]) -> dict[str, int]:
+def _reviewer_counts(cases: Sequence[ScoredCase]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for case in cases:
         for stage, can, ways in case.told:
@@ -301,5 +308,75 @@ def _told(cases: Sequence[Scored]) -> dict[str, int]:
     return {name: number for name, number in sorted(found.items()) if number}
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
+def _count(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
+
+
+_STAGES: Final[Mapping[str, Component]] = {
+    **dict.fromkeys(EVIDENCE_CLASSES, Component.CAPTURE),
+    "contradictory-sources": Component.RESOLVE,
+    "one-natural-key": Component.RESOLVE,
+    "ambiguous-identity": Component.RESOLVE,
+    "look-alike": Component.RESOLVE,
+    "other-id": Component.RESOLVE,
+    "other-spelling": Component.CANONICALIZE,
+    "unapproved-spelling": Component.CANONICALIZE,
+    "outside-boundary": Component.DIFF,
+    "other-chunks": Component.DIFF,
+    "row-chunks": Component.DIFF,
+    "other-chunks-before": Component.DIFF,
+    "row-chunks-before": Component.DIFF,
+    "transient-effect": Component.CAPTURE,
+    "other-day": Component.CAPTURE,
+}
+"""The stage that must get a case of the kind right; policy for all others."""
+_ABLATED_STAGES: Final[Mapping[str, Component]] = {
+    "without-canonicalization": Component.CANONICALIZE,
+    "without-labels": Component.POLICY,
+    "without-evidence": Component.CAPTURE,
+    "without-frame": Component.POLICY,
+    "without-history": Component.CAPTURE,
+    "without-identity": Component.RESOLVE,
+    "without-doubt": Component.RESOLVE,
+    "contract-diff": Component.CAPTURE,
+}
+"""What an evaluator lacks that the whole judge has."""
+_TEXT: Final = frozenset({"final-text"})
+_STATE: Final = frozenset({"raw-equality"})
+
+
+def is_failure(case: ScoredCase, opinion: EvaluatorOpinion) -> bool:
+    """Whether the evaluator is wrong about the case; a right DIVERGE is the agent's failure."""
+    return opinion.verdict is not EXPECTED[case.label]
+
+
+def component(case: ScoredCase, evaluator: str) -> Component:
+    """The stage that made the error: the one taken away, where the whole judge does not err.
+
+    Else the one whose job the case is: unsound rule, poor reading, guess, missing clause.
+    """
+    ours = case.opinions.get(OURS)
+    if evaluator in _ABLATED_STAGES and ours is not None and not is_failure(case, ours):
+        return _ABLATED_STAGES[evaluator]
+    return _STAGES.get(case.kind, Component.POLICY)
+
+
+def kinds(case: ScoredCase, evaluator: str, opinion: EvaluatorOpinion) -> tuple[Failure, ...]:
+    """Every kind that the failure is of; none where the taxonomy has no word for it."""
+    if not is_failure(case, opinion):
+        return ()
+    found: set[Failure] = set()
+    if opinion.verdict is Verdict.MATCH:
+        # It says that something was done which was not, or which nobody saw.
+        if evaluator in _TEXT or case.label is Label.UNRESOLVABLE:
+            found.add(Failure.HALLUCINATED)
+        if evaluator not in _TEXT and case.label is Label.INCORRECT:
+            found.add(Failure.REWARD)
+    elif opinion.verdict is Verdict.DIVERGE and case.label is Label.CORRECT:
+        if case.is_variant:
+            found.add(Failure.EXACT_MATCH)
+        if evaluator in _STATE and (
+            case.kind in (RIGHT, "outside-boundary") or not case.is_variant
+        ):
+            found.add(Failure.OVER_SPECIFICATION)
+    return tuple(sorted(found))

@@ -11,7 +11,7 @@ from statediff.meta.checkpoint import Form
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World
 from statediff.model.verdict import Judgement, Verdict
-from statediff.suite.review_terms import Component, Failure, Label
+from statediff.suite.labels import Component, Failure, Label
 
 EXPECTED: Final[Mapping[Label, Verdict]] = {
     Label.CORRECT: Verdict.MATCH,
@@ -44,7 +44,7 @@ class Gold:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class LabelledCase:
     """One labelled run, and all that an evaluator may look at."""
 
     domain: str
@@ -67,7 +67,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class EvaluatorOpinion:
     """What one evaluator says of one case, and where it sends its reader."""
 
     verdict: Verdict
@@ -82,7 +82,7 @@ class Opinion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class ScoredCase:
     """A case with the opinions on it. Small: captures are gone."""
 
     domain: str
@@ -93,7 +93,7 @@ class Scored:
     sentence: str
     label: Label
     is_variant: bool
-    opinions: Mapping[str, Opinion]
+    opinions: Mapping[str, EvaluatorOpinion]
     """By evaluator; one that could not judge the case is not in it."""
     errors: Mapping[str, str]
     """By evaluator: why it could not."""
@@ -103,16 +103,22 @@ class Scored:
     """What reviewers say failed in the evaluator: stage, correctable or not, kinds [TV §3.4]."""
 
 
-def scored_of(told: Mapping[str, Any]) -> Scored:
+def scored_from(told: Mapping[str, Any]) -> ScoredCase:
     """The scored case that `asdict` told, by way of JSON; what reviewers say is not kept."""
     opinions = {
-        name: Opinion(**{**opinion, "verdict": Verdict(opinion["verdict"])})
+        name: EvaluatorOpinion(**{**opinion, "verdict": Verdict(opinion["verdict"])})
         for name, opinion in told["opinions"].items()
     }
-    return Scored(**{
-        **told, "origin": Origin(told["origin"]), "label": Label(told["label"]),
-        "opinions": opinions, "seconds": (), "told": (),
-    })  # fmt: skip
+    return ScoredCase(
+        **{
+            **told,
+            "origin": Origin(told["origin"]),
+            "label": Label(told["label"]),
+            "opinions": opinions,
+            "seconds": (),
+            "told": (),
+        }
+    )
 
 
-SCORED: Final[Form[Scored]] = Form("study", scored_of)
+SCORED: Final[Form[ScoredCase]] = Form("study", scored_from)

@@ -26,7 +26,7 @@ from statediff.reports.html.charts import Line, Mark, Tone, lines
 from statediff.reports.html.page import Kind, render
 from statediff.reports.html.words import Sign
 from statediff.suite import overview
-from statediff.suite.overview import PAGE, Cell, Counted, Place, Point, pooled
+from statediff.suite.overview import PAGE, EndCounts, MatrixCell, TrendPoint, TrialPlace, pool
 from statediff.suite.records import Ended
 from statediff.suite.store import Store
 
@@ -104,7 +104,7 @@ def trials_page(
 ) -> str:
     """The trials that fit, a page of them; `names` tells the runs' names by their ids."""
     within = runs if chosen.run is None else [chosen.run]
-    found = overview.drilled(
+    found = overview.find_trials(
         store,
         runs=within,
         contract=chosen.contract,
@@ -135,7 +135,7 @@ def trials_page(
     )
 
 
-def _entry(place: Place, root: str, names: dict[str, str]) -> Entry:
+def _entry(place: TrialPlace, root: str, names: dict[str, str]) -> Entry:
     trial = place.trial
     asked = urlencode({"run": trial.run, "name": trial.name}, errors="replace")
     told = f"{trial.contract} {trial.version}, agent {trial.agent or 'unknown'}"
@@ -262,7 +262,7 @@ def board_page(
     cells = overview.matrix(store, runs)
     points = overview.trend(store, runs)
     agents = _agents(cells)
-    counted = pooled(cell.counted for cell in cells)
+    counted = pool(cell.counted for cell in cells)
     share = _share(counted)
     rows = _rows(cells, agents[:MAX_AGENTS], root)
     broken = overview.violations(store, runs)
@@ -298,7 +298,7 @@ def board_page(
     )
 
 
-def _agents(cells: Sequence[Cell]) -> list[str]:
+def _agents(cells: Sequence[MatrixCell]) -> list[str]:
     """The agents, those with most trials first."""
     found: dict[str, int] = defaultdict(int)
     for cell in cells:
@@ -306,7 +306,7 @@ def _agents(cells: Sequence[Cell]) -> list[str]:
     return sorted(found, key=lambda agent: (-found[agent], agent))
 
 
-def _share(counted: Counted) -> Share:
+def _share(counted: EndCounts) -> Share:
     total, at = counted.scheduled, 0
     segments: list[tuple[Sign, str, str]] = []
     counts = []
@@ -321,8 +321,8 @@ def _share(counted: Counted) -> Share:
     return Share(tuple(segments), tuple(counts), total, counted.passed)
 
 
-def _rows(cells: Sequence[Cell], agents: Sequence[str], root: str) -> tuple[Row, ...]:
-    by: dict[tuple[str, str, str, str], dict[str, Cell]] = defaultdict(dict)
+def _rows(cells: Sequence[MatrixCell], agents: Sequence[str], root: str) -> tuple[Row, ...]:
+    by: dict[tuple[str, str, str, str], dict[str, MatrixCell]] = defaultdict(dict)
     versions: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
     for cell in cells:
         judged = cell.judged
@@ -340,14 +340,14 @@ def _rows(cells: Sequence[Cell], agents: Sequence[str], root: str) -> tuple[Row,
     )
 
 
-def _field(cell: Cell | None, root: str) -> Field:
+def _field(cell: MatrixCell | None, root: str) -> Field:
     if cell is None:
         return Field(None)
     chosen = Choice(contract=cell.judged.contract, agent=cell.agent)
     return Field(_share(cell.counted), chosen.link(root))
 
 
-def _trend(points: Sequence[Point]) -> Markup:
+def _trend(points: Sequence[TrendPoint]) -> Markup:
     """The share that matches, run by run, for the agents with most runs; empty for one run."""
     runs = list(dict.fromkeys(point.run for point in points))[-MAX_POINTS:]
     place = {run: at for at, run in enumerate(runs, 1)}
@@ -370,7 +370,7 @@ def _trend(points: Sequence[Point]) -> Markup:
     return lines(title, drawn, x="run", unit="%").figure()
 
 
-def _broken(found: Sequence[overview.Violation], truth: str, root: str) -> tuple[Listed, ...]:
+def _broken(found: Sequence[overview.ViolationCount], truth: str, root: str) -> tuple[Listed, ...]:
     listed = [each for each in found if each.truth == truth][:MAX_LISTED]
     most = max((each.trials for each in listed), default=1)
     sign = words.TRUTHS[truth]
@@ -387,8 +387,8 @@ def _broken(found: Sequence[overview.Violation], truth: str, root: str) -> tuple
     )
 
 
-def _flaky(cells: Sequence[Cell], root: str) -> tuple[Listed, ...]:
-    def balance(cell: Cell) -> float:
+def _flaky(cells: Sequence[MatrixCell], root: str) -> tuple[Listed, ...]:
+    def balance(cell: MatrixCell) -> float:
         return abs(2 * cell.counted.passed - cell.counted.scheduled) / cell.counted.scheduled
 
     found = sorted((cell for cell in cells if cell.is_flaky), key=balance)[:MAX_LISTED]
@@ -428,10 +428,10 @@ def _unreliable(
     """The contracts and agents with trials that somebody flagged, and why, the most first."""
     if not trust:
         return ()
-    from statediff.suite.opinions import Opinion, opinions  # noqa: PLC0415 - only where asked for
+    from statediff.suite.opinions import ReviewedTrial, reviewer_opinions  # noqa: PLC0415 - only where asked for
 
-    by: dict[tuple[str, str], list[Opinion]] = defaultdict(list)
-    for each in opinions(store, runs, trust).trials:
+    by: dict[tuple[str, str], list[ReviewedTrial]] = defaultdict(list)
+    for each in reviewer_opinions(store, runs, trust).trials:
         if each.flags:
             by[each.judged.contract, each.agent].append(each)
     found = sorted(by.items(), key=lambda each: (-len(each[1]), each[0]))[:MAX_LISTED]
@@ -451,14 +451,14 @@ def _unreliable(
     )
 
 
-def _spent(cells: Sequence[Cell], agents: Sequence[str]) -> tuple[Spent, ...]:
-    by: dict[str, list[Cell]] = defaultdict(list)
+def _spent(cells: Sequence[MatrixCell], agents: Sequence[str]) -> tuple[Spent, ...]:
+    by: dict[str, list[MatrixCell]] = defaultdict(list)
     for cell in cells:
         by[cell.agent].append(cell)
     found = []
     for agent in agents[:MAX_AGENTS]:
         own = by[agent]
-        share = _share(pooled(cell.counted for cell in own))
+        share = _share(pool(cell.counted for cell in own))
         costs = [cell.cost_nano for cell in own if cell.cost_nano is not None]
         cost = Decimal(sum(costs)).scaleb(-9) if costs else None
         each = cost / share.passed if cost is not None and share.passed else None
@@ -485,8 +485,8 @@ def _money(cost: Decimal | None) -> str:
     return "not known" if cost is None else f"{cost:,.4f}"
 
 
-def _runs(points: Sequence[Point], root: str) -> tuple[Listed, ...]:
-    by: dict[str, list[Point]] = defaultdict(list)
+def _runs(points: Sequence[TrendPoint], root: str) -> tuple[Listed, ...]:
+    by: dict[str, list[TrendPoint]] = defaultdict(list)
     for point in points:
         by[point.run].append(point)
     return tuple(
@@ -501,7 +501,7 @@ def _runs(points: Sequence[Point], root: str) -> tuple[Listed, ...]:
             share,
         )
         for run, members in reversed(list(by.items())[-MAX_RUNS:])
-        for share in [_share(pooled(point.counted for point in members))]
+        for share in [_share(pool(point.counted for point in members))]
     )
 
 
@@ -509,7 +509,7 @@ def _when(started_at: str | None) -> str:
     return "at no known time" if started_at is None else started_at[:16].replace("T", " ") + " UTC"
 
 
-def _lead(share: Share, points: int, cells: Sequence[Cell]) -> str:
+def _lead(share: Share, points: int, cells: Sequence[MatrixCell]) -> str:
     contracts = len({cell.judged.contract for cell in cells})
     if not points:
         return "No trial was scheduled yet."
@@ -519,7 +519,7 @@ def _lead(share: Share, points: int, cells: Sequence[Cell]) -> str:
     )
 
 
-def _worst(counted: Counted) -> str:
+def _worst(counted: EndCounts) -> str:
     if not counted.scheduled:
         return "fault"
     if counted.ended.get(Ended.DIVERGE):

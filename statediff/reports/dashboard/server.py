@@ -13,7 +13,7 @@ from statediff.reports.html.page import REPORT, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused, whole
 from statediff.reports.review.pages import Trouble
 from statediff.suite.records import Ended
-from statediff.suite.store import Listed, Store
+from statediff.suite.store import RunCounts, Store
 
 Fetch = Callable[[str, str], Bundle]
 """The bundle of a trial, by the location of its run and its name; `BundleError` says why not."""
@@ -39,10 +39,10 @@ class DashboardServer(LoopbackServer):
         self.fetch = fetch
         super().__init__(_Answer, port)
 
-    def listed(self) -> dict[str, Listed]:
+    def listed(self) -> dict[str, RunCounts]:
         """The runs that it shows, by id."""
         return {
-            run.id: run for run in self.store.listed() if self.runs is None or run.id in self.runs
+            run.id: run for run in self.store.runs() if self.runs is None or run.id in self.runs
         }
 
 

@@ -19,8 +19,8 @@ from statediff.reports.html.sealed import SEALED, copy_view, seal_of
 from statediff.reports.html.trial import trial_view
 
 if TYPE_CHECKING:
-    from statediff.importers.agreement import Report
-    from statediff.importers.still import Still
+    from statediff.importers.agreement import AgreementReport
+    from statediff.importers.rejudge import StillTask
     from statediff.meta.study.measures import Study
 
 __all__ = [
@@ -54,7 +54,7 @@ def run_html(
     return render("run.html", run_view(title, outcomes, scheduled, facts))
 
 
-def agreement_html(report: Report, stills: Sequence[Still]) -> str:
+def agreement_html(report: AgreementReport, stills: Sequence[StillTask]) -> str:
     """The page of a re-judgement: agreement with other verdicts, and every disagreement."""
     from statediff.reports.html.agreement import agreement_view  # noqa: PLC0415 - nothing else needs it
 

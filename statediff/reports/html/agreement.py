@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.importers.agreement import Agreement, Disagreement, DomainReport, Report
-from statediff.importers.reviewed import Why
-from statediff.importers.still import Still
+from statediff.importers.agreement import (
+    AgreementReport,
+    Disagreement,
+    DomainReport,
+    OpinionAgreement,
+)
+from statediff.importers.rejudge import StillTask, Why
 from statediff.model.codes import meaning_of
 from statediff.model.verdict import Verdict
 from statediff.reports.agreement import still_summary
@@ -89,7 +93,7 @@ class AgreementView:
     facts: tuple[tuple[str, str], ...]
 
 
-def agreement_view(report: Report, stills: Sequence[Still]) -> AgreementView:
+def agreement_view(report: AgreementReport, stills: Sequence[StillTask]) -> AgreementView:
     """The view of a report; bounded, and says what it leaves out."""
     idle = still_summary(stills)
     return AgreementView(
@@ -116,7 +120,7 @@ def agreement_view(report: Report, stills: Sequence[Still]) -> AgreementView:
     )
 
 
-def _lead(report: Report) -> str:
+def _lead(report: AgreementReport) -> str:
     runs = sum(d.official.runs for d in report.domains)
     agree = sum(d.official.agree for d in report.domains)
     if not runs:
@@ -124,7 +128,7 @@ def _lead(report: Report) -> str:
     return f"{agree:,} of {runs:,} verdicts agree with the official ones."
 
 
-def _rows(report: Report) -> Iterator[Row]:
+def _rows(report: AgreementReport) -> Iterator[Row]:
     for domain in report.domains:
         yield _row(domain)
         yield from (_row(half) for half in report.halves if half.domain == domain.domain)
@@ -151,7 +155,7 @@ def _row(report: DomainReport) -> Row:
     )
 
 
-def _compared(found: Agreement) -> Compared:
+def _compared(found: OpinionAgreement) -> Compared:
     if found.share is None:
         return Compared("–", "", "nothing to compare")
     between = "" if (i := found.interval) is None else f"{100 * i.low:.1f}–{100 * i.high:.1f} %"
@@ -202,7 +206,7 @@ def _blind(report: DomainReport) -> Iterator[Blind]:
         )
 
 
-def _unjudged(report: Report) -> Iterator[tuple[str, str]]:
+def _unjudged(report: AgreementReport) -> Iterator[tuple[str, str]]:
     for line in report.bad_lines[:MAX_LISTED]:
         yield f"{name(line.file)}, line {line.number}", cut(line.why)
     for fault in report.faults[:MAX_LISTED]:

@@ -9,7 +9,14 @@ from typing import Final
 from markupsafe import Markup
 
 from statediff.meta.study.evaluators import ABLATIONS, OURS
-from statediff.meta.study.measures import Domain, Loss, Measured, Share, Step, Study
+from statediff.meta.study.measures import (
+    AblationLoss,
+    DomainMeasures,
+    EvaluatorMeasures,
+    MeasuredShare,
+    OrderingStep,
+    Study,
+)
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Mark, Tone, bars
 
@@ -144,7 +151,7 @@ def _lead(found: Study) -> str:
     return f"{held} of {len(steps)} expected comparisons hold."
 
 
-def _domain(at: int, domain: Domain) -> DomainView:
+def _domain(at: int, domain: DomainMeasures) -> DomainView:
     labels = ", ".join(f"{number:,} {label}" for label, number in domain.labels.items())
     tasks = f"{domain.tasks} task{'s' * (domain.tasks != 1)}"
     lost = {loss.evaluator for loss in domain.losses}
@@ -164,7 +171,7 @@ def _domain(at: int, domain: Domain) -> DomainView:
     )
 
 
-def _charts(domain: Domain) -> Iterator[Markup]:
+def _charts(domain: DomainMeasures) -> Iterator[Markup]:
     for measure, title in _PLOTS:
         marks = [
             _mark(m, getattr(m, measure), is_good=measure == "agreement")
@@ -175,7 +182,7 @@ def _charts(domain: Domain) -> Iterator[Markup]:
             yield bars(f"{title}, {domain.name}", marks, unit="%").figure()
 
 
-def _mark(measured: Measured, share: Share, *, is_good: bool) -> Mark:
+def _mark(measured: EvaluatorMeasures, share: MeasuredShare, *, is_good: bool) -> Mark:
     ends = share.interval
     tone = Tone.PLAIN
     if measured.evaluator == OURS:
@@ -192,12 +199,12 @@ def _mark(measured: Measured, share: Share, *, is_good: bool) -> Mark:
     )
 
 
-def _row(measured: Measured) -> Row:
+def _row(measured: EvaluatorMeasures) -> Row:
     cells = tuple(_cell(label, getattr(measured, each)) for each, label in _MEASURES)
     return Row(measured.evaluator, measured.evaluator == OURS, cells)
 
 
-def _cell(label: str, share: Share) -> Cell:
+def _cell(label: str, share: MeasuredShare) -> Cell:
     if share.value is None:
         return Cell(label, "–", "", "")
     ends = share.interval
@@ -205,7 +212,7 @@ def _cell(label: str, share: Share) -> Cell:
     return Cell(label, f"{100 * share.value:.1f} %", between, f"{share.hits:,} of {share.of:,}")
 
 
-def _diagnosis(m: Measured) -> Diagnosis:
+def _diagnosis(m: EvaluatorMeasures) -> Diagnosis:
     look = "–"
     if m.entities is not None:
         look = f"entities {m.entities:g}, calls {m.actions or 0:g}"
@@ -222,7 +229,7 @@ def _diagnosis(m: Measured) -> Diagnosis:
     )
 
 
-def _comparison(step: Step) -> Comparison:
+def _comparison(step: OrderingStep) -> Comparison:
     ends = step.interval
     between = "" if ends is None else f" ({100 * ends.low:.1f} to {100 * ends.high:.1f})"
     relation = "at least as often as" if step.at_least else "more often than"
@@ -233,7 +240,7 @@ def _comparison(step: Step) -> Comparison:
     )
 
 
-def _lost(losses: tuple[Loss, ...]) -> Iterator[Lost]:
+def _lost(losses: tuple[AblationLoss, ...]) -> Iterator[Lost]:
     for each in dict.fromkeys(loss.evaluator for loss in losses):
         own = [loss for loss in losses if loss.evaluator == each]
         yield Lost(
@@ -245,7 +252,7 @@ def _lost(losses: tuple[Loss, ...]) -> Iterator[Lost]:
         )
 
 
-def _reviews(domain: Domain) -> Iterator[tuple[str, str]]:
+def _reviews(domain: DomainMeasures) -> Iterator[tuple[str, str]]:
     if domain.review_seconds is not None:
         yield "median time of a review", f"{domain.review_seconds:g} s"
     yield from ((key, str(number)) for key, number in domain.told.items())

@@ -28,7 +28,7 @@ from statediff.reports.html.changes import Standings
 from statediff.reports.html.trial import Trial, trial_view
 from statediff.reports.record import Parsed, reading
 from statediff.reports.review.unjudged import Unjudged, unjudged
-from statediff.suite.labels import Given, Labelled, by_key, keep, kept, sign_label
+from statediff.suite.labels import Labelled, Review, keep_signed, labels_in, own_label, sign_label
 
 Json = Any
 MAX_PAIRS: Final = 200
@@ -133,7 +133,7 @@ class Desk:
         self._clock, self._now = clock, now
         self._trust = tuple(trust)
         self._lock = threading.RLock()
-        self._labels = [by_key(case.folder, case.digest, key.public) for case in self.cases]
+        self._labels = [own_label(case.folder, case.digest, key.public) for case in self.cases]
         self._spent = [0.0] * len(self.cases)
         self._open: tuple[int, float] | None = None
         self._seen = lru_cache(_KEPT_VIEWS)(self._view)
@@ -165,7 +165,7 @@ class Desk:
         with self._lock:
             self._stop()
 
-    def sign(self, number: int, given: Given) -> Labelled:
+    def sign(self, number: int, given: Review) -> Labelled:
         """The label is signed and kept; `seconds` and `blind` are filled in here.
 
         `UsageError` if it cannot stand, or would change a label that was given blind.
@@ -187,8 +187,8 @@ class Desk:
                 now = max(now, before.at + timedelta(seconds=1))
             case = self.cases[number]
             whole = replace(given, seconds=seconds, blind=is_blind)
-            keep(case.folder, sign_label(case.digest, whole, now, self._key))
-            signed = by_key(case.folder, case.digest, self._key.public)
+            keep_signed(case.folder, sign_label(case.digest, whole, now, self._key))
+            signed = own_label(case.folder, case.digest, self._key.public)
             if signed is None:
                 raise BundleError(f"{case.folder}: the label was kept and cannot be read again")
             self._labels[number] = signed
@@ -207,7 +207,7 @@ class Desk:
         if own is None or not self._trust:
             return ()
         case = self.cases[number]
-        labels, _ = kept(case.folder, case.digest, self._trust)
+        labels, _ = labels_in(case.folder, case.digest, self._trust)
         return tuple(each for each in labels if each.digest != own.digest)
 
     def _stop(self) -> None:
@@ -227,5 +227,5 @@ class Desk:
         return Seen(view, identities(shown, where), is_judged)
 
 
-def _says_why(given: Given) -> bool:
+def _says_why(given: Review) -> bool:
     return given.cause is not None or bool(given.failures)

@@ -17,8 +17,7 @@ from statediff.reports.html.page import Kind, render
 from statediff.reports.html.trial import Trial
 from statediff.reports.html.words import Sign
 from statediff.reports.review.desk import Desk, Seen
-from statediff.suite.labels import Given, Labelled
-from statediff.suite.review_terms import Cause, Component, Failure, Label
+from statediff.suite.labels import Cause, Component, Failure, Label, Labelled, Review
 
 Sent = Mapping[str, Sequence[str]]
 """Name of a field → what was sent for it."""
@@ -101,7 +100,7 @@ def form_view(own: Labelled | None, is_blind: bool, problem: str, draft: Sent) -
     )
 
 
-def given_from(sent: Sent) -> Given:
+def given_from(sent: Sent) -> Review:
     """What a form says; time and blindness are not its to say. `UsageError` names the field."""
     unknown = sorted(set(sent) - FIELDS)
     if unknown:
@@ -112,7 +111,7 @@ def given_from(sent: Sent) -> Given:
     try:
         cause, stage = _one(sent, "cause"), _one(sent, "stage")
         correctable = _one(sent, "correctable")
-        return Given(
+        return Review(
             Label(_one(sent, "label")),
             0,
             blind=False,
@@ -126,7 +125,7 @@ def given_from(sent: Sent) -> Given:
         raise UsageError(f"choose what the run was: {error}") from error
 
 
-def _again(given: Given) -> dict[str, Sequence[str]]:
+def _again(given: Review) -> dict[str, Sequence[str]]:
     correctable = {True: "yes", False: "no", None: ""}[given.is_correctable]
     return {
         "label": [given.label.value],

@@ -27,7 +27,7 @@ from statediff.reports.review.pages import (
     given_from,
     trouble_page,
 )
-from statediff.suite.review_terms import Failure
+from statediff.suite.labels import Failure
 
 MAX_BODY: Final = 64 * 1024
 """Bytes of a form."""

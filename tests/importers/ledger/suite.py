@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from statediff.errors import InputError, UsageError
 from statediff.evaluate import ContractFile, parse_contract
-from statediff.importers.lines import Line, parse
-from statediff.importers.pack import composed
+from statediff.importers.pack import compose_yaml
 from statediff.importers.recorded import (
-    Change,
     Compat,
     Half,
     Labels,
@@ -23,7 +21,10 @@ from statediff.importers.recorded import (
     Prepared,
     RecordedRun,
     RunFile,
+    RunLine,
+    SeededChange,
     TaskId,
+    parse,
 )
 from statediff.importers.states import Base, Edit
 from statediff.model.values import printable
@@ -86,7 +87,7 @@ class Ledger:
             for name, balance in wanted.items()
         ]
         because = "the task names these balances"
-        text = composed(
+        text = compose_yaml(
             {
                 "contract": f"ledger/{task.name}",
                 "version": "1.0.0",
@@ -98,7 +99,7 @@ class Ledger:
         )
         return parse_contract(text, f"contract of {task}")
 
-    def compat(self, run: RecordedRun, seeded: Sequence[Change] = ()) -> Compat:
+    def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
         """Whether the accounts that the task names end as it says; the others are not looked at."""
         after = {**self._accounts, **_balances(run.raw.get("after"), "after")}
         for change in seeded:
@@ -119,7 +120,7 @@ class Ledger:
         raw = {"after": self._tasks[task.name]}
         return RecordedRun(f"minimal:{task.name}", task, "", raw)
 
-    def is_named(self, run: RecordedRun, change: Change) -> bool:
+    def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
         """Whether the task names the account."""
         return change.key[0] in self._tasks[run.task.name]
 
@@ -153,7 +154,7 @@ def _document(path: Path) -> Mapping[str, Any]:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise InputError(f"{path.name}: more than {MAX_BYTES} bytes")
-        return parse(Line(path.name, 1, data))
+        return parse(RunLine(path.name, 1, data))
     except OSError as error:
         raise InputError(f"{path.name}: cannot be read: {error.strerror}") from error
     except NotARun as error:

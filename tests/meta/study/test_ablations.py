@@ -6,9 +6,9 @@ import pytest
 
 from statediff.capture.take import unobserved_state
 from statediff.evaluate import parse_contract
+from statediff.meta.faults import transient
 from statediff.meta.reference import Reference
 from statediff.meta.study import ablations
-from statediff.meta.transient import transient
 from statediff.meta.world import World
 from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks

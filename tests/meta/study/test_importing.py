@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from statediff.importers.recorded import Labels
-from statediff.importers.workers import Cases, Workers
+from statediff.importers.workers import CaseFolder, Workers
 from statediff.meta.study.importing import imported_cases, label_of
 from statediff.meta.study.trials import Origin
 from statediff.model.verdict import Verdict
-from statediff.suite.review_terms import Label
+from statediff.suite.labels import Label
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "imported"
 
@@ -31,7 +31,7 @@ def test_a_label_is_what_corrections_agree_on_and_else_what_was_published(
 
 
 def test_assertions_pass_the_harm_beside_the_task_that_the_contract_sees(tmp_path: Path):
-    with Workers(Cases("agent-diff", FIXTURES / "agent-diff"), 1) as workers:
+    with Workers(CaseFolder("agent-diff", FIXTURES / "agent-diff"), 1) as workers:
         cases = list(imported_cases(workers, 0, 4, 1))
         again = list(imported_cases(workers, 0, 4, 1, tmp_path))
         assert again == cases
@@ -55,7 +55,7 @@ def test_assertions_pass_the_harm_beside_the_task_that_the_contract_sees(tmp_pat
 
 
 def test_where_people_corrected_a_suite_the_published_verdict_is_one_evaluator_more():
-    with Workers(Cases("tau2", FIXTURES / "tau2-sample"), 1) as workers:
+    with Workers(CaseFolder("tau2", FIXTURES / "tau2-sample"), 1) as workers:
         cases = [case for case in imported_cases(workers, 0, 2, 0) if "retail" in case.domain]
     assert [case.origin for case in cases] == [Origin.IMPORTED] * len(cases)
     assert any("official" in case.opinions for case in cases)

@@ -6,17 +6,22 @@ from dataclasses import replace
 import pytest
 
 from statediff.errors import UsageError
-from statediff.meta.cases import Cases, Wrong
-from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, OURS, final_text
-from statediff.meta.study.failures import component, is_failure, kinds
-from statediff.meta.study.measures import study
-from statediff.meta.study.scoring import live_cases, scored
-from statediff.meta.study.seeding import seeded_cases
-from statediff.meta.study.trials import EXPECTED, Case, Gold, Opinion, Origin, Scored
+from statediff.meta.cases import Cases, WrongAgent
+from statediff.meta.study.cases import live_cases, seed_cases
+from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS, OURS, final_text, score_case
+from statediff.meta.study.measures import component, is_failure, kinds, study
+from statediff.meta.study.trials import (
+    EXPECTED,
+    EvaluatorOpinion,
+    Gold,
+    LabelledCase,
+    Origin,
+    ScoredCase,
+)
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
-from statediff.suite.review_terms import Component, Failure, Label
+from statediff.suite.labels import Component, Failure, Label
 from tests.meta.test_mutate import AFTER, TIGHT, reference
 
 ALL = (*EVALUATORS, *ABLATIONS)
@@ -24,11 +29,11 @@ ABOUT = {each.name: each.about for each in ALL}
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[Scored]:
-    return [scored(case, ALL) for case in seeded_cases([reference(TIGHT)], 3, {}, 1)]
+def cases() -> list[ScoredCase]:
+    return [score_case(case, ALL) for case in seed_cases([reference(TIGHT)], 3, {}, 1)]
 
 
-def measured(cases: list[Scored], name: str):
+def measured(cases: list[ScoredCase], name: str):
     [domain] = study(cases, ABOUT, 0, 200).domains
     return next(m for m in domain.evaluators if m.evaluator == name)
 
@@ -46,24 +51,24 @@ def test_labels_hold_by_construction_harm_is_incorrect_and_what_was_not_seen_unr
 
 def test_each_class_is_sampled_and_the_seed_names_the_cases():
     one, again, other = (
-        [case.sentence for case in seeded_cases([reference(TIGHT)], seed, {}, 1)]
+        [case.sentence for case in seed_cases([reference(TIGHT)], seed, {}, 1)]
         for seed in (3, 3, 4)
     )
     assert one == again != other
-    kinds_of = Counter(case.kind for case in seeded_cases([reference(TIGHT)], 3, {}, 1))
+    kinds_of = Counter(case.kind for case in seed_cases([reference(TIGHT)], 3, {}, 1))
     assert set(kinds_of.values()) == {1}
 
 
 def test_no_right_run_or_a_wrong_one_is_an_error():
     with pytest.raises(UsageError, match="at least one run"):
-        list(seeded_cases([], 0, {}, 1))
+        list(seed_cases([], 0, {}, 1))
     wrong = reference(TIGHT, after={**AFTER, "user": AFTER["user"][:2]})
     with pytest.raises(UsageError, match="gets DIVERGE, not MATCH"):
-        list(seeded_cases([wrong], 0, {}, 1))
+        list(seed_cases([wrong], 0, {}, 1))
 
 
 def test_a_faulty_agents_trial_is_incorrect_whatever_it_gets():
-    told = Wrong("hasty", "frame", "frame", "unexplained-change", "a user is gone")
+    told = WrongAgent("hasty", "frame", "frame", "unexplained-change", "a user is gone")
     right = reference(TIGHT, name="hasty")
     [case] = live_cases([right], Cases(faulty=(told,)), [right])
     assert (case.label, case.origin, case.sentence) == (Label.INCORRECT, Origin.LIVE, told.why)
@@ -84,7 +89,7 @@ def test_a_text_is_read_by_what_right_runs_say_alike():
 
     def said(answer) -> Verdict:
         run = replace(runs[0], answer=answer)
-        case = Case(
+        case = LabelledCase(
             domain="d",
             task="t",
             name="n",
@@ -151,7 +156,7 @@ def test_failures_are_told_by_stage_and_kind_and_one_may_be_of_several(cases):
     harm, twin, unseen = (
         by_kind[kind] for kind in ("collateral-damage", "other-id", "missing-evidence")
     )
-    passed, rejected = Opinion(Verdict.MATCH), Opinion(Verdict.DIVERGE)
+    passed, rejected = EvaluatorOpinion(Verdict.MATCH), EvaluatorOpinion(Verdict.DIVERGE)
     assert kinds(harm, "final-text", passed) == (Failure.HALLUCINATED,)
     assert kinds(harm, "assertions", passed) == (Failure.REWARD,)
     assert kinds(unseen, "contract-diff", passed) == (Failure.HALLUCINATED,)

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from statediff.reports.review.desk import Desk
 from statediff.reports.review.server import DeskServer
-from statediff.suite.review_terms import Cause, Failure, Label
+from statediff.suite.labels import Cause, Failure, Label
 from tests.reports.review.conftest import TRUST, MakeDesk
 from tests.reports.review.test_desk import many
 from tests.reports.test_html_hostile import HIDING, SHOWN, forged

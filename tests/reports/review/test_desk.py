@@ -12,13 +12,12 @@ from statediff.errors import BundleError, UsageError
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, load, save
 from statediff.reports.review.pages import PAGE, case_page, desk_page
-from statediff.suite.labels import Given, Labelled, kept, sign_label
-from statediff.suite.review_terms import Cause, Failure, Label
+from statediff.suite.labels import Cause, Failure, Label, Labelled, Review, labels_in, sign_label
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.review.conftest import ADA, BO, KINDS, NOON, TRUST, Clock, MakeDesk
 from tests.reports.test_html import BUNDLES, Page
 
-WRONG = Given(Label.INCORRECT, 0, blind=False, note="user 2 is gone")
+WRONG = Review(Label.INCORRECT, 0, blind=False, note="user 2 is gone")
 TOLD = (
     "DIVERGE", "MATCH", "INCONCLUSIVE", "fails", "holds", "forbidden", "unexplained",
     "not as required", "insufficient evidence", "cannot be decided", "Something", "explains",
@@ -95,7 +94,7 @@ def test_what_was_hidden_shows_once_the_label_is_signed_and_the_label_stands(
     with pytest.raises(UsageError, match="incorrect blind"):
         desk.sign(0, replace(WRONG, label=Label.CORRECT))
     desk.sign(0, replace(WRONG, cause=Cause.AGENT))
-    labels, _ = kept(tmp_path / "forbidden", desk.cases[0].digest, TRUST)
+    labels, _ = labels_in(tmp_path / "forbidden", desk.cases[0].digest, TRUST)
     assert [(e.reviewer, e.given.label, e.given.blind, e.given.cause) for e in labels] == [
         ("Ada", Label.INCORRECT, True, Cause.AGENT)
     ]
@@ -124,7 +123,7 @@ def test_a_reviewer_who_sees_the_verdict_may_change_their_mind(
         desk.sign(0, replace(deep, failures=ways[:1] * 2))
     desk.sign(0, deep)
     desk.sign(0, replace(WRONG, label=Label.CORRECT, cause=None))
-    [label], _ = kept(tmp_path / "forbidden", desk.cases[0].digest, TRUST)
+    [label], _ = labels_in(tmp_path / "forbidden", desk.cases[0].digest, TRUST)
     assert (label.given.label, label.given.blind) == (Label.CORRECT, False)
 
 

@@ -9,9 +9,11 @@ branch_labels = None
 depends_on = None
 
 _NEW = (
-    ("domain", sa.Text(), ""), ("cause", sa.Text(), ""), ("attempts", sa.Integer(), "1"),
+    ("domain", sa.Text(), ""),
+    ("cause", sa.Text(), ""),
+    ("attempts", sa.Integer(), "1"),
     ("is_retried", sa.Boolean(), sa.false()),
-)  # fmt: skip
+)
 
 
 def upgrade() -> None:
@@ -30,9 +32,10 @@ def upgrade() -> None:
         )
     op.create_index("findings_clause", "findings", ["run", "clause", "code"])
     op.create_index(
-        "trials_case", "trials",
+        "trials_case",
+        "trials",
         ["run", "contract", "version", "digest", "kernel", "agent", "ended"],
-    )  # fmt: skip
+    )
 
 
 def downgrade() -> None:
