@@ -54,13 +54,13 @@ class Part(NamedTuple):
 PARTS: Final[dict[str, Part]] = {
     "expressions": Part(
         tuple(f"statediff/contract/{name}.py" for name in (
-            "authoring/changes", "binding/assertions", "binding/bind", "binding/derived",
-            "binding/patterns", "binding/run", "binding/transition", "document/conduct",
+            "authoring/changes", "binding/bind", "clauses/conduct", "clauses/derive",
+            "clauses/kind", "clauses/patterns", "clauses/transition",
             "evaluation/columnar", "evaluation/evaluate", "evaluation/gathering",
-            "evaluation/kernels", "evaluation/operations", "evaluation/ranges",
-            "evaluation/relations", "language/calls", "language/calltypes", "language/functions",
+            "evaluation/operations", "evaluation/ranges",
+            "evaluation/relations", "language/calls", "language/names",
             "language/kinds", "language/parser", "language/syntax", "language/context",
-            "yaml/scalars", "yaml/shape",
+            "yaml/composer", "yaml/shape",
         )),
         ("tests/contract", "tests/policy"),
     ),

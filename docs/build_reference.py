@@ -13,7 +13,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
-from statediff.contract.language.functions import FUNCTIONS
+from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.lint import CATALOGUE
 from statediff.contract.rules import RULES
 from statediff.evaluate import load_contract

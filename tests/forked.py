@@ -23,7 +23,7 @@ _IMPORTED = (
     "agents.command", "agents.tools", "cli.main", "cli.suites.reporting",
     "contract.lint", "evaluate.contracts", "evaluate.linting", "evidence.pack",
     "harness", "meta.metatest", "reports.suites", "systems.base.sandbox", "systems.git.sandbox",
-    "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.workers",
+    "systems.roundup.sandbox", "suite.indexing", "suite.store", "suite.campaign",
     "workspace.campaigns", "workspace.contracts", "workspace.trials",
 )  # fmt: skip
 _ENDS = (signal.SIGINT, signal.SIGTERM)

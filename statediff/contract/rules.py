@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.document.contract import seconds
+from statediff.contract.parts import seconds
 from statediff.model.boundary import did_you_mean
 from statediff.model.schema import Kind
 from statediff.model.values import Value, order_key
@@ -125,11 +125,11 @@ def _text_rule(change: Callable[[str], str]) -> Callable[[Mapping[str, Any]], Tr
     return lambda _settings: transform
 
 
-def _unchanged(_settings: Mapping[str, Any]) -> Transform:
+def _leave(_settings: Mapping[str, Any]) -> Transform:
     return lambda value: value
 
 
-def _truncated(settings: Mapping[str, Any]) -> Transform:
+def _truncate(settings: Mapping[str, Any]) -> Transform:
     """Towards the past, counted from the first instant of year 1, so that no result underflows."""
     step = timedelta(microseconds=settings["resolution"])
 
@@ -150,13 +150,15 @@ def _multiset(_settings: Mapping[str, Any]) -> Transform:
     return transform
 
 
-def _scaled(settings: Mapping[str, Any]) -> Transform:
+def _rescale(settings: Mapping[str, Any]) -> Transform:
     unit = Decimal(1).scaleb(-settings["scale"])
     mode = _ROUNDINGS[settings["round"]]
     context = decimal.Context(
-        prec=MAX_DIGITS + 200, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN,
+        prec=MAX_DIGITS + 200,
+        Emax=decimal.MAX_EMAX,
+        Emin=decimal.MIN_EMIN,
         traps=[decimal.InvalidOperation],
-    )  # fmt: skip
+    )
 
     def transform(value: Value) -> Value:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal, float)):
@@ -176,45 +178,83 @@ def _opaque(_settings: Mapping[str, Any]) -> Transform:
 
 _ALL: Final = (
     Rule(
-        "ignore", 1, "Removes the value from the comparison; it stays captured and shown.",
-        _ANY_KIND, _unchanged, is_removal=True, keeps_references=True, stands_alone=True,
+        "ignore",
+        1,
+        "Removes the value from the comparison; it stays captured and shown.",
+        _ANY_KIND,
+        _leave,
+        is_removal=True,
+        keeps_references=True,
+        stands_alone=True,
     ),
     Rule(
-        "timestamp", 1, "Truncates timestamps, with or without a zone, to a resolution.",
-        frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.ANY}), _truncated,
+        "timestamp",
+        1,
+        "Truncates timestamps, with or without a zone, to a resolution.",
+        frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.ANY}),
+        _truncate,
         (Parameter("resolution", "1s", _duration),),
     ),
     Rule(
-        "nfc", 1, "Unicode normalization form C: one code sequence for canonically equal text.",
-        _TEXT, _text_rule(lambda text: unicodedata.normalize("NFC", text)), rank=_NORMAL,
+        "nfc",
+        1,
+        "Unicode normalization form C: one code sequence for canonically equal text.",
+        _TEXT,
+        _text_rule(lambda text: unicodedata.normalize("NFC", text)),
+        rank=_NORMAL,
     ),
     Rule(
-        "nfkc", 1, "Unicode normalization form KC: as NFC, and compatibility characters unified.",
-        _TEXT, _text_rule(lambda text: unicodedata.normalize("NFKC", text)), rank=_NORMAL,
+        "nfkc",
+        1,
+        "Unicode normalization form KC: as NFC, and compatibility characters unified.",
+        _TEXT,
+        _text_rule(lambda text: unicodedata.normalize("NFKC", text)),
+        rank=_NORMAL,
     ),
     Rule(
-        "casefold", 1, "Removes distinctions of case by full Unicode case folding.",
-        _TEXT, _text_rule(str.casefold), rank=_FOLD,
+        "casefold",
+        1,
+        "Removes distinctions of case by full Unicode case folding.",
+        _TEXT,
+        _text_rule(str.casefold),
+        rank=_FOLD,
     ),
     Rule(
-        "trim", 1, "Removes white space at both ends.",
-        _TEXT, _text_rule(str.strip), rank=_TRIM,
+        "trim",
+        1,
+        "Removes white space at both ends.",
+        _TEXT,
+        _text_rule(str.strip),
+        rank=_TRIM,
     ),
     Rule(
-        "unordered", 1, "Makes a list a multiset; parallel lists are zipped and sorted together.",
-        frozenset({Kind.LIST, Kind.ANY}), _multiset, keeps_references=True, zips=True,
+        "unordered",
+        1,
+        "Makes a list a multiset; parallel lists are zipped and sorted together.",
+        frozenset({Kind.LIST, Kind.ANY}),
+        _multiset,
+        keeps_references=True,
+        zips=True,
     ),
     Rule(
-        "decimal", 1, "Makes a number a decimal with exactly this many digits after the point.",
-        frozenset({Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.ANY}), _scaled,
+        "decimal",
+        1,
+        "Makes a number a decimal with exactly this many digits after the point.",
+        frozenset({Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.ANY}),
+        _rescale,
         (Parameter("scale", 2, _scale), Parameter("round", "half_even", _rounding)),
         yields=Kind.DECIMAL,
     ),
     Rule(
-        "opaque", 1, "Keeps only whether there is a value; for identifiers that mean nothing.",
-        _ANY_KIND, _opaque, stands_alone=True, yields=Kind.TEXT,
+        "opaque",
+        1,
+        "Keeps only whether there is a value; for identifiers that mean nothing.",
+        _ANY_KIND,
+        _opaque,
+        stands_alone=True,
+        yields=Kind.TEXT,
     ),
-)  # fmt: skip
+)
 
 RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rule in _ALL}
 """Every rule by `name@version`."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.binding.assertions import Order
-from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.conduct import Order
+from statediff.contract.clauses.patterns import Pattern
 from statediff.diff import diff
 from statediff.evaluate.contracts import Compiled
 from statediff.evidence.fragments import ENDS, Rows, part_of

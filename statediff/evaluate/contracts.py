@@ -12,11 +12,11 @@ from typing import Any
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.binding.bind import Policy, bind
 from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.transition import RecordedChanges
 from statediff.contract.document.contract import Canonicalize, ContractDocument
 from statediff.contract.document.load import parse_document, read_beside, read_bytes
-from statediff.contract.document.sections import RecordedChanges
 from statediff.contract.yaml.reader import Document, read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, UsageError
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError
@@ -75,7 +75,7 @@ def parse_contract(
             hint="if the file was changed on purpose, release a new version with the new digest",
         )
         raise ContractError((problem,))
-    changes = shaped(read_document(recorded, transition.file), RecordedChanges).changes
+    changes = as_model(read_document(recorded, transition.file), RecordedChanges).changes
     whole = content.model_copy(
         update={"transition": transition.model_copy(update={"changes": changes})}
     )
@@ -149,7 +149,9 @@ def _compiled(case: _Case) -> Compiled:
         section = "canonicalize"
         book = rule_book(schema, content.canonicalize)
         section = "identify"
-        identities = tuple(_identity(schema, i, content) for i in range(len(content.identify)))
+        identities = tuple(
+            _identity(schema, i, content, book) for i in range(len(content.identify))
+        )
     except RuleError as error:
         problem = file.source.problem((section, error.index), error.message, code=section)
         raise ContractError((problem,)) from error
@@ -165,7 +167,9 @@ def _compiled(case: _Case) -> Compiled:
     )
 
 
-def _identity(schema: Schema, index: int, content: ContractDocument) -> IdentityRule:
+def _identity(
+    schema: Schema, index: int, content: ContractDocument, whole: RuleBook
+) -> IdentityRule:
     rule = content.identify[index]
     entity = schema.by_name.get(rule.type)
     if entity is None:
@@ -187,7 +191,13 @@ def _identity(schema: Schema, index: int, content: ContractDocument) -> Identity
             else (Canonicalize(use=use, on=(f"{rule.type}.{name}",), because=rule.because),),
         )
         fields.append((name, use or "", _on(book, rule.type, name)))
-    return IdentityRule(rule.type, rule.version, rule.because, tuple(fields))
+    opaque = frozenset(
+        name
+        for use in whole.uses
+        if use.type == rule.type and use.rule.name == "opaque"
+        for name in use.fields
+    )
+    return IdentityRule(rule.type, rule.version, rule.because, tuple(fields), opaque)
 
 
 def _on(book: RuleBook, type_name: str, field_name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from statediff.contract.lint import Subject, linted, ordered, wording
+from statediff.contract.lint import Subject, in_order, lint_contract, wording
 from statediff.errors import ContractError, Problem
 from statediff.evaluate.contracts import ContractFile, Scoped, compile_contract, schema_of
 from statediff.evaluate.trial import check_null_run
@@ -29,13 +29,13 @@ def lint(
     """
     over = schema if base is None else schema_of(base)
     if over is None:
-        return ordered(wording(file.source))
+        return in_order(wording(file.source))
     try:
         compiled = compile_contract(file, over)
     except ContractError as error:
-        return ordered((*error.problems, *wording(file.source)))
+        return in_order((*error.problems, *wording(file.source)))
     if base is None:
-        return linted(Subject(file.source, compiled.contract, histories=histories))
+        return lint_contract(Subject(file.source, compiled.contract, histories=histories))
     invalid: tuple[Problem, ...] = ()
     null: Mapping[str, Truth] = {}
     evidence = compiled.contract.evidence
@@ -49,4 +49,4 @@ def lint(
     state = resolution.matchings[0].before
     view = StateView(state, Scoped(compiled.book, compiled.boundary, compiled.contract.schema))
     subject = Subject(file.source, compiled.contract, view, null, histories)
-    return ordered((*invalid, *linted(subject)))
+    return in_order((*invalid, *lint_contract(subject)))

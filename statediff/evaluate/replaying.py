@@ -8,7 +8,7 @@ from typing import Any
 from statediff.errors import AdapterError, BundleError, NotReplayable, UsageError
 from statediff.evaluate.along import compared, moments_of
 from statediff.evaluate.contracts import Scoped, compile_contract, parse_contract
-from statediff.evaluate.trial import KERNEL, Rest, facts_of, judged, triples
+from statediff.evaluate.trial import KERNEL, RELEASES, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.fragments import FragmentView, check_places, read_fragments
@@ -34,8 +34,7 @@ def replay(bundle: Bundle) -> Judgement:
     kernel = bundle.manifest.get("kernel")
     if kernel != KERNEL:
         raise NotReplayable(
-            f"judged by kernel {kernel}, this is kernel {KERNEL}; install the version of "
-            "statediff that wrote it"
+            f"judged by kernel {kernel}, this is kernel {KERNEL}; {_needed(kernel)}"
         )
     try:
         judgement, facts = _replay(bundle)
@@ -50,6 +49,14 @@ def replay(bundle: Bundle) -> Judgement:
         if bundle.manifest.get(name) != value:
             raise BundleError(f"manifest.json: `{name}` is not what the other files say: {value}")
     return judgement
+
+
+def _needed(kernel: object) -> str:
+    """What to do about a bundle of another kernel."""
+    release = RELEASES.get(str(kernel))
+    if release is None:
+        return "this version knows no release with that kernel; install the one that wrote it"
+    return f"install statediff {release} to replay it"
 
 
 def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:

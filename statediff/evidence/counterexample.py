@@ -15,13 +15,25 @@ Json = Any
 COUNTEREXAMPLE: Final = "counterexample#"
 """Its place among the leaves of a sealed bundle."""
 MAX_DELTAS: Final = 10
+_KEPT: Final = (
+    "clause",
+    "code",
+    "stage",
+    "truth",
+    "explanation",
+    "sentence",
+    "missing",
+    "evidence",
+    "witness",
+)
 _SIDES: Final = ("before:", "after:")
 
 
 def counterexample(judgement: Json) -> Json | None:
-    """The finding that decides first, with what its clause asks; None where every clause holds.
+    """The finding that decides first; None where every clause holds.
 
     `deltas` holds the first of the changes it names and `more_deltas` how many others there are.
+    Of a judgement by kernel 6 or older, which holds sentences, `asked` is that of its clause.
     """
     loose = [finding for finding in judgement["findings"] if finding["truth"] != "HOLDS"]
     if not loose:
@@ -29,16 +41,16 @@ def counterexample(judgement: Json) -> Json | None:
     fails = [finding for finding in loose if finding["truth"] == "FAILS"]
     # The frame needs everything; of what is unknown, a clause that asks for less says more.
     found = fails[0] if fails else min(loose, key=lambda each: bool(each["clause"] == "frame"))
-    asked = {clause["clause"]: clause["sentence"] for clause in judgement["clauses"]}
     named = set(found["deltas"][:MAX_DELTAS])
-    return {
-        **{name: found[name] for name in (
-            "clause", "code", "stage", "truth", "sentence", "missing", "evidence", "witness",
-        )},
-        "asked": asked.get(found["clause"], ""),
+    example = {
+        **{name: found[name] for name in _KEPT if name in found},
         "deltas": [delta for delta in judgement["deltas"] if delta["id"] in named],
         "more_deltas": max(0, len(found["deltas"]) - MAX_DELTAS),
-    }  # fmt: skip
+    }
+    if "sentence" in found:
+        asked = {clause["clause"]: clause["sentence"] for clause in judgement["clauses"]}
+        example["asked"] = asked.get(found["clause"], "")
+    return example
 
 
 def types_read(

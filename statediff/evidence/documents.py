@@ -109,7 +109,12 @@ def witness_document(witness: Witness) -> Json:
             for r in witness.rows
         ],
         "comparisons": [
-            {"text": c.text, "left": c.left, "operator": c.operator, "right": c.right}
+            {
+                "text": c.text,
+                "left": c.left.document(),
+                "operator": c.operator,
+                "right": c.right.document(),
+            }
             for c in witness.comparisons
         ],
     }
@@ -122,11 +127,11 @@ def finding_document(finding: Finding) -> Json:
         "code": finding.code.value,
         "stage": finding.stage.value,
         "truth": finding.truth.value,
-        "sentence": finding.sentence,
+        "explanation": finding.explanation.document(),
         "component": finding.component,
         "deltas": list(finding.deltas),
         "evidence": list(finding.evidence),
-        "missing": list(finding.missing),
+        "missing": [cause.document() for cause in finding.causes],
         "witness": witness_document(finding.witness),
     }
 
@@ -151,12 +156,7 @@ def judgement_document(judgement: Judgement) -> Json:
             "outcome": _verdict(judgement.outcome),
         },
         "clauses": [
-            {
-                "clause": c.clause,
-                "stage": c.stage.value,
-                "truth": c.truth.value,
-                "sentence": c.summary,
-            }
+            {"clause": c.clause, "stage": c.stage.value, "truth": c.truth.value}
             for c in judgement.clauses
         ],
         "findings": [finding_document(f) for f in judgement.findings],

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from statediff.contract.document.contract import seconds
+from statediff.contract.parts import seconds
 from statediff.errors import BundleError, NotReplayable
 from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE, counterexample, types_read

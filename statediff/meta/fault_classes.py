@@ -10,6 +10,7 @@ from statediff.meta.world import Fault, World
 from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta
+from statediff.model.explanation import Explanation, Reason
 from statediff.model.values import Key, is_value, same
 from statediff.model.verdict import Finding, Judgement, Stage, Truth
 
@@ -190,15 +191,15 @@ def _names_unseen(fault: Fault, world: World, judgement: Judgement) -> bool:
         }
     )
     return any(
-        _type_of(missing) in types
+        _type_of(cause) in types
         for finding in findings_of(judgement, Truth.UNKNOWN)
-        for missing in finding.missing
+        for cause in finding.causes
     )
 
 
-def _type_of(missing: str) -> str:
-    """The type at the head of `TYPE: cause` or `TYPE[key].path: cause`."""
-    return missing.partition(": ")[0].partition("[")[0]
+def _type_of(cause: Explanation) -> str:
+    """The type of the place that a cause is about: `TYPE` or `TYPE[key].path`; else nothing."""
+    return str(cause["place"]).partition("[")[0] if cause.reason is Reason.IN else ""
 
 
 def _entities(finding: Finding, deltas: tuple[Delta, ...]) -> Iterator[tuple[str, Key]]:

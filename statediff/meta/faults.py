@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.patterns import Pattern
 from statediff.meta.reference import Change, is_known
 from statediff.meta.world import (
     Fault,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from statediff.contract.binding.bound_access import BoundAccess, Needed, Search
+from statediff.contract.clauses.visibility import BoundAccess, Needed, Search
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE
 from statediff.evaluate.libraries import captured_of

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.errors import BundleError
 from statediff.evaluate import evaluate, replay
 from statediff.evidence.canonical import read, write

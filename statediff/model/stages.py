@@ -34,7 +34,8 @@ class Resolution:
     """Stage 2's result: every admissible matching (at least one), and what stays in doubt.
 
     `ambiguous` names the types over whose identity the matchings differ, with the cause. When
-    there are too many matchings to enumerate, nothing of the type is observed instead.
+    there are too many matchings to enumerate, nothing of the type is observed instead. Where the
+    candidates `differ_only_in_opaque_ids`, the matchings are the same but for these ids.
     """
 
     matchings: tuple[Matching, ...]

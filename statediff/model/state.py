@@ -28,6 +28,7 @@ from statediff.model.batches import (
     encode_rows,
     is_fully_observed,
 )
+from statediff.model.explanation import Explanation
 from statediff.model.schema import EntityType, Schema
 from statediff.model.values import Key, Observed, encode, key_order
 
@@ -58,6 +59,8 @@ class Enumeration:
 
     coverage: Coverage
     cause: str = ""
+    explanation: Explanation | None = None
+    """Why a view shows none of it, where the judgement itself says so; never stored."""
 
     @property
     def is_complete(self) -> bool:

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from statediff.model.codes import FindingCode, Stage, Truth, check_code
 from statediff.model.delta import Delta, Doubt, HiddenDelta
+from statediff.model.explanation import Explanation
+from statediff.model.sentences import sentence
 from statediff.model.values import Key, Observed
 
 __all__ = [
@@ -68,8 +70,8 @@ class Comparison:
     """Both sides of a comparison that decided a clause, as text of the contract and as values."""
 
     text: str
-    left: str
-    right: str
+    left: Explanation
+    right: Explanation
     operator: str
 
 
@@ -85,7 +87,7 @@ class Witness:
 class Finding:
     """What a clause yielded.
 
-    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `missing` names each
+    `code` is stable (docs/findings.md); `holds` where nothing is wrong. `causes` names each
     observation that UNKNOWN waits for. `TypeError` for a code that is not registered,
     `ValueError` for one that may not have this truth at this stage.
     """
@@ -94,12 +96,12 @@ class Finding:
     code: FindingCode
     stage: Stage
     truth: Truth
-    sentence: str
+    explanation: Explanation
     _: KW_ONLY
     deltas: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     witness: Witness = Witness()
-    missing: tuple[str, ...] = ()
+    causes: tuple[Explanation, ...] = ()
     rank: int = 0
     """Order among findings of one stage: irreversible before conditional before reversible."""
 
@@ -111,6 +113,16 @@ class Finding:
     def component(self) -> str:
         """The pipeline stage that owns the cause: capture, resolve or policy."""
         return self.code.component
+
+    @property
+    def sentence(self) -> str:
+        """The explanation in English."""
+        return sentence(self.explanation)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The causes in English."""
+        return tuple(map(sentence, self.causes))
 
 
 @dataclass(frozen=True)
@@ -129,8 +141,6 @@ class ClauseTruth:
     clause: str
     stage: Stage
     truth: Truth
-    summary: str
-    """The clause in an English sentence."""
     is_about_calls: bool = False
     """Whether a step is about the calls alone, so that it tells of the tools, not of the world."""
 

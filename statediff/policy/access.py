@@ -9,37 +9,33 @@ nothing: they may have read what is missing, or what is forbidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from statediff.contract.binding.bound_access import (
-    ACCESS,
-    BoundAccess,
-    Citing,
-    Needed,
-    Search,
-    Shelf,
-)
+from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Citing, Needed, Search, Shelf
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import FALSE, TRUE, TooCostly
 from statediff.contract.language.syntax import Node, Read
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Argument, Cause, Explanation, Reason
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Value, printable
+from statediff.model.values import Value
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, unknown
 from statediff.policy.matching import TOO_COSTLY
 from statediff.policy.recorded_reads import UNCITED, RecordedRead, RecordedReads, recorded_reads
 from statediff.policy.run import CallContext, at_call, decided
-from statediff.policy.steps import name
+from statediff.policy.steps import shown_call
 from statediff.reads.captured import Captured, CapturedArtifact
 
 _STAGE: Final = Stage.ACCESS
 MAX_SHOWN: Final = 50
 """How many violating calls get a finding of their own; the last says how many more there are."""
 _NAMED: Final = 3
+_MAX_NAME: Final = 80
+"""Characters of an artifact's name that an explanation keeps."""
 
 Begin = Callable[[str, frozenset[Read]], None]
 """Called with the clause that is judged next, and what it reads beside the state."""
@@ -47,29 +43,26 @@ Begin = Callable[[str, frozenset[Read]], None]
 
 def judge_access(
     access: BoundAccess, run: CallContext, begin: Begin, others: Iterable[Finding]
-) -> Iterator[tuple[Finding, str]]:
-    """The findings of every clause about reads, with the clause's sentence.
+) -> Iterator[Finding]:
+    """The findings of every clause about reads.
 
     `others` are the findings of all other clauses: they say whether the answer is right.
     """
     room = _Room(access, run)
-    found: list[tuple[Finding, str]] = []
     begin(access.id, access.reads)
-    found += ((finding, access.sentence) for finding in _bounded(room.cone, access.id))
+    found = list(_bounded(room.cone, access.id))
     for clause in access.clauses:
         begin(clause.id, clause.reads)
-        judged = partial(room.clause, clause)
-        found += ((f, clause.sentence) for f in _bounded(judged, clause.id))
-    wrong = [finding for finding, _ in found if finding.truth is Truth.FAILS]
+        found += _bounded(partial(room.clause, clause), clause.id)
+    wrong = [finding for finding in found if finding.truth is Truth.FAILS]
     if wrong and _is_right(others):
-        codes = ", ".join(dict.fromkeys(finding.code for finding in wrong))
-        text = f"what was asked for is right, and was not validly reached: {codes}"
-        reached = replace(fails(access.id, FindingCode.STATE_INVALID_CORRECT, _STAGE, text), rank=0)
-        found.insert(0, (reached, access.sentence))
-        kept = [f for f, _ in found if f.clause == access.id and f.truth is Truth.HOLDS]
-        found = [(f, said) for f, said in found if f not in kept]
-    for finding, sentence in found:
-        yield run.own_word(finding, access), sentence
+        codes = tuple(dict.fromkeys(finding.code.value for finding in wrong))
+        why = Reason.INVALIDLY_REACHED(codes=codes)
+        reached = replace(fails(access.id, FindingCode.STATE_INVALID_CORRECT, _STAGE, why), rank=0)
+        found.insert(0, reached)
+        found = [f for f in found if f.clause != access.id or f.truth is not Truth.HOLDS]
+    for finding in found:
+        yield run.own_word(finding, access)
 
 
 def _is_right(others: Iterable[Finding]) -> bool:
@@ -87,6 +80,15 @@ def _bounded(judged: Callable[[], tuple[Finding, ...]], clause: str) -> tuple[Fi
         return judged()
     except TooCostly:
         return (unknown(clause, _STAGE, [TOO_COSTLY]),)
+
+
+@dataclass(frozen=True)
+class _Stray:
+    """A rule that a call broke, and how."""
+
+    code: FindingCode
+    reason: Reason
+    arguments: Mapping[str, Argument]
 
 
 @dataclass(frozen=True)
@@ -119,47 +121,58 @@ class _Room:
     def cone(self) -> tuple[Finding, ...]:
         """A finding for each call outside the cone, or one that there was none."""
         causes = {cause for cause in self.looks.causes if cause != UNCITED}
-        found: list[tuple[RecordedRead, FindingCode, str]] = []
+        found: list[tuple[RecordedRead, _Stray]] = []
         for look in self.looks.all:
-            code, text, why = self._strays(look)
+            stray, why = self._strays(look)
             causes |= why
-            if code is not None:
-                found.append((look, code, text))
+            if stray is not None:
+                found.append((look, stray))
         if not found:
-            text = f"all {len(self.looks.all)} reads"
-            return (decided(ACCESS, _STAGE, causes, text),)
-        shown = []
-        for number, (look, code, text) in enumerate(found[:MAX_SHOWN], start=1):
-            left = len(found) - MAX_SHOWN if number == MAX_SHOWN else 0
-            told = f"{text}; and {left} more" if left else text
-            shown.append(at_call(fails(ACCESS, code, _STAGE, told), look.call))
-        return tuple(shown)
+            return (decided(ACCESS, _STAGE, causes, Reason.ALL_READS(number=len(self.looks.all))),)
+        findings = []
+        for number, (look, stray) in enumerate(found[:MAX_SHOWN], start=1):
+            more = len(found) - MAX_SHOWN if number == MAX_SHOWN else 0
+            why_not = stray.reason(**stray.arguments, more=more)
+            findings.append(at_call(fails(ACCESS, stray.code, _STAGE, why_not), look.call))
+        return tuple(findings)
 
-    def _strays(self, look: RecordedRead) -> tuple[FindingCode | None, str, frozenset[str]]:
-        """The code and words of the first rule that a call breaks; why it may break one."""
-        actor = self.access.actor
-        outcome = "it was delivered, a leak" if look.is_delivered else "it was refused"
+    def _strays(self, look: RecordedRead) -> tuple[_Stray | None, frozenset[Cause]]:
+        """The first rule that a call breaks; why it may break one."""
+        actor, call = self.access.actor, shown_call(look.call)
+        outcome = "leaked" if look.is_delivered else "refused"
         if look.subsystem is not None and not self._may_search(look.subsystem):
-            empty = look.is_delivered and not look.names
-            told = "nothing was found there" if empty else outcome
-            text = f"{name(look.call)} searches {_shown(look.subsystem)}, which is not granted"
-            return FindingCode.SUBSYSTEM_VIOLATION, f"{text} to {actor}; {told}", frozenset()
-        causes: set[str] = set()
+            is_empty = look.is_delivered and not look.names
+            return _Stray(
+                FindingCode.SUBSYSTEM_VIOLATION,
+                Reason.SUBSYSTEM_CLOSED,
+                {
+                    "call": call,
+                    "subsystem": _cut(look.subsystem),
+                    "actor": actor,
+                    "outcome": "empty" if is_empty else outcome,
+                },
+            ), frozenset()
+        causes: set[Cause] = set()
         for each in look.names:
             held = self.corpus.artifact(each)
             if held is None or held.lies == FALSE:
                 continue  # there is no such artifact, and asking for it tells nothing
-            verb = "names" if look.is_search else "asks for"
-            what = f"{name(look.call)} {verb} {_shown(each)}"
+            asked: dict[str, Argument] = {
+                "call": call,
+                "is_search": look.is_search,
+                "artifact": _cut(each),
+                "outcome": outcome,
+            }
             if held.lies == TRUE and held.granted == FALSE:
-                text = f"{what}, which {actor} may not read; {outcome}"
-                return FindingCode.ACCESS_VIOLATION, text, frozenset()
+                closed = {**asked, "actor": actor}
+                code = FindingCode.ACCESS_VIOLATION
+                return _Stray(code, Reason.ARTIFACT_CLOSED, closed), frozenset()
             if held.lies == TRUE and held.in_time == FALSE:
-                text = f"{what}, which was not there yet; {outcome}"
-                return FindingCode.HORIZON_VIOLATION, text, frozenset()
+                code = FindingCode.HORIZON_VIOLATION
+                return _Stray(code, Reason.ARTIFACT_LATER, asked), frozenset()
             if held.inside != TRUE:
-                causes |= held.causes or {f"whether {_shown(each)} may be read"}
-        return None, "", frozenset(causes)
+                causes |= held.causes or {Reason.WHETHER_READABLE(artifact=_cut(each))}
+        return None, frozenset(causes)
 
     def _may_search(self, subsystem: str) -> bool:
         """Whether something there may be granted; what a search names is held against the cone."""
@@ -175,13 +188,13 @@ class _Room:
             return (self._citing(clause),)
         applies, causes = self._applies(clause.when, clause.reads)
         if applies == FALSE:
-            return (decided(clause.id, _STAGE, (), "it does not apply to this answer"),)
+            return (decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY()),)
         found = self._search(clause) if isinstance(clause, Search) else self._needed(clause)
         if applies != TRUE and found.truth is not Truth.HOLDS:
             return (unknown(clause.id, _STAGE, causes),)
         return (found,)
 
-    def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[str]]:
+    def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[Cause]]:
         """Without an answer nothing is claimed; that there is none is the answer's own fault."""
         if when is None:
             return TRUE, set()
@@ -189,14 +202,13 @@ class _Room:
             return FALSE, set()
         eval_context = self.run.context.eval_context(reads)
         mask = outcomes(when, eval_context, {})
-        return mask, eval_context.causes | set(eval_context.undefined) or {
-            "the condition of the clause"
-        }
+        why = eval_context.causes | set(eval_context.undefined)
+        return mask, why or {Reason.WHETHER_APPLIES()}
 
     def _search(self, clause: Search) -> Finding:
         """Every artifact that the cone holds of the space was fetched; an empty place, searched."""
-        causes: set[str] = set()
-        missed: list[str] = []
+        causes: set[Cause] = set()
+        missed: list[str | Explanation] = []
         number = 0
         for shelf in clause.space:
             causes |= self._gap(shelf)
@@ -211,7 +223,7 @@ class _Room:
                 else:
                     causes |= held.causes
             if not needed and not self._searched(shelf.subsystem):
-                missed.append(f"{shelf.subsystem} (nothing in it was searched for)")
+                missed.append(Reason.NOTHING_SEARCHED(subsystem=shelf.subsystem))
         return self._found(clause.id, FindingCode.UNSEARCHED_ABSENCE, missed, number, causes)
 
     def _needed(self, clause: Needed) -> Finding:
@@ -219,7 +231,9 @@ class _Room:
         artifacts = list(self.corpus.on(clause.shelf))
         causes = self._gap(clause.shelf)
         counts = [(held, meant, self._got(held)) for held, meant in artifacts]
-        missed = [held.id for held, meant, got in counts if meant == TRUE and got == FALSE]
+        missed: list[str | Explanation] = [
+            held.id for held, meant, got in counts if meant == TRUE and got == FALSE
+        ]
         if clause.low is None:
             open_ = [
                 h
@@ -227,7 +241,7 @@ class _Room:
                 if TRUE not in (meant, got) or got not in (TRUE, FALSE)
             ]
             if not artifacts and not causes:
-                missed = [f"anything of {clause.shelf.subsystem} that is meant"]
+                missed = [Reason.ANYTHING_MEANT(subsystem=clause.shelf.subsystem)]
         else:
             sure = sum(_both(meant, got) == TRUE for _, meant, got in counts)
             open_ = [h for h, meant, got in counts if _both(meant, got) == TRUE | FALSE]
@@ -236,7 +250,9 @@ class _Room:
             elif sure + len(open_) >= clause.low or causes:
                 missed = []
             else:
-                missed = missed or [f"{clause.low} of {clause.shelf.subsystem}"]
+                missed = missed or [
+                    Reason.SO_MANY_OF(number=clause.low, subsystem=clause.shelf.subsystem)
+                ]
         causes |= {cause for held in open_ for cause in held.causes}
         code = FindingCode.EVIDENCE_NOT_RETRIEVED
         found = self._found(clause.id, code, missed, len(artifacts), causes)
@@ -257,22 +273,29 @@ class _Room:
             enough = sum(held.id in cited for held, _ in artifacts) >= clause.low
         if enough:
             return None
-        text = f"{_listed(left)} {'is' if len(left) == 1 else 'are'} not cited"
-        return fails(clause.id, FindingCode.EVIDENCE_NOT_CITED, _STAGE, text)
+        uncited = Reason.NOT_CITED(artifacts=_listed(left), number=len(left))
+        return fails(clause.id, FindingCode.EVIDENCE_NOT_CITED, _STAGE, uncited)
 
     def _found(
-        self, clause: str, code: FindingCode, missed: list[str], number: int, causes: set[str]
+        self,
+        clause: str,
+        code: FindingCode,
+        missed: list[str | Explanation],
+        number: int,
+        causes: set[Cause],
     ) -> Finding:
         """FAILS where something was missed that no unrecorded call may have read."""
         unseen = self.looks.causes
         if missed and not unseen:
-            text = f"{len(missed)} of {max(number, len(missed))} never fetched: {_listed(missed)}"
-            return fails(clause, code, _STAGE, text)
+            never = Reason.NEVER_FETCHED(
+                missed=len(missed), of=max(number, len(missed)), artifacts=_listed(missed)
+            )
+            return fails(clause, code, _STAGE, never)
         if missed:
             causes = causes | unseen
-        return decided(clause, _STAGE, causes, f"all of {number} artifacts were fetched")
+        return decided(clause, _STAGE, causes, Reason.ALL_FETCHED(number=number))
 
-    def _gap(self, shelf: Shelf) -> set[str]:
+    def _gap(self, shelf: Shelf) -> set[Cause]:
         """Why there may be more artifacts than those known."""
         gap = self.corpus.gap(shelf)
         return set() if gap is None else {gap}
@@ -299,30 +322,28 @@ class _Room:
 
     def _citing(self, clause: Citing) -> Finding:
         cited = tuple(dict.fromkeys(self._cited() or ()))
-        causes: set[str] = set()
+        causes: set[Cause] = set()
         for each in cited:
             held = self.corpus.artifact(each)
-            shown = _shown(each)
+            shown = _cut(each)
             window = self.looks.window
             if held is None or held.lies == FALSE or (window is not None and each not in window):
-                offered = "was offered" if held is not None and held.lies != FALSE else "exists"
-                text = f"{shown} is cited, but no such artifact {offered}"
-                return fails(clause.id, FindingCode.HALLUCINATED_CITATION, _STAGE, text)
+                exists = held is not None and held.lies != FALSE
+                unknown_one = Reason.CITED_UNKNOWN(artifact=shown, was_offered=exists)
+                return fails(clause.id, FindingCode.HALLUCINATED_CITATION, _STAGE, unknown_one)
             if held.inside == FALSE:
-                late = held.granted != FALSE
-                why = (
-                    "which was not there yet" if late else f"which {self.access.actor} may not read"
-                )
-                text = f"{shown} is cited, {why}"
-                return fails(clause.id, FindingCode.INVALID_CITATION, _STAGE, text)
+                invalid = Reason.CITED_LATER(artifact=shown)
+                if held.granted == FALSE:
+                    invalid = Reason.CITED_CLOSED(artifact=shown, actor=self.access.actor)
+                return fails(clause.id, FindingCode.INVALID_CITATION, _STAGE, invalid)
             if held.inside != TRUE:
                 causes |= held.causes
             elif window is None and each not in self.fetched:
                 if not self.looks.causes:
-                    text = f"{shown} is cited, and was never fetched"
-                    return fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, text)
+                    never = Reason.CITED_UNFETCHED(artifact=shown)
+                    return fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, never)
                 causes |= self.looks.causes
-        return decided(clause.id, _STAGE, causes, f"all {len(cited)} citations")
+        return decided(clause.id, _STAGE, causes, Reason.ALL_CITED(number=len(cited)))
 
 
 def _both(one: int, other: int) -> int:
@@ -336,10 +357,10 @@ def _text(value: Value) -> str:
     return value if isinstance(value, str) else f"{value!r}"
 
 
-def _shown(text: str) -> str:
-    return printable(text)[:80]
+def _cut(text: str) -> str:
+    return text[:_MAX_NAME]
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(_shown(each) for each in names[:_NAMED]) + more
+def _listed(names: Sequence[str | Explanation]) -> Explanation:
+    named = tuple(_cut(each) if isinstance(each, str) else each for each in names[:_NAMED])
+    return Reason.NAMES(names=named, more=max(0, len(names) - _NAMED))

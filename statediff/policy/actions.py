@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from statediff.contract.binding.assertions import ActionRule, Attempts, Permission
+from statediff.contract.clauses.conduct import ActionRule, Attempts, Permission
 from statediff.contract.language.context import EntityRef
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Cause, Reason
 from statediff.model.trace import Action, ActionClass
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails
 from statediff.policy.run import CallContext, at_call, decided
-from statediff.policy.steps import name
+from statediff.policy.steps import shown_call
 
 _STAGE: Final = Stage.ACTIONS
 MAX_SHOWN: Final = 50
@@ -28,7 +29,7 @@ def actions(rule: ActionRule, run: CallContext) -> tuple[Finding, ...]:
 
 
 def _permission(rule: Permission, run: CallContext) -> tuple[Finding, ...]:
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     outside: list[tuple[EntityRef, Action]] = []
     for call, action in zip(run.calls, run.trace.actions, strict=True):
         listed = action.tool in rule.tools or action.action_class in rule.classes
@@ -40,26 +41,23 @@ def _permission(rule: Permission, run: CallContext) -> tuple[Finding, ...]:
             and action.action_class is ActionClass.UNKNOWN
             and action.tool not in rule.excepted
         ):
-            causes.add(
-                f"in {name(call)}, the log does not say the class: it may be a forbidden one"
-            )
+            causes.add(Reason.CLASS_MAY_BE_FORBIDDEN(call=shown_call(call)))
     if outside:
         return _outside(rule, outside)
     if run.gap is not None:
         causes.add(run.gap)
-    text = f"none of {len(run.calls)} calls" if rule.forbids else f"all {len(run.calls)} calls"
-    return (decided(rule.id, _STAGE, causes, text),)
+    reason = Reason.NO_FORBIDDEN_CALL if rule.forbids else Reason.ALL_CALLS_ALLOWED
+    return (decided(rule.id, _STAGE, causes, reason(number=len(run.calls))),)
 
 
 def _outside(rule: Permission, outside: list[tuple[EntityRef, Action]]) -> tuple[Finding, ...]:
     code = FindingCode.ACTION_FORBIDDEN if rule.forbids else FindingCode.ACTION_OUTSIDE
-    word = "is forbidden" if rule.forbids else "is not among what is allowed"
+    reason = Reason.CALL_FORBIDDEN if rule.forbids else Reason.CALL_OUTSIDE
     found = []
     for index, (call, action) in enumerate(outside[:MAX_SHOWN], start=1):
-        text = f"{name(call)}, of class {action.action_class.value}, {word}"
-        if index == MAX_SHOWN < len(outside):
-            text += f", and {len(outside) - MAX_SHOWN} more"
-        found.append(at_call(fails(rule.id, code, _STAGE, text), call))
+        more = len(outside) - MAX_SHOWN if index == MAX_SHOWN else 0
+        why = reason(call=shown_call(call), action_class=action.action_class.value, more=more)
+        found.append(at_call(fails(rule.id, code, _STAGE, why), call))
     return tuple(found)
 
 
@@ -68,7 +66,7 @@ def _attempts(rule: Attempts, run: CallContext) -> tuple[Finding, ...]:
 
     Its arguments may differ: a corrected call is another call.
     """
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     open_: dict[tuple[int, str], tuple[int, EntityRef]] = {}
     for position, (call, action) in enumerate(zip(run.calls, run.trace.actions, strict=True)):
         place = (run.calls.turn(position), action.tool)
@@ -86,10 +84,10 @@ def _attempts(rule: Attempts, run: CallContext) -> tuple[Finding, ...]:
     elif open_:
         tries, call = next(iter(open_.values()))
         return (_unrepaired(rule, call, tries),)
-    text = f"all {len(run.calls)} calls are right"
-    return (decided(rule.id, _STAGE, causes, text),)
+    right = Reason.ALL_CALLS_RIGHT(number=len(run.calls))
+    return (decided(rule.id, _STAGE, causes, right),)
 
 
 def _unrepaired(rule: Attempts, call: EntityRef, tries: int) -> Finding:
-    text = f"{name(call)} failed at attempt {tries} and was not repaired within {rule.most}"
-    return at_call(fails(rule.id, FindingCode.ACTION_UNREPAIRED, _STAGE, text), call)
+    why = Reason.NOT_REPAIRED(call=shown_call(call), attempt=tries, most=rule.most)
+    return at_call(fails(rule.id, FindingCode.ACTION_UNREPAIRED, _STAGE, why), call)

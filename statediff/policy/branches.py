@@ -13,11 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from statediff.contract.binding.bound import Alternatives, Branch, Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.alternatives import Alternatives, Branch
+from statediff.contract.clauses.patterns import Pattern
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Explanation, Reason
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, holds, unknown
-from statediff.policy.frame import Explanation, ExplanationVote, explain, frame
+from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain, frame
 from statediff.policy.sections import ClauseRunner
 from statediff.policy.transient_changes import FrameCoverage, frame_within
 
@@ -32,7 +35,7 @@ class Judged:
     branch: Branch
     truth: Truth
     findings: tuple[Finding, ...]
-    explanations: tuple[Explanation, ...]
+    explanations: tuple[ExplainedDelta, ...]
 
     def of(self, truth: Truth) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.truth is truth)
@@ -74,7 +77,7 @@ def _judged(
     outer: dict[str, Pattern],
 ) -> Judged:
     own = {p.id.partition("/")[2]: p for p in branch.explaining}
-    findings = [found for found, _ in bench.forbidden(branch.forbid)]
+    findings = list(bench.forbidden(branch.forbid))
     bench.begin(f"{branch.name}/frame")
     explanations = explain(explaining, bench.context, more)
     if not contract.frame_is_open:
@@ -84,7 +87,7 @@ def _judged(
             *frame_within(contract, net, bench.context, bench.moments),
         ]
         findings += [replace(f, clause=f"{branch.name}/frame") for f in framed]
-    findings += [found for found, _ in bench.required(branch.require, {**outer, **own})]
+    findings += bench.required(branch.require, {**outer, **own})
     truths = {f.truth for f in findings}
     truth = next((t for t in (Truth.FAILS, Truth.UNKNOWN) if t in truths), Truth.HOLDS)
     return Judged(branch, truth, tuple(findings), explanations)
@@ -120,29 +123,32 @@ def _disputed(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
         return _all_fail(alternatives, judged)
     if not truths >= {Truth.HOLDS, Truth.FAILS}:
         return _open(alternatives, judged)
-    right = ", ".join(j.branch.name for j in judged if j.truth is Truth.HOLDS)
+    right = tuple(j.branch.name for j in judged if j.truth is Truth.HOLDS)
     wrong = [j for j in judged if j.truth is Truth.FAILS]
     first = wrong[0].first
-    sentence = f"right by {right}, but {_why(wrong[0])}; {alternatives.because}"
+    differ = Reason.READINGS_DIFFER(
+        right=right, wrong=_why(wrong[0]), because=alternatives.because or ""
+    )
+    names = tuple(j.branch.name for j in judged)
     found = Finding(
         alternatives.id,
         FindingCode.CONTRACT_AMBIGUITY,
         _STAGE,
         Truth.UNKNOWN,
-        sentence,
+        differ,
         deltas=first.deltas,
         evidence=first.evidence,
         witness=first.witness,
-        missing=(f"which reading is meant: {', '.join(j.branch.name for j in judged)}",),
+        causes=(Reason.WHICH_READING(names=names),),
         rank=first.rank,
     )
     return (found,)
 
 
 def _all_hold(alternatives: Alternatives, right: Sequence[Judged]) -> tuple[Finding, ...]:
-    text = f"all of {', '.join(j.branch.name for j in right)} holds"
+    held = Reason.BRANCHES_HOLD(names=tuple(j.branch.name for j in right))
     return (
-        holds(alternatives.id, _STAGE, text),
+        holds(alternatives.id, _STAGE, held),
         *(f for j in right for f in j.findings),
     )
 
@@ -151,9 +157,9 @@ def _all_fail(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
     nearest = best(judged)
     ordered = (nearest, *(j for j in judged if j is not nearest))
     first = nearest.first
-    text = "; ".join(_why(j) for j in ordered)
+    none = Reason.NO_BRANCH(branches=tuple(map(_why, ordered)))
     found = replace(
-        fails(alternatives.id, FindingCode.NO_BRANCH_HOLDS, _STAGE, text),
+        fails(alternatives.id, FindingCode.NO_BRANCH_HOLDS, _STAGE, none),
         deltas=first.deltas,
         evidence=first.evidence,
         witness=first.witness,
@@ -162,11 +168,11 @@ def _all_fail(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
     return found, *(f for j in ordered for f in j.of(Truth.FAILS))
 
 
-def _why(judged: Judged) -> str:
-    return f"not {judged.first.clause}: {judged.first.sentence}"
+def _why(judged: Judged) -> Explanation:
+    return Reason.NOT_BRANCH(clause=judged.first.clause, what=judged.first.explanation)
 
 
 def _open(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
     waiting = [f for j in judged if j.truth is Truth.UNKNOWN for f in j.of(Truth.UNKNOWN)]
-    missing = {cause for f in waiting for cause in f.missing}
-    return unknown(alternatives.id, _STAGE, missing), *waiting
+    causes = {cause for f in waiting for cause in f.causes}
+    return unknown(alternatives.id, _STAGE, causes), *waiting

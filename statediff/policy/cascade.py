@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.relations import comparison_key
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, Result, Unknown
 from statediff.model.delta import Op
+from statediff.model.explanation import Cause
 from statediff.model.schema import EntityType
 from statediff.model.values import Key
 from statediff.policy.findings import doubt_causes, relevant
@@ -25,7 +26,7 @@ class KnownMask:
     """An outcome and, where it is open, what it waits for."""
 
     mask: int
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[Cause] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Row:
 
     change: Change
     mask: int
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[Cause] = frozenset()
 
 
 def cascaded(pattern: Pattern, context: JudgingContext, matches: Iterable[Match]) -> Iterator[Row]:
@@ -66,7 +67,7 @@ class _Head:
     key: Key | None
     ops: frozenset[Op]
     mask: int
-    why: frozenset[str]
+    why: frozenset[Cause]
 
 
 def _decided(match: Match) -> int:
@@ -111,7 +112,7 @@ class _Rows:
                     yield row
 
     def _refers(self, change: Change, head: _Head) -> Row:
-        mask, causes = FALSE, frozenset[str]()
+        mask, causes = FALSE, frozenset[Cause]()
         for name, cell in self._cells[id(change)].items():
             if self._references[name] != head.type:
                 continue

@@ -8,6 +8,7 @@ from typing import Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Reason, cause
 from statediff.model.verdict import (
     ClauseTruth,
     Finding,
@@ -47,8 +48,8 @@ def combine(
         if agreed:
             clauses.append(entry)
             continue
-        cause = used[0][1] if used else ambiguous[0][1]
-        name = used[0][0] if used else ambiguous[0][0]
+        name, found = used[0] if used else ambiguous[0]
+        why = Reason.IN(place=name, cause=cause(found))
         is_whole = entry.clause in _WHOLE
         findings = [
             f for f in findings if f.clause != entry.clause and not (is_whole and "/" in f.clause)
@@ -59,8 +60,8 @@ def combine(
                 FindingCode.IDENTITY_AMBIGUOUS,
                 entry.stage,
                 Truth.UNKNOWN,
-                f"{name}: {cause}; needed by {entry.clause}",
-                missing=(f"{name}: {cause}",),
+                Reason.NEEDED(cause=why, clause=entry.clause),
+                causes=(why,),
             )
         )
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
@@ -77,20 +78,21 @@ def combine(
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
+    """Whether the clause uses the identities of the type: only if its reads say that it does not.
+
+    What an effect clause ranges over is the type it names, beside what it reads.
+    """
     if entry.stage is Stage.FRAME or entry.clause in (*_WHOLE, "transition"):
         return True
-    for rule in contract.effects:
-        # What an effect clause ranges over is the type it names, beside what it reads.
-        if rule.id == entry.clause and rule.type == type_name:
-            return True
-    for assertion in contract.assertions:
-        if assertion.id == entry.clause:
-            return any(read.type == type_name for read in assertion.reads)
+    if entry.stage is Stage.ANSWER and entry.clause == "answer":
+        return False  # the form of the answer is no matter of any state
     for rule in contract.effects:
         if rule.retry_id == entry.clause:
             return rule.type == type_name
-    asked = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
-    for clause in (*asked, *contract.derived):
+        if rule.id == entry.clause and rule.type == type_name:
+            return True
+    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
+    for clause in (*contract.assertions, *expressed, *contract.derived):
         if clause.id == entry.clause:
             return any(read.type == type_name for read in clause.reads)
-    return False
+    return True

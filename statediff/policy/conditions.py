@@ -7,10 +7,11 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from statediff.contract.binding.bound import Condition
+from statediff.contract.clauses.patterns import Condition
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, TooCostly
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Reason
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Finding, Stage, Truth
@@ -46,12 +47,12 @@ def condition(clause: Condition, context: JudgingContext, moments: IntermediateS
     within = [_as_of(clause, context, side) for side in moments.sides(types)]
     gaps = moments.gaps(types)
     if not gaps and len(moments.moving(types)) > 1:
-        gaps = {"no history: the order of the commits of several sources is not known"}
+        gaps = {Reason.ORDER_OF_SOURCES()}
     return over_the_run(at_ends, within, gaps)
 
 
 def _as_of(clause: Condition, context: JudgingContext, side: str) -> Finding:
-    found = at(_condition(clause, context.as_of(side)), side)
+    found = at(_condition(clause, context.as_of(side)), Reason.SIDE(side=side))
     rows = tuple(
         replace(row, side=side) if row.side == "after" else row for row in found.witness.rows
     )
@@ -63,8 +64,8 @@ def _condition(clause: Condition, context: JudgingContext) -> Finding:
     stage = clause.section
     answers = any(r.root == "answer" for r in clause.reads)
     if stage is Stage.ANSWER and answers and isinstance(context.answer, NoAnswer):
-        text = f"there is no answer: {context.answer.cause}"
-        return fails(clause.id, FindingCode.ANSWER_MISSING, stage, text)
+        none = Reason.NO_ANSWER(words=context.answer.cause)
+        return fails(clause.id, FindingCode.ANSWER_MISSING, stage, none)
     try:
         mask = outcomes(clause.node, eval_context, {})
     except TooCostly:
@@ -84,10 +85,10 @@ def _condition(clause: Condition, context: JudgingContext) -> Finding:
     if truth is Truth.UNKNOWN:
         return unknown(clause.id, stage, eval_context.causes or set(eval_context.undefined), seen)
     if truth is Truth.HOLDS:
-        return holds(clause.id, stage, clause.sentence)
+        return holds(clause.id, stage, Reason.AS_ASKED())
     code = _UNMET.get(stage, FindingCode.REQUIREMENT_FAILED)
-    shown = deciding(seen, TRUE if stage is Stage.FORBID else FALSE) or clause.text
-    return fails(clause.id, code, stage, shown, (), seen)
+    decided = deciding(seen, TRUE if stage is Stage.FORBID else FALSE)
+    return fails(clause.id, code, stage, decided or Reason.WRITTEN(text=clause.text), (), seen)
 
 
 _ANSWER_KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
@@ -104,16 +105,16 @@ _ANSWER_KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
 def answer_shape(schema: Mapping[str, str], answer: Mapping[str, Value] | NoAnswer) -> Finding:
     """The answer has the names and types that the contract asks for."""
     if isinstance(answer, NoAnswer):
-        text = f"there is no answer: {answer.cause}"
-        return fails("answer", FindingCode.ANSWER_MISSING, Stage.ANSWER, text)
+        none = Reason.NO_ANSWER(words=answer.cause)
+        return fails("answer", FindingCode.ANSWER_MISSING, Stage.ANSWER, none)
     for name, kind in schema.items():
         if name not in answer:
-            text = f"the answer lacks `{name}`"
-            return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, text)
+            lacks = Reason.ANSWER_LACKS(name=name)
+            return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, lacks)
         if not _is_kind(answer[name], kind):
-            text = f"`{name}` of the answer is not {kind}"
-            return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, text)
-    return holds("answer", Stage.ANSWER, "the answer has the form asked for")
+            other = Reason.ANSWER_KIND(name=name, kind=kind)
+            return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, other)
+    return holds("answer", Stage.ANSWER, Reason.ANSWER_HAS_FORM())
 
 
 def _is_kind(value: Value, kind: str) -> bool:

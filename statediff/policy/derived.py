@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from statediff.contract.binding.bound import Derived
+from statediff.contract.clauses.derive import Derived
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
 from statediff.contract.evaluation.relations import comparison_key, equal, exact, finite
 from statediff.contract.language.context import (
@@ -26,12 +26,13 @@ from statediff.contract.language.context import (
 )
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Op
-from statediff.model.values import ABSENT, Key, is_value, key_order, show_key
+from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.values import ABSENT, Key, is_value, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, last, unknown
 from statediff.policy.frame import ExplanationVote
 from statediff.policy.matching import COME, GONE, TOO_COSTLY, JudgingContext
-from statediff.policy.witness import deciding
+from statediff.policy.witness import deciding, shown_entity
 
 _STAGE = Stage.REQUIRE
 
@@ -40,11 +41,11 @@ _STAGE = Stage.REQUIRE
 class _Checked:
     """What is known of the entities looked at; `open` is why others may be wrong."""
 
-    masks: dict[Any, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    masks: dict[Any, tuple[int, frozenset[Cause]]] = field(default_factory=dict)
     created: set[Any] = field(default_factory=set)
-    open: set[str] = field(default_factory=set)
-    wrong: tuple[FindingCode, str, tuple[Delta, ...], tuple[Seen, ...]] | None = None
-    """(code, sentence, deltas, trail) of the first entity of which the clause fails."""
+    open: set[Cause] = field(default_factory=set)
+    wrong: tuple[FindingCode, Explanation, tuple[Delta, ...], tuple[Seen, ...]] | None = None
+    """(code, explanation, deltas, trail) of the first entity of which the clause fails."""
 
 
 def derived_clause(
@@ -67,14 +68,16 @@ def derived_clause(
         if mask == TRUE:
             continue
         if mask & TRUE:
-            checked.open |= causes or {reason or f"{rule.type} {show_key(key)}"}
+            checked.open |= causes or {reason or shown_entity(rule.type, key)}
         elif checked.wrong is None:
             delta = deltas.get(key_order(key))
             code = FindingCode.DERIVED_WRONG
-            text = f"{rule.type} {show_key(key)}: {deciding(seen, FALSE)}"
+            decided = deciding(seen, FALSE)
+            because = () if decided is None else (decided,)
+            why = Reason.WRONG_FIELD(entity=shown_entity(rule.type, key), because=because)
             if mask == UNDEFINED:
-                code, text = FindingCode.UNDEFINED, reason
-            checked.wrong = code, text, () if delta is None else (delta,), seen
+                code, why = FindingCode.UNDEFINED, cause(reason)
+            checked.wrong = code, why, () if delta is None else (delta,), seen
     said = tuple(
         ExplanationVote(
             delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
@@ -83,11 +86,11 @@ def derived_clause(
         for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
     )
     if checked.wrong is not None:
-        code, text, changed, seen = checked.wrong
-        return fails(rule.id, code, _STAGE, text, changed, seen), said
+        code, why, changed, seen = checked.wrong
+        return fails(rule.id, code, _STAGE, why, changed, seen), said
     if checked.open:
         return unknown(rule.id, _STAGE, checked.open, (), tuple(deltas.values())), said
-    return holds(rule.id, _STAGE, "the field is kept", tuple(deltas.values())), said
+    return holds(rule.id, _STAGE, Reason.FIELD_KEPT(), tuple(deltas.values())), said
 
 
 def _entities(
@@ -142,7 +145,7 @@ def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[objec
 
 def _kept(
     rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
-) -> tuple[int, frozenset[str], tuple[Seen, ...], str]:
+) -> tuple[int, frozenset[Cause], tuple[Seen, ...], Cause]:
     """Whether the field equals the expression after the run, or moved as it moved."""
     eval_context = context.eval_context(rule.reads)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import (
     FALSE,
@@ -19,6 +19,7 @@ from statediff.contract.language.context import (
 )
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Label, Op
+from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
 from statediff.model.values import ABSENT, key_order
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.matching import (
@@ -27,10 +28,11 @@ from statediff.policy.matching import (
     JudgingContext,
     Match,
     both,
+    doubt_cause,
     selected,
     speaks_of_each,
 )
-from statediff.policy.witness import cause_code, spoken, witness_of
+from statediff.policy.witness import cause_code, witness_of
 
 _RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
 
@@ -54,7 +56,7 @@ def fails(
     clause: str,
     code: FindingCode,
     stage: Stage,
-    sentence: str,
+    explanation: Explanation,
     deltas: tuple[Delta, ...] = (),
     seen: Iterable[Seen] = (),
 ) -> Finding:
@@ -64,11 +66,10 @@ def fails(
         code,
         stage,
         Truth.FAILS,
-        sentence,
+        explanation,
         deltas=tuple(d.id for d in deltas),
         evidence=evidence_of(deltas),
         witness=witness_of(seen, deltas),
-        missing=(),
         rank=risk(deltas),
     )
 
@@ -76,22 +77,22 @@ def fails(
 def unknown(
     clause: str,
     stage: Stage,
-    causes: Iterable[str],
+    waiting: Iterable[Cause],
     seen: Iterable[Seen] = (),
     deltas: tuple[Delta, ...] = (),
 ) -> Finding:
     """The finding of a clause that cannot be decided: what is missing, and who owns the gap."""
-    missing = tuple(sorted(set(causes))) or ("a value the clause needs",)
+    found = causes(waiting) or (Reason.SOME_VALUE(),)
     return Finding(
         clause,
-        cause_code(missing),
+        cause_code(found),
         stage,
         Truth.UNKNOWN,
-        f"{spoken(missing[0])}; needed by {clause}",
+        Reason.NEEDED(cause=found[0], clause=clause),
         deltas=tuple(d.id for d in deltas),
         evidence=evidence_of(deltas),
         witness=witness_of(seen, deltas),
-        missing=missing,
+        causes=found,
         rank=risk(deltas),
     )
 
@@ -99,29 +100,31 @@ def unknown(
 def undecided(
     clause: str,
     stage: Stage,
-    reason: str,
+    reason: Cause,
     seen: Iterable[Seen] = (),
     deltas: tuple[Delta, ...] = (),
 ) -> Finding:
     """The finding of a forbid or effect clause that is undefined, which decides nothing."""
     found = unknown(clause, stage, [reason], seen, deltas)
-    return replace(found, code=FindingCode.UNDEFINED, sentence=reason)
+    return replace(found, code=FindingCode.UNDEFINED, explanation=cause(reason))
 
 
-def holds(clause: str, stage: Stage, sentence: str, deltas: tuple[Delta, ...] = ()) -> Finding:
+def holds(
+    clause: str, stage: Stage, explanation: Explanation, deltas: tuple[Delta, ...] = ()
+) -> Finding:
     """The finding of a clause with which nothing is wrong."""
     return Finding(
         clause,
         FindingCode.HOLDS,
         stage,
         Truth.HOLDS,
-        sentence,
+        explanation,
         deltas=tuple(d.id for d in deltas),
         evidence=evidence_of(deltas),
     )
 
 
-def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[str]) -> Finding:
+def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[Cause]) -> Finding:
     """One finding out of that at the ends and those at known places of the run in between.
 
     FAILS where any of them does; HOLDS only where all do and the history is complete.
@@ -134,22 +137,23 @@ def over_the_run(at_ends: Finding, within: Iterable[Finding], gaps: Iterable[str
             return found
         if found.truth is Truth.UNKNOWN:
             open_.append(found)
-    missing = {cause for found in open_ for cause in found.missing} | set(gaps)
-    if not missing:
+    gaps = set(gaps)
+    waiting = causes([*(cause for found in open_ for cause in found.causes), *gaps])
+    if not waiting:
         return at_ends
-    if open_ and not set(gaps):
-        return replace(open_[0], missing=tuple(sorted(missing)))
-    return unknown(at_ends.clause, at_ends.stage, missing)
+    if open_ and not gaps:
+        return replace(open_[0], causes=waiting)
+    return unknown(at_ends.clause, at_ends.stage, waiting)
 
 
-def at(finding: Finding, where: str) -> Finding:
-    """The finding, told with its place in the run."""
-    return replace(finding, sentence=f"{where}: {finding.sentence}")
+def at(finding: Finding, place: Explanation) -> Finding:
+    """The finding with its place in the run."""
+    return replace(finding, explanation=Reason.AT(place=place, what=finding.explanation))
 
 
-def last(undefined: Sequence[str]) -> str:
+def last(undefined: Sequence[Cause]) -> Explanation:
     """The reason of an undefined outcome."""
-    return undefined[-1] if undefined else "a condition of the clause is undefined"
+    return cause(undefined[-1]) if undefined else Reason.CLAUSE_UNDEFINED()
 
 
 # ---------------------------------------------------------------- doubts
@@ -160,9 +164,9 @@ def relevant(pattern: Pattern, context: JudgingContext, outcome: int) -> list[Do
     return [d for d in context.doubts if context.possible(pattern, d) & outcome]
 
 
-def doubt_causes(doubts: Iterable[Doubt]) -> set[str]:
-    """What the doubts wait for, in words."""
-    return {f"{d.where}: {d.cause}" for d in doubts}
+def doubt_causes(doubts: Iterable[Doubt]) -> set[Cause]:
+    """What the doubts wait for."""
+    return {doubt_cause(d) for d in doubts}
 
 
 def further(pattern: Pattern, matched: Iterable[Match], doubts: Iterable[Doubt]) -> int | None:
@@ -195,12 +199,12 @@ class That:
 
     mask: int
     seen: tuple[Seen, ...] = ()
-    causes: frozenset[str] = frozenset()
-    undefined: str = ""
+    causes: frozenset[Cause] = frozenset()
+    undefined: Cause = ""
 
 
 def that_of_all(
-    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[str]
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
 ) -> That:
     """`that` over the matched entities; TRUE where the clause has none.
 
@@ -228,7 +232,7 @@ def that_of_all(
 
 
 def qualified(
-    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[str]
+    pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
 ) -> list[Match]:
     """The matches with a `that` about each entity as one more of their conditions.
 
@@ -259,7 +263,7 @@ def qualified(
     return found
 
 
-def _crowd(pattern: Pattern, matches: list[Match], causes: set[str]) -> EntitySet:
+def _crowd(pattern: Pattern, matches: list[Match], causes: set[Cause]) -> EntitySet:
     certain = [m for m in matches if m.holds]
     doubtful = causes.union(*(m.why for m in matches if not m.holds))
     return EntitySet(

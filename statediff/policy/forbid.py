@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from statediff.contract.binding.bound import Effect, Pattern
+from statediff.contract.clauses.effects import BoundEffect
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.evaluation.relations import combine
 from statediff.contract.language.context import (
     FALSE,
@@ -18,6 +20,7 @@ from statediff.contract.language.context import (
 )
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta
+from statediff.model.explanation import Cause, Explanation, Reason
 from statediff.model.values import ABSENT, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
@@ -38,7 +41,7 @@ from statediff.policy.findings import (
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, speaks_of_each
-from statediff.policy.witness import deciding, deltas_text
+from statediff.policy.witness import deciding, first_change
 
 
 def forbid_pattern(
@@ -58,12 +61,14 @@ def forbid_pattern(
     gaps = moments.gaps(pattern.types)
     counts = pattern.low > 1 or (any(pattern.that.values()) and not speaks_of_each(pattern))
     if counts and len(moments.moving(pattern.types)) > 1:
-        gaps |= {"no history: the order of the commits of several sources is not known"}
+        gaps |= {Reason.ORDER_OF_SOURCES()}
     within = (
-        at(_forbidden(pattern, s.context, s.standing if counts and s.standing else s.candidates),
-           s.where)
+        at(
+            _forbidden(pattern, s.context, s.standing if counts and s.standing else s.candidates),
+            s.where,
+        )
         for s in moments.stretches(pattern.types, context)
-    )  # fmt: skip
+    )
     return over_the_run(at_ends, within, gaps)
 
 
@@ -78,12 +83,12 @@ def _forbidden(
     more = further(pattern, matches, doubts)
     threshold = max(pattern.low, 1)
     if more is not None and len(matches) + more < threshold:
-        return holds(pattern.id, Stage.FORBID, "no such change")
+        return holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE())
     # A `that` about each entity has already decided which of them match.
     each = speaks_of_each(pattern)
     that = That(TRUE) if each else that_of_all(pattern, context, matches, waiting)
     if that.mask == FALSE:
-        return holds(pattern.id, Stage.FORBID, "no such change")
+        return holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE())
     trail = (*(s for m in definite for s in m.seen), *that.seen)
     if len(definite) >= threshold and that.mask == TRUE:
         deltas = named(pattern, definite)
@@ -91,7 +96,7 @@ def _forbidden(
             pattern.id,
             FindingCode.FORBIDDEN_CHANGE,
             Stage.FORBID,
-            deltas_text(deltas),
+            first_change(deltas),
             deltas,
             trail,
         )
@@ -100,19 +105,21 @@ def _forbidden(
     if that.mask != TRUE:
         causes |= that.causes
     if not causes:  # what waits for nothing is undefined
-        reasons = [last(m.undefined) for m in uncertain] or [that.undefined]
+        reasons: list[Cause] = [last(m.undefined) for m in uncertain] or [that.undefined]
         return undecided(pattern.id, Stage.FORBID, last(reasons), trail, deltas)
     return unknown(pattern.id, Stage.FORBID, causes, trail, deltas)
 
 
-def effect(rule: Effect, context: JudgingContext, candidates: tuple[Change, ...]) -> Finding | None:
+def effect(
+    rule: BoundEffect, context: JudgingContext, candidates: tuple[Change, ...]
+) -> Finding | None:
     """Λ: every matching effect is authorized. None where the rule asks for no authorization."""
     node = rule.authorized_by
     if node is None:
         return None
-    refused: list[tuple[tuple[Delta, ...], str]] = []
-    causes: set[str] = set()
-    reasons: list[str] = []
+    refused: list[tuple[tuple[Delta, ...], Explanation | None]] = []
+    causes: set[Cause] = set()
+    reasons: list[Cause] = []
     unsure: list[Delta] = []
     touched = {(c.type, key_order(c.key)) for c in (*candidates, *context.changes)}
     for change in candidates:
@@ -133,7 +140,9 @@ def effect(rule: Effect, context: JudgingContext, candidates: tuple[Change, ...]
             rule.id,
             FindingCode.UNAUTHORIZED_EFFECT,
             Stage.FORBID,
-            f"{deltas_text(deltas)} without authorization" + (f": {shown}" if shown else ""),
+            Reason.NOT_AUTHORIZED(
+                changes=first_change(deltas), because=() if shown is None else (shown,)
+            ),
             deltas,
         )
 
@@ -146,11 +155,11 @@ def effect(rule: Effect, context: JudgingContext, candidates: tuple[Change, ...]
         return undecided(rule.id, Stage.FORBID, last(reasons), (), tuple(unsure))
     if unsure or doubts:
         return unknown(rule.id, Stage.FORBID, causes, (), tuple(unsure))
-    return holds(rule.id, Stage.FORBID, "every such effect is authorized")
+    return holds(rule.id, Stage.FORBID, Reason.ALL_AUTHORIZED())
 
 
 def authorized(
-    rule: Effect,
+    rule: BoundEffect,
     context: JudgingContext,
     eval_context: EvalContext,
     touched: set[Any],
@@ -188,6 +197,6 @@ def authorized(
         return TRUE | FALSE
     enumeration = context.before.enumeration(name)
     if not enumeration.is_complete and total != TRUE:
-        eval_context.causes.add(f"{name} before: {enumeration.cause}")
+        eval_context.causes.add(not_enumerated(name, "before", enumeration))
         total |= TRUE
     return total

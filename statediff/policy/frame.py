@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Entity, Op
+from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.values import Digested, Unobserved, is_value, key_order
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import KnownMask, cascaded
@@ -24,17 +25,17 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.matching import COME, JudgingContext, Match, both, speaks_of_each
-from statediff.policy.witness import delta_text, deltas_text
+from statediff.policy.witness import change, first_change
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ExplainedDelta:
     """A delta with the clauses that explain it, or may."""
 
     delta: Delta
     by: tuple[str, ...]
     truth: Truth
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[Cause] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class ExplanationVote:
     delta: Delta
     by: str
     mask: int
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[Cause] = frozenset()
 
 
 def explain(
     patterns: Sequence[Pattern], context: JudgingContext, more: Iterable[ExplanationVote] = ()
-) -> tuple[Explanation, ...]:
+) -> tuple[ExplainedDelta, ...]:
     """Each delta, in order, with the truth of its being explained by some pattern or by `more`."""
     found: dict[int, list[ExplanationVote]] = {}
     for said in chain(*(_said(pattern, context) for pattern in patterns), more):
@@ -61,15 +62,15 @@ def explain(
     )
 
 
-def _explain_one(delta: Delta, said: list[ExplanationVote]) -> Explanation:
+def _explain_one(delta: Delta, said: list[ExplanationVote]) -> ExplainedDelta:
     by = tuple(entry.by for entry in said if entry.mask == TRUE)
     if by:
-        return Explanation(delta, by, Truth.HOLDS)
+        return ExplainedDelta(delta, by, Truth.HOLDS)
     open_ = [entry for entry in said if entry.mask != FALSE]
-    causes = frozenset().union(*(entry.causes for entry in open_))
+    causes = frozenset[Cause]().union(*(entry.causes for entry in open_))
     if open_ and not causes:
-        causes = frozenset({f"whether {open_[0].by} explains it"})
-    return Explanation(delta, (), Truth.UNKNOWN if open_ else Truth.FAILS, causes)
+        causes = frozenset({Reason.WHETHER_EXPLAINED(clause=open_[0].by)})
+    return ExplainedDelta(delta, (), Truth.UNKNOWN if open_ else Truth.FAILS, causes)
 
 
 def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote]:
@@ -83,7 +84,7 @@ def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote
             if match.holds and covers.mask == bound.mask == TRUE:
                 yield ExplanationVote(delta, pattern.id, TRUE)
                 continue
-            why = frozenset() if match.holds else match.why
+            why = frozenset[Cause]() if match.holds else match.why
             yield ExplanationVote(
                 delta, pattern.id, TRUE | FALSE, covers.causes | bound.causes | why
             )
@@ -106,7 +107,7 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
     waiting = doubt_causes(doubts)
     matches = qualified(pattern, context, matches, waiting)
     definite = sum(m.holds for m in matches)
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     if pattern.high is not None:
         if definite > pattern.high:
             return matches, KnownMask(FALSE)
@@ -118,16 +119,16 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
         if that.mask == FALSE:
             return matches, KnownMask(FALSE)
         if that.mask != TRUE:
-            causes |= that.causes or {that.undefined or f"`that` of {pattern.id}"}
+            causes |= that.causes or {that.undefined or Reason.WHETHER_THAT(clause=pattern.id)}
     return matches, KnownMask(TRUE | FALSE if causes else TRUE, frozenset(causes))
 
 
 def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMask:
     """Whether the pattern's selected paths include the delta's, and its principal made it."""
     if pattern.by is not None:
-        mask, cause = context.attribution.by(delta, pattern.by)
+        mask, why = context.attribution.by(delta, pattern.by)
         if mask != TRUE:
-            return KnownMask(mask, frozenset({cause}))
+            return KnownMask(mask, frozenset({why}))
     if pattern.fields is None:
         return KnownMask(TRUE)
     if delta.op is Op.UPDATE:
@@ -140,14 +141,16 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
     outside = [(name, cell) for name, cell in cells if name not in inside]
     if any(isinstance(c, Digested) or (c is not None and is_value(c)) for _, c in outside):
         return KnownMask(FALSE)
-    causes = frozenset(
-        f"{delta.id}.{name}: {cell.cause}" for name, cell in outside if isinstance(cell, Unobserved)
+    causes = frozenset[Cause](
+        Reason.IN(place=f"{delta.id}.{name}", cause=cause(cell.cause))
+        for name, cell in outside
+        if isinstance(cell, Unobserved)
     )
     return KnownMask(TRUE | FALSE, causes) if causes else KnownMask(TRUE)
 
 
 def frame(
-    explanations: tuple[Explanation, ...], patterns: Sequence[Pattern], context: JudgingContext
+    explanations: tuple[ExplainedDelta, ...], patterns: Sequence[Pattern], context: JudgingContext
 ) -> tuple[Finding, ...]:
     """The findings of the frame: one per entity with an unexplained change, or one that holds."""
     findings: list[Finding] = []
@@ -158,11 +161,14 @@ def frame(
             groups.setdefault((d.type, key_order(d.key), d.op), []).append(d)
     for group in groups.values():
         deltas = tuple(group)
-        findings.append(
-            fails("frame", FindingCode.UNEXPLAINED_CHANGE, Stage.FRAME, deltas_text(deltas), deltas)
-        )
+        why = first_change(deltas)
+        findings.append(fails("frame", FindingCode.UNEXPLAINED_CHANGE, Stage.FRAME, why, deltas))
     unsure = [e for e in explanations if e.truth is Truth.UNKNOWN]
-    causes = {f"{delta_text(e.delta)}: {c}" for e in unsure for c in e.causes}
+    causes: set[Cause] = {
+        Reason.OF_CHANGE(change=change(e.delta), cause=cause(why))
+        for e in unsure
+        for why in e.causes
+    }
     sure = [p for p in patterns if _explains_any_number(p)]
     causes |= doubt_causes(
         doubt
@@ -173,8 +179,8 @@ def frame(
         findings.append(unknown("frame", Stage.FRAME, causes, (), tuple(e.delta for e in unsure)))
     if not findings:
         deltas = tuple(e.delta for e in explanations)
-        text = f"all {len(deltas)} changes are explained"
-        findings.append(holds("frame", Stage.FRAME, text, deltas))
+        explained = Reason.ALL_EXPLAINED(number=len(deltas))
+        findings.append(holds("frame", Stage.FRAME, explained, deltas))
     return tuple(findings)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from statediff.contract.binding.assertions import Asserted, AtCalls, Occurrence
-from statediff.contract.binding.bound import Contract, Effect, Pattern
-from statediff.contract.language.english import words
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.conduct import Asserted, AtCalls, Occurrence
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff, Label, Op
+from statediff.model.explanation import Reason, cause
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import (
@@ -33,11 +34,11 @@ from statediff.policy.attribution.changes import (
     attribution,
     is_marked,
 )
-from statediff.policy.branches import best, combined, judge_branches
+from statediff.policy.branches import Judged, best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
 from statediff.policy.forbid import effect
-from statediff.policy.frame import ExplanationVote, explain, frame
+from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain, frame
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.history.states_after_calls import with_states_after_calls
 from statediff.policy.matching import Change, JudgingContext, changes
@@ -50,9 +51,6 @@ from statediff.policy.transient_changes import FrameCoverage, frame_within
 from statediff.policy.transition import ID as TRANSITION
 from statediff.policy.transition import check_transition
 from statediff.policy.turns import turn
-
-Add = Callable[[Iterable[Finding], str], None]
-"""Takes the findings of one clause, and the clause in English."""
 
 NO_TRACE = Trace()
 NO_INTERMEDIATE_STATES = IntermediateStates()
@@ -81,91 +79,83 @@ class Evidence:
     """Called with what a clause reads of the trace and the answer."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """What every step of one judgement reads; nothing in it changes from step to step."""
+
+    contract: Contract
+    evidence: Evidence
+    diff: Diff
+    """The labelled diff, whose deltas name the calls that left them."""
+    context: JudgingContext
+    everything: tuple[Change, ...]
+    """The changes with those that ν hides; what Ω excludes is not judged."""
+    run: CallContext
+    clauses: ClauseRunner
+
+    @property
+    def explaining(self) -> tuple[Pattern, ...]:
+        """The contract's own patterns that may explain a change."""
+        return tuple(p for p in self.contract.patterns if p.section is not Stage.FORBID)
+
+
 def judge(contract: Contract, evidence: Evidence) -> Judgement:
-    """The judgement of one trial. Deterministic; every clause is evaluated."""
+    """The judgement of one trial. Deterministic; every clause is evaluated.
+
+    1. Label the changes, and attribute them to the calls that made them.
+    2. Γ, Λ: what is forbidden, and what lacks authorization or was repeated.
+    3. Derived fields and the recorded transition; they also explain changes.
+    4. Branches, each whole, with a frame of its own.
+    5. The frame: every change must be explained.
+    6. Φ: what is required.
+    7. The run: steps, turns and actions.
+    8. The answer: its form and its claims.
+    9. Access: whether what was asked for was validly reached.
+    10. Alternatives: the branches as one clause.
+    11. Fold the findings into clauses, results and numbers.
+    """
+    trial = _trial(contract, evidence)
+    forbidden = _forbidden(trial)
+    kept = _kept(trial)
+    branches = judge_branches(contract, trial.clauses, trial.explaining, kept.votes)
+    framed = _framed(trial, kept.votes)
+    required = list(trial.clauses.required(contract.require, {p.id: p for p in contract.patterns}))
+    conduct = _conduct(trial)
+    answered = _answered(trial)
+    outside = (*forbidden, *kept.findings, *framed.findings, *required, *conduct, *answered)
+    accessed = _accessed(trial, outside)
+    evidence.begin("")
+    whole, parts = _alternatives(contract, branches)
+    return _folded(
+        trial,
+        _Decided(
+            findings=(*outside, *accessed, *whole),
+            parts=parts,
+            branches=branches,
+            explanations=framed.explanations,
+            recorded=kept.recorded,
+        ),
+    )
+
+
+def _trial(contract: Contract, evidence: Evidence) -> _Trial:
     diff, who = _attributed(contract, evidence)
     context = JudgingContext(
         evidence.before, evidence.after, diff.deltas, diff.doubts, evidence.answer, who
     )
-    # ν may not hide what Γ matches or what lacks authorization; what Ω excludes is not judged.
-    everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
     context.moments = evidence.moments.alone()
-    run = CallContext(
-        context,
-        evidence.trace,
-        with_states_after_calls(evidence.moments, evidence.trace, who.claims),
-    )
-    summaries: dict[str, tuple[Stage, str]] = {}
-    findings: list[Finding] = []
-
-    def add(found: Iterable[Finding], sentence: str) -> None:
-        for finding in found:
-            summaries.setdefault(finding.clause, (finding.stage, sentence))
-            findings.append(finding)
-
-    by_id = {p.id: p for p in contract.patterns}
     _hear_attribution(contract, evidence)
-    bench = ClauseRunner(context, everything, evidence.moments, evidence.begin)
-    for finding, sentence in bench.forbidden(contract.forbid):
-        add([finding], sentence)
-    add_effects(contract, run, everything, evidence, add)
-    found, said, recorded = _moved(contract, context, evidence)
-    for finding, sentence in found:
-        add([finding], sentence)
-    own = [p for p in contract.patterns if p.section is not Stage.FORBID]
-    judged = judge_branches(contract, bench, own, said)
-    evidence.begin("frame")
-    # Whatever no branch explains is a violation in all of them, so the frame itself says it.
-    explaining = [*own, *(p for branch in contract.branches for p in branch.explaining)]
-    explanations = explain(explaining, context, said)
-    net = FrameCoverage(explaining, explanations)
-    add(_frame(contract, net, context, evidence), _frame_sentence(contract))
-    for finding, sentence in bench.required(contract.require, by_id):
-        add([finding], sentence)
-    add_run(contract, run, evidence, add)
-    add_answer(contract, context, evidence, add)
-    add_access(contract, run, evidence, add, tuple(findings))
-    evidence.begin("")
-    alternatives = contract.alternatives
-    parts: list[Finding] = []
-    if alternatives is not None:
-        whole, *parts = combined(alternatives, judged)
-        add([whole], alternatives.sentence)
-    about_calls = {s.id for s in contract.steps if isinstance(s, (AtCalls, Occurrence))}
-    clauses = tuple(
-        ClauseTruth(
-            name,
-            stage,
-            _kleene(f.truth for f in findings if f.clause == name),
-            sentence,
-            name in about_calls,
-        )
-        for name, (stage, sentence) in summaries.items()
-    )
-    measured, counted, nearest = contract, explanations, tuple(findings)
-    if alternatives is not None:
-        chosen = best(judged)
-        measured = replace(contract, require=(*contract.require, *chosen.branch.require))
-        counted, nearest = chosen.explanations, (*findings, *chosen.findings)
-        if chosen.truth is Truth.HOLDS:
-            explanations = counted
-        findings += parts
-    ordered = report_order(findings)
-    return Judgement(
-        verdict=fold(clauses),
-        tool=_result(clauses, Result.TOOL),
-        task=_result(clauses, Result.TASK),
-        outcome=_result(clauses, Result.OUTCOME),
-        clauses=clauses,
-        findings=ordered,
-        metrics=metrics(measured, diff, nearest, counted, context, recorded),
-        deltas=diff.deltas,
-        explained_by=tuple((e.delta.id, e.by) for e in explanations),
-        hidden=diff.hidden,
-        doubts=diff.doubts,
-        during=context.attribution.named(
-            evidence.moments.named({i for f in ordered for i in f.deltas})
-        ),
+    # ν may not hide what Γ matches or what lacks authorization.
+    everything = changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
+    after_calls = with_states_after_calls(evidence.moments, evidence.trace, who.claims)
+    return _Trial(
+        contract=contract,
+        evidence=evidence,
+        diff=diff,
+        context=context,
+        everything=everything,
+        run=CallContext(context, evidence.trace, after_calls),
+        clauses=ClauseRunner(context, everything, evidence.moments, evidence.begin),
     )
 
 
@@ -185,142 +175,197 @@ def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
             evidence.hear(MARKED_READS if is_marked(evidence.trace) else READS)
 
 
-def add_effects(
-    contract: Contract,
-    run: CallContext,
-    everything: tuple[Change, ...],
-    evidence: Evidence,
-    add: Add,
-) -> None:
-    """Adds the findings of authorization and of retries."""
-    for rule in contract.effects:
-        evidence.begin(rule.id)
-        asked = effect(rule, run.context, everything)
+def _forbidden(trial: _Trial) -> list[Finding]:
+    """The findings of Γ, then those of authorization and of retries."""
+    begin, hear = trial.evidence.begin, trial.evidence.hear
+    findings = list(trial.clauses.forbidden(trial.contract.forbid))
+    for rule in trial.contract.effects:
+        begin(rule.id)
+        asked = effect(rule, trial.context, trial.everything)
         if asked is not None:
-            add([with_compensation(asked, rule, run)], rule.sentence)
+            findings.append(with_compensation(asked, rule, trial.run))
         if rule.is_judged_for_retries:
-            evidence.begin(rule.retry_id)
-            evidence.hear(LOG_READS)
-            doubled = repeated(rule, run, everything)
-            add([with_compensation(doubled, rule, run)], _retry_sentence(rule))
+            begin(rule.retry_id)
+            hear(LOG_READS)
+            doubled = repeated(rule, trial.run, trial.everything)
+            findings.append(with_compensation(doubled, rule, trial.run))
+    return findings
 
 
-def add_run(
-    contract: Contract,
-    run: CallContext,
-    evidence: Evidence,
-    add: Add,
-) -> None:
-    """Adds the findings of steps, turns and actions, in this order."""
+@dataclass(frozen=True)
+class _Kept:
+    """The findings about derived fields and the transition, and the changes that they explain."""
+
+    findings: tuple[Finding, ...]
+    votes: tuple[ExplanationVote, ...]
+    recorded: int
+    """How many recorded deltas of the transition were found."""
+
+
+def _kept(trial: _Trial) -> _Kept:
+    findings: list[Finding] = []
+    votes: list[ExplanationVote] = []
+    for rule in trial.contract.derived:
+        trial.evidence.begin(rule.id)
+        finding, explains = derived_clause(rule, trial.context)
+        findings.append(finding)
+        votes += explains
+    if trial.contract.transition is None:
+        return _Kept(tuple(findings), tuple(votes), 0)
+    trial.evidence.begin(TRANSITION)
+    checked = check_transition(trial.contract.transition, trial.context)
+    return _Kept((*findings, checked.finding), (*votes, *checked.said), checked.found)
+
+
+@dataclass(frozen=True)
+class _Framed:
+    findings: tuple[Finding, ...]
+    explanations: tuple[ExplainedDelta, ...]
+
+
+def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
+    """The findings of the frame, and what explains each delta."""
+    contract, evidence, context = trial.contract, trial.evidence, trial.context
+    evidence.begin("frame")
+    # Whatever no branch explains is a violation in all of them, so the frame itself says it.
+    branched = (p for branch in contract.branches for p in branch.explaining)
+    explaining = [*trial.explaining, *branched]
+    explanations = explain(explaining, context, votes)
+    missing = [
+        refusal
+        for refusal in evidence.refusals
+        if cause(refusal.cause).code is FindingCode.EVIDENCE_MISSING
+    ]
+    needs_history = any(rule.needs_history for rule in contract.evidence)
+    if contract.frame_is_open and not missing and not needs_history:
+        return _Framed((), explanations)
+    found = [] if contract.frame_is_open else list(frame(explanations, explaining, context))
+    coverage = FrameCoverage(explaining, explanations)
+    found += frame_within(contract, coverage, context, evidence.moments)
+    found += [_must_report(refusal) for refusal in missing]
+    loose = [finding for finding in found if finding.truth is not Truth.HOLDS]
+    return _Framed(tuple(loose or found), explanations)
+
+
+def _must_report(refusal: Refusal) -> Finding:
+    source, side = refusal.source, refusal.side
+    return Finding(
+        "frame",
+        FindingCode.EVIDENCE_MISSING,
+        Stage.FRAME,
+        Truth.UNKNOWN,
+        Reason.MUST_REPORT(source=source, side=side, cause=cause(refusal.cause)),
+        causes=(Reason.MISSING_REPORT(source=source, side=side),),
+    )
+
+
+def _conduct(trial: _Trial) -> list[Finding]:
+    """The findings of steps, turns and actions, in this order."""
+    contract, run = trial.contract, trial.run
 
     def begin(clause: Asserted) -> None:
-        evidence.begin(clause.id)
-        evidence.hear(clause.reads)
+        trial.evidence.begin(clause.id)
+        trial.evidence.hear(clause.reads)
         run.steps = 0
 
+    findings: list[Finding] = []
     for assertion in contract.steps:
         begin(assertion)
-        add([step(assertion, run)], assertion.sentence)
+        findings.append(step(assertion, run))
     has_failed = False
     for gate in contract.turns:
         begin(gate)
-        found = turn(gate, run, not has_failed)
-        has_failed = has_failed or found.truth is Truth.FAILS
-        add([found], gate.sentence)
+        findings.append(turn(gate, run, not has_failed))
+        has_failed = has_failed or findings[-1].truth is Truth.FAILS
     for rule in contract.actions:
         begin(rule)
-        add(actions(rule, run), rule.sentence)
+        findings += actions(rule, run)
+    return findings
 
 
-def add_answer(contract: Contract, context: JudgingContext, evidence: Evidence, add: Add) -> None:
-    """Adds the findings of the answer's form and of each claim."""
-    schema = contract.document.answer.schema_
-    if schema:
-        add(
-            [answer_shape(schema, evidence.answer)],
-            "The answer states " + ", ".join(n.replace("_", " ") for n in schema) + ".",
-        )
-    for claim in contract.claims:
+def _answered(trial: _Trial) -> list[Finding]:
+    """The findings of the answer's form and of each claim."""
+    schema, evidence = trial.contract.document.answer.schema_, trial.evidence
+    findings = [answer_shape(schema, evidence.answer)] if schema else []
+    for claim in trial.contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        add([condition(claim, context, evidence.moments)], claim.sentence)
+        findings.append(condition(claim, trial.context, evidence.moments))
+    return findings
 
 
-def add_access(
-    contract: Contract, run: CallContext, evidence: Evidence, add: Add, others: tuple[Finding, ...]
-) -> None:
-    """Adds the findings about reads; the others say whether what was asked for is right."""
+def _accessed(trial: _Trial, others: tuple[Finding, ...]) -> list[Finding]:
+    """The findings about reads; the others say whether what was asked for is right."""
 
     def begin(clause: str, reads: frozenset[Read]) -> None:
-        evidence.begin(clause)
-        evidence.hear(reads)
+        trial.evidence.begin(clause)
+        trial.evidence.hear(reads)
 
-    if contract.access is not None:
-        for finding, sentence in judge_access(contract.access, run, begin, others):
-            add([finding], sentence)
-
-
-def _retry_sentence(rule: Effect) -> str:
-    return f"No retried call brings about the same {words(rule.type)} twice."
+    if trial.contract.access is None:
+        return []
+    return list(judge_access(trial.contract.access, trial.run, begin, others))
 
 
-def _moved(
-    contract: Contract, context: JudgingContext, evidence: Evidence
-) -> tuple[list[tuple[Finding, str]], list[ExplanationVote], int]:
-    """Derived fields and the transition, with their sentences.
-
-    Also what they explain, and how many recorded deltas were found.
-    """
-    found: list[tuple[Finding, str]] = []
-    said: list[ExplanationVote] = []
-    for rule in contract.derived:
-        evidence.begin(rule.id)
-        finding, explains = derived_clause(rule, context)
-        found.append((finding, rule.sentence))
-        said += explains
-    if contract.transition is None:
-        return found, said, 0
-    evidence.begin(TRANSITION)
-    checked = check_transition(contract.transition, context)
-    found.append((checked.finding, contract.transition.sentence))
-    return found, [*said, *checked.said], checked.found
+def _alternatives(
+    contract: Contract, branches: tuple[Judged, ...]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The finding of all branches together, and those of branches that are parts of it."""
+    if contract.alternatives is None:
+        return (), ()
+    whole, *parts = combined(contract.alternatives, branches)
+    return (whole,), tuple(parts)
 
 
-def _frame_sentence(contract: Contract) -> str:
-    if contract.frame_is_open:
-        return "Every source that must report has reported."
-    watched = [rule.source for rule in contract.evidence if rule.needs_history]
-    if watched:
-        return f"Nothing else changes, not for a moment in {' and '.join(watched)} either."
-    return "Nothing else changes."
+@dataclass(frozen=True, kw_only=True)
+class _Decided:
+    """All that the steps of a judgement found."""
+
+    findings: tuple[Finding, ...]
+    parts: tuple[Finding, ...]
+    branches: tuple[Judged, ...]
+    explanations: tuple[ExplainedDelta, ...]
+    recorded: int
 
 
-def _frame(
-    contract: Contract, net: FrameCoverage, context: JudgingContext, evidence: Evidence
-) -> Iterable[Finding]:
-    missing = [r for r in evidence.refusals if r.cause.startswith("missing")]
-    if (
-        contract.frame_is_open
-        and not missing
-        and not any(r.needs_history for r in contract.evidence)
-    ):
-        return ()
-    found = [] if contract.frame_is_open else list(frame(net.explanations, net.patterns, context))
-    found += frame_within(contract, net, context, evidence.moments)
-    found += [
-        Finding(
-            "frame",
-            FindingCode.EVIDENCE_MISSING,
-            Stage.FRAME,
-            Truth.UNKNOWN,
-            f"{r.source} {r.side}: {r.cause}",
-            missing=(f"{r.source} {r.side}",),
-        )
-        for r in missing
-    ]
-    if any(f.truth is not Truth.HOLDS for f in found):
-        found = [f for f in found if f.truth is not Truth.HOLDS]
-    return found
+def _folded(trial: _Trial, decided: _Decided) -> Judgement:
+    contract, diff, context = trial.contract, trial.diff, trial.context
+    clauses = _clauses(contract, decided.findings)
+    measured, counted, nearest = contract, decided.explanations, decided.findings
+    explanations = decided.explanations
+    if contract.alternatives is not None:
+        chosen = best(decided.branches)
+        measured = replace(contract, require=(*contract.require, *chosen.branch.require))
+        counted, nearest = chosen.explanations, (*decided.findings, *chosen.findings)
+        if chosen.truth is Truth.HOLDS:
+            explanations = counted
+    ordered = report_order((*decided.findings, *decided.parts))
+    named = trial.evidence.moments.named({i for f in ordered for i in f.deltas})
+    return Judgement(
+        verdict=fold(clauses),
+        tool=_result(clauses, Result.TOOL),
+        task=_result(clauses, Result.TASK),
+        outcome=_result(clauses, Result.OUTCOME),
+        clauses=clauses,
+        findings=ordered,
+        metrics=metrics(measured, diff, nearest, counted, context, decided.recorded),
+        deltas=diff.deltas,
+        explained_by=tuple((e.delta.id, e.by) for e in explanations),
+        hidden=diff.hidden,
+        doubts=diff.doubts,
+        during=context.attribution.named(named),
+    )
+
+
+def _clauses(contract: Contract, findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
+    """The truth of each clause, in the order of their first findings."""
+    about_calls = {s.id for s in contract.steps if isinstance(s, (AtCalls, Occurrence))}
+    of_clause: dict[str, list[Finding]] = {}
+    for finding in findings:
+        of_clause.setdefault(finding.clause, []).append(finding)
+    return tuple(
+        ClauseTruth(clause, own[0].stage, _kleene(f.truth for f in own), clause in about_calls)
+        for clause, own in of_clause.items()
+    )
 
 
 def report_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -11,7 +11,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.contract.binding.bound import Effect, Pattern
+from statediff.contract.clauses.effects import BoundEffect
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
 from statediff.contract.evaluation.relations import relate
 from statediff.contract.language.context import (
@@ -29,6 +30,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import Node, Read, Variable, walk
 from statediff.model.delta import Delta, Doubt, Op
+from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -43,7 +45,7 @@ from statediff.model.values import (
 from statediff.model.view import View
 from statediff.policy.attribution.changes import NOBODY, Attribution
 
-TOO_COSTLY: Final = "too costly: the clause needs too many steps"
+TOO_COSTLY: Final = Reason.TOO_COSTLY()
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Match:
     it: EntityRef
     new: EntityRef | None
     seen: tuple[Seen, ...]
-    causes: frozenset[str]
-    undefined: tuple[str, ...] = ()
+    causes: frozenset[Cause]
+    undefined: tuple[Cause, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -77,9 +79,9 @@ class Match:
         return self.mask == FALSE
 
     @property
-    def why(self) -> frozenset[str]:
+    def why(self) -> frozenset[Cause]:
         """Why it is not decided; never empty."""
-        return self.causes or frozenset(self.undefined) or frozenset({"a condition of the clause"})
+        return self.causes or frozenset(self.undefined or {Reason.SOME_CONDITION()})
 
 
 def changes(deltas: Iterable[Delta]) -> tuple[Change, ...]:
@@ -159,7 +161,7 @@ class JudgingContext:
         """The run as if it had ended at one of its moments; what it had changed is not known."""
         other = copy(self)
         other.after = self.moments[side]
-        cause = frozenset({f"{side}: what the run had changed by then is not worked out"})
+        cause = frozenset[Cause]({Reason.CHANGES_BY_THEN(side=side)})
         other.entity_sets = {
             (root, name): EntitySet((), name, "after", cause)
             for root in _CROWD_OF.values()
@@ -188,9 +190,7 @@ class JudgingContext:
         side = self.names[side == "after"]
         view = self.moments.get(side) or (self.before if side == "before" else self.after)
         row = view.row(type_name, key)
-        return EntityRef(
-            side, type_name, key, row, "" if row is not None else "its row is not known"
-        )
+        return EntityRef(side, type_name, key, row, "" if row is not None else Reason.ROW_UNKNOWN())
 
     def _make_entity_sets(self) -> dict[tuple[str, str], EntitySet]:
         members: dict[tuple[str, str], list[EntityRef]] = {}
@@ -200,12 +200,12 @@ class JudgingContext:
                 members.setdefault((root, change.type), []).append(
                     self.entity_ref(side, change.type, change.key)
                 )
-        causes: dict[tuple[str, str], set[str]] = {}
+        causes: dict[tuple[str, str], set[Cause]] = {}
         for doubt in self.doubts:
             for root in _CROWD_OF.values():
                 if doubt.path and root != "updated":
                     continue
-                causes.setdefault((root, doubt.type), set()).add(f"{doubt.where}: {doubt.cause}")
+                causes.setdefault((root, doubt.type), set()).add(doubt_cause(doubt))
         return {
             (root, name): EntitySet(
                 tuple(members.get((root, name), ())),
@@ -320,7 +320,7 @@ class JudgingContext:
         return mask if covers else mask | FALSE
 
     def possible_effect(
-        self, rule: Effect, decide: Callable[[EvalContext, Result, Result], int], doubt: Doubt
+        self, rule: BoundEffect, decide: Callable[[EvalContext, Result, Result], int], doubt: Doubt
     ) -> int:
         """The outcomes of an authorization on the doubted change; TRUE if it needs none."""
         if doubt.type != rule.type:
@@ -348,13 +348,18 @@ class JudgingContext:
             yield before, after
 
     def _doubted(self, side: str, doubt: Doubt) -> EntityRef | Unknown:
-        cause = f"{doubt.where}: {doubt.cause}"
+        cause = doubt_cause(doubt)
         if doubt.key is None:
             return Unknown(frozenset({cause}), maybe_null=False)
         entity_ref = self.entity_ref(side, doubt.type, doubt.key)
         if entity_ref.row is not None:
             return entity_ref
         return EntityRef(entity_ref.side, doubt.type, doubt.key, None, cause)
+
+
+def doubt_cause(doubt: Doubt) -> Explanation:
+    """What a doubt waits for."""
+    return Reason.IN(place=doubt.where, cause=cause(doubt.cause))
 
 
 def both(a: int, b: int) -> int:
@@ -386,11 +391,10 @@ def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:
     if isinstance(held, (Unobserved, Excluded)):
         text = held.cause if isinstance(held, Unobserved) else held.rule
         digest = held if isinstance(held, Digested) else None
-        return Unknown(
-            frozenset({f"{entity_ref.type}.{path} {entity_ref.side}: {text}"}),
-            digest is None,
-            digest=digest,
+        why = Reason.FIELD(
+            entity_type=entity_ref.type, field=path, side=entity_ref.side, cause=cause(text)
         )
+        return Unknown(frozenset({why}), digest is None, digest=digest)
     return held
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.patterns import Pattern
 from statediff.model.delta import Diff
 from statediff.model.verdict import Finding, Metrics, Stage, Truth
-from statediff.policy.frame import Explanation
+from statediff.policy.frame import ExplainedDelta
 from statediff.policy.matching import JudgingContext
 from statediff.policy.transition import ID as TRANSITION
 
@@ -16,7 +17,7 @@ def metrics(
     contract: Contract,
     diff: Diff,
     findings: tuple[Finding, ...],
-    explanations: tuple[Explanation, ...],
+    explanations: tuple[ExplainedDelta, ...],
     context: JudgingContext,
     recorded: int = 0,
 ) -> Metrics:

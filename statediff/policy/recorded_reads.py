@@ -10,17 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.contract.binding.bound_access import BoundAccess, ReadBy, key_part
+from statediff.contract.clauses.visibility import BoundAccess, ReadBy, key_part
 from statediff.contract.language.context import EntityRef
+from statediff.model.explanation import Cause, Reason
 from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.policy.run import CallContext
-from statediff.policy.steps import name
+from statediff.policy.steps import shown_call
 from statediff.reads.gate import FETCH, SEARCH, WINDOW
 
-UNCITED: Final = (
-    "unrecorded: a window was offered, and what was relied upon without being cited is not known"
-)
+UNCITED: Final = Reason.READ_UNCITED()
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class RecordedReads:
     all: tuple[RecordedRead, ...]
     window: frozenset[str] | None
     """The artifacts that were offered in a window; None where none was."""
-    causes: frozenset[str]
+    causes: frozenset[Cause]
     """Why something may have been read that is not here."""
     answered_at: int
     """The calls before this position came before the answer."""
@@ -56,7 +55,7 @@ class RecordedReads:
 def recorded_reads(access: BoundAccess, run: CallContext) -> RecordedReads:
     """The reads that the trace tells of."""
     found: list[RecordedRead] = []
-    causes: set[str] = set() if run.gap is None else {run.gap}
+    causes: set[Cause] = set() if run.gap is None else {run.gap}
     window: set[str] | None = None
     readers = {reader.tool: reader for reader in access.readers}
     for position, (call, action) in enumerate(zip(run.calls, run.trace.actions, strict=True)):
@@ -70,13 +69,13 @@ def recorded_reads(access: BoundAccess, run: CallContext) -> RecordedReads:
         elif action.tool in (SEARCH, FETCH):
             _add(found, causes, _gated(position, call, action), call)
         elif action.tool not in access.aside and action.tool != access.submitted_by:
-            causes.add(f"unrecorded: what {name(call)} may have shown")
+            causes.add(Reason.MAY_HAVE_SHOWN(call=shown_call(call)))
     shown = None if window is None else frozenset(window)
     return RecordedReads(tuple(found), shown, frozenset(causes), _answered_at(access, run))
 
 
 def _add(
-    found: list[RecordedRead], causes: set[str], look: RecordedRead | None, call: EntityRef
+    found: list[RecordedRead], causes: set[Cause], look: RecordedRead | None, call: EntityRef
 ) -> None:
     if look is None:
         causes.add(_silent(call))
@@ -84,8 +83,8 @@ def _add(
         found.append(look)
 
 
-def _silent(call: EntityRef) -> str:
-    return f"unrecorded: which artifacts {name(call)} read"
+def _silent(call: EntityRef) -> Cause:
+    return Reason.WHICH_ARTIFACTS(call=shown_call(call))
 
 
 def _gated(position: int, call: EntityRef, action: Action) -> RecordedRead | None:
@@ -158,9 +157,10 @@ def _answered_at(access: BoundAccess, run: CallContext) -> int:
     """The position of the call by which, or after which, the answer was given."""
     actions = run.trace.actions
     given = [
-        at for at, action in enumerate(actions)
+        at
+        for at, action in enumerate(actions)
         if action.tool == access.submitted_by and action.error is None
-    ]  # fmt: skip
+    ]
     if given:
         return given[-1]
     return _replied_at(run.trace, run.context.answer)
@@ -172,9 +172,10 @@ def _replied_at(trace: Trace, answer: object) -> int:
     if isinstance(answer, NoAnswer):
         return len(trace.actions)
     replied = [
-        number for number, turn in enumerate(turns)
+        number
+        for number, turn in enumerate(turns)
         if isinstance(turn.reply, Map) and dict(turn.reply.items) == answer
-    ]  # fmt: skip
+    ]
     if replied and replied[-1] + 1 < len(turns):
         return turns[replied[-1] + 1].calls_before
     return len(trace.actions)

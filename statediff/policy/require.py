@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, TooCostly
 from statediff.model.codes import FindingCode
-from statediff.model.values import ABSENT, Key, key_order, show_key
+from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.values import ABSENT, Key, key_order
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import (
     That,
@@ -27,9 +29,11 @@ from statediff.policy.findings import (
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, Match
-from statediff.policy.witness import deciding
+from statediff.policy.witness import deciding, shown_entity
 
 _STAGE = Stage.REQUIRE
+_SHOWN = 4
+"""How many entities an explanation names."""
 
 
 def require_pattern(
@@ -49,11 +53,12 @@ def require_pattern(
     if pattern.high is None or pattern.is_every:
         return over_the_run(at_ends, (), gaps)
     if len(moments.moving(pattern.types)) > 1:
-        gaps |= {"no history: the order of the commits of several sources is not known"}
+        gaps |= {Reason.ORDER_OF_SOURCES()}
     within = (
         at(_bounded(pattern, s.context, s.standing), s.where)
-        for s in moments.stretches(pattern.types, context) if not s.is_own
-    )  # fmt: skip
+        for s in moments.stretches(pattern.types, context)
+        if not s.is_own
+    )
     return over_the_run(at_ends, within, gaps)
 
 
@@ -62,7 +67,9 @@ def _bounded(pattern: Pattern, context: JudgingContext, standing: tuple[Change, 
     counted = _counted(replace(pattern, low=0), context, context.matches(pattern, standing))
     if isinstance(counted, Finding):
         return counted
-    return unknown(pattern.id, _STAGE, counted) if counted else holds(pattern.id, _STAGE, "enough")
+    if counted:
+        return unknown(pattern.id, _STAGE, counted)
+    return holds(pattern.id, _STAGE, Reason.ENOUGH())
 
 
 def _required(pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pattern]) -> Finding:
@@ -92,16 +99,18 @@ def _required(pattern: Pattern, context: JudgingContext, by_id: Mapping[str, Pat
     causes = counted | doubt_causes(perhaps)
     causes = causes.union(*(m.why for m in breakable))
     if that.mask != TRUE:
-        causes |= that.causes or {that.undefined or "whether it holds of all that match"}
+        causes |= that.causes or {that.undefined or Reason.WHETHER_THAT_OF_ALL()}
     if causes:
         return unknown(pattern.id, _STAGE, causes, that.seen, deltas)
     shared = _shares(pattern, context, by_id)
     if shared is not None:
         return shared
-    return holds(pattern.id, _STAGE, _names(definite) or "as required", deltas)
+    return holds(pattern.id, _STAGE, _names(definite) or Reason.AS_REQUIRED(), deltas)
 
 
-def _counted(pattern: Pattern, context: JudgingContext, matches: list[Match]) -> Finding | set[str]:
+def _counted(
+    pattern: Pattern, context: JudgingContext, matches: list[Match]
+) -> Finding | set[Cause]:
     """A finding if there are too few or too many; else what keeps the number from being known."""
     definite = [m for m in matches if m.holds]
     possible = [m for m in matches if not m.holds and m.mask & TRUE]
@@ -114,7 +123,12 @@ def _counted(pattern: Pattern, context: JudgingContext, matches: list[Match]) ->
             pattern.id,
             FindingCode.TOO_MANY_CHANGES,
             _STAGE,
-            f"{_number_of(number, pattern)}, at most {pattern.high} may: {_names(definite)}",
+            Reason.TOO_MANY(
+                number=number,
+                types=pattern.types,
+                most=pattern.high,
+                entities=_some(_names(definite)),
+            ),
             named(pattern, definite),
         )
     if most is not None and most < pattern.low:
@@ -128,18 +142,18 @@ def _counted(pattern: Pattern, context: JudgingContext, matches: list[Match]) ->
 
 def _that_fails(pattern: Pattern, that: That, definite: list[Match]) -> Finding:
     deltas = named(pattern, definite)
-    over = _names(definite) or "nothing"
+    over = _some(_names(definite))
     if that.mask == UNDEFINED:
-        text = that.undefined or f"`that` is undefined over {over}"
-        return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, text, deltas, that.seen)
-    text = deciding(that.seen, FALSE) or f"`that` fails over {over}"
-    return fails(pattern.id, FindingCode.REQUIREMENT_FAILED, _STAGE, text, deltas, that.seen)
+        undefined = cause(that.undefined) if that.undefined else Reason.THAT_UNDEFINED(over=over)
+        return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, undefined, deltas, that.seen)
+    why = deciding(that.seen, FALSE) or Reason.THAT_FAILS(over=over)
+    return fails(pattern.id, FindingCode.REQUIREMENT_FAILED, _STAGE, why, deltas, that.seen)
 
 
 # ---------------------------------------------------------------- every
 
 
-def _every(pattern: Pattern, context: JudgingContext) -> Finding | set[str]:
+def _every(pattern: Pattern, context: JudgingContext) -> Finding | set[Cause]:
     """`count: every`: each entity before that satisfies `where` has a selected change.
 
     A finding if one has not; else what keeps that from being known.
@@ -147,36 +161,31 @@ def _every(pattern: Pattern, context: JudgingContext) -> Finding | set[str]:
     by_entity = {
         (c.type, key_order(c.key)): c for c in context.changes if c.op in pattern.operations
     }
-    causes: set[str] = set()
-    failing: list[str] = []
+    causes: set[Cause] = set()
+    failing: list[Explanation] = []
     for name in pattern.types:
         enumeration = context.before.enumeration(name)
         if not enumeration.is_complete:
-            causes.add(f"{name} before: {enumeration.cause}")
+            causes.add(not_enumerated(name, "before", enumeration))
         fields = context.eval_context(pattern.reads).fields_of(name)
         for key, row in context.before.rows(name, fields):
             change = by_entity.get((name, key_order(key)))
             mask, why = _performed(pattern, context, EntityRef("before", name, key, row), change)
             if mask == UNDEFINED:
-                return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, why[-1])
+                return fails(pattern.id, FindingCode.UNDEFINED, _STAGE, cause(why[-1]))
             if mask == FALSE:
-                failing.append(f"{name} {show_key(key)}")
+                failing.append(shown_entity(name, key))
             elif mask != TRUE:
                 causes.update(why)
     if failing:
-        more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
-        return fails(
-            pattern.id,
-            FindingCode.MISSING_CHANGE,
-            _STAGE,
-            f"{failing[0]}{more} not changed as required",
-        )
+        left = Reason.NOT_CHANGED(entity=failing[0], more=len(failing) - 1)
+        return fails(pattern.id, FindingCode.MISSING_CHANGE, _STAGE, left)
     return causes
 
 
 def _performed(
     pattern: Pattern, context: JudgingContext, it: EntityRef, change: Change | None
-) -> tuple[int, list[str]]:
+) -> tuple[int, list[Cause]]:
     """Whether one entity is changed as required, if it is one that has to be; and why not known."""
     eval_context = context.eval_context(pattern.reads)
     where = pattern.where[it.type]
@@ -190,19 +199,19 @@ def _performed(
         return UNDEFINED, [last(eval_context.undefined)]
     match = None if change is None else context.match(pattern, change)
     met = FALSE if match is None else match.mask
-    why = [*eval_context.causes, *(() if match is None else match.why)]
+    why: list[Cause] = [*eval_context.causes, *(() if match is None else match.why)]
     if met != TRUE:
         doubts = _about(pattern, context, it.type, it.key)
         if doubts:
             met |= TRUE
             why += doubts
     if meant == TRUE:
-        return (FALSE if met == UNDEFINED else met), why or ["whether it is changed"]
+        return (FALSE if met == UNDEFINED else met), why or [Reason.WHETHER_CHANGED()]
     undefined = meant & UNDEFINED
-    return (TRUE if met == TRUE else TRUE | met) | undefined, why or ["whether it has to change"]
+    return (TRUE if met == TRUE else TRUE | met) | undefined, why or [Reason.WHETHER_TO_CHANGE()]
 
 
-def _about(pattern: Pattern, context: JudgingContext, type_name: str, key: Key) -> set[str]:
+def _about(pattern: Pattern, context: JudgingContext, type_name: str, key: Key) -> set[Cause]:
     return doubt_causes(
         d
         for d in context.doubts
@@ -228,7 +237,7 @@ def _shares(
     graph: nx.Graph[object] = nx.Graph()
     slots: list[object] = [(member.id, slot) for member in group for slot in range(member.low)]
     graph.add_nodes_from(slots)
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     for member in group:
         for match in context.matches(member):
             if match.holds:
@@ -242,15 +251,11 @@ def _shares(
         return None
     if causes:
         return unknown(pattern.id, _STAGE, causes)
-    return fails(
-        pattern.id,
-        FindingCode.NOT_DISTINCT,
-        _STAGE,
-        f"one change would have to count for both {pattern.id} and {', '.join(pattern.distinct)}",
-    )
+    twice = Reason.COUNTED_TWICE(clause=pattern.id, others=tuple(pattern.distinct))
+    return fails(pattern.id, FindingCode.NOT_DISTINCT, _STAGE, twice)
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- explanations
 
 
 def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
@@ -260,31 +265,38 @@ def _missing(pattern: Pattern, context: JudgingContext, number: int) -> Finding:
         match = context.match(pattern, change)
         if match is not None and match.fails:
             near.append(match)
-    wanted = f"at least {pattern.low}" if pattern.high != pattern.low else f"{pattern.low}"
-    found = f"{_number_of(number, pattern)}, {wanted} required"
-    if near:
-        reason = deciding(near[0].seen, FALSE)
-        found += f"; {near[0].change.type} {show_key(near[0].change.key)} does not" + (
-            f": {reason}" if reason else ""
-        )
+    why = Reason.TOO_FEW(
+        number=number,
+        types=pattern.types,
+        least=pattern.low,
+        most=() if pattern.high is None else (pattern.high,),
+        nearest=_some(
+            Reason.NOT_MATCHED(
+                entity=shown_entity(near[0].change.type, near[0].change.key),
+                because=_some(deciding(near[0].seen, FALSE)),
+            )
+            if near
+            else None
+        ),
+    )
     return fails(
         pattern.id,
         FindingCode.MISSING_CHANGE,
         _STAGE,
-        found,
+        why,
         tuple(d for m in near for d in m.change.deltas),
         (s for m in near for s in m.seen),
     )
 
 
-def _number_of(number: int, pattern: Pattern) -> str:
-    noun = " or ".join(pattern.types)
-    if number > 1:
-        return f"{number} {noun} entities match"
-    return f"{number or 'no'} {noun} matches"
+def _names(matches: list[Match]) -> Explanation | None:
+    """The first of the matched entities; None where nothing matched."""
+    if not matches:
+        return None
+    entities = tuple(shown_entity(m.change.type, m.change.key) for m in matches[:_SHOWN])
+    return Reason.ENTITIES(entities=entities, more=max(0, len(matches) - _SHOWN))
 
 
-def _names(matches: list[Match]) -> str:
-    shown = [f"{m.change.type} {show_key(m.change.key)}" for m in matches[:4]]
-    more = f" and {len(matches) - 4} more" if len(matches) > 4 else ""
-    return ", ".join(shown) + more
+def _some(explanation: Explanation | None) -> tuple[Explanation, ...]:
+    """An argument that may be missing."""
+    return () if explanation is None else (explanation,)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from statediff.contract.binding.bound import Effect
+from statediff.contract.clauses.effects import BoundEffect
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta
+from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.schema import Kind
 from statediff.model.trace import Action, ActionClass
-from statediff.model.values import Unobserved, encode, show_key
+from statediff.model.values import Unobserved, encode
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.matching import COME, Change
 from statediff.policy.run import CallContext
-from statediff.policy.witness import render
+from statediff.policy.witness import shown, shown_key
 
 _STAGE: Final = Stage.FORBID
+_SHOWN: Final = 3
+"""How many like effects an explanation names."""
 _TIMES: Final = (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE)
 
 
-def repeated(rule: Effect, run: CallContext, candidates: Iterable[Change]) -> Finding:
+def repeated(rule: BoundEffect, run: CallContext, candidates: Iterable[Change]) -> Finding:
     """FAILS if a call was made again and left more such effects than there were different calls.
 
     Effects are alike if only key and time tell them apart; two calls of one tool are one call
@@ -31,7 +34,7 @@ def repeated(rule: Effect, run: CallContext, candidates: Iterable[Change]) -> Fi
     """
     groups: dict[str, list[Change]] = {}
     number = 0
-    vague: set[str] = set()
+    vague: set[Cause] = set()
     for change in candidates:
         if change.type == rule.type and change.op in rule.operations and change.op in COME:
             number += 1
@@ -50,28 +53,29 @@ def repeated(rule: Effect, run: CallContext, candidates: Iterable[Change]) -> Fi
     if len(alike) > len(calls) and retried is not None and run.gap is None:
         # Which of them is the repetition cannot be told; that many of them are is certain.
         deltas: tuple[Delta, ...] = tuple(d for c in alike[len(calls) :] for d in c.deltas)
-        named = " and ".join(show_key(change.key) for change in alike[:3])
-        again = f"{retried[1].id} repeats {retried[0].id} ({render(retried[0].tool)})"
-        text = f"{rule.type} {named} are one effect {len(alike)} times: {again}"
-        found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, text, deltas)
+        why = _repeated(rule, alike, retried[1].id, retried[0].id, retried[0].tool)
+        found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, why, deltas)
         return replace(found, evidence=(*found.evidence, *(a.id for a in retried[:2])))
-    causes = {run.gap} if run.gap is not None else set()
+    causes: set[Cause] = {run.gap} if run.gap is not None else set()
     if retried is not None:
-        causes.add("attribution: no history says which call left which effect")
+        causes.add(Reason.WHICH_CALL())
     elif len(calls) > 1:
         causes |= {
-            f"in {tries[0].id}, the log does not say its arguments: it may repeat another call"
+            Reason.ARGUMENTS_UNKNOWN(call=tries[0].id)
             for tries in calls.values()
             if isinstance(tries[0].arguments, Unobserved)
         }
     some = bool(vague) and (number > 1 or bool(doubts))
     if causes and (len(alike) > 1 or some):
         return unknown(rule.retry_id, _STAGE, causes | vague)
-    return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
+    return holds(rule.retry_id, _STAGE, Reason.NO_RETRY())
 
 
 def _as_attributed(
-    rule: Effect, run: CallContext, groups: dict[str, list[Change]], calls: dict[str, list[Action]]
+    rule: BoundEffect,
+    run: CallContext,
+    groups: dict[str, list[Change]],
+    calls: dict[str, list[Action]],
 ) -> Finding | None:
     """The finding where it is known which call left each of several like effects; else None.
 
@@ -89,27 +93,42 @@ def _as_attributed(
             if len(made) > 1:
                 first, second = list(made)[:2]
                 deltas = tuple(d for change in list(made.values())[1:] for d in change.deltas)
-                named = " and ".join(show_key(change.key) for change in list(made.values())[:3])
                 tool = next(a.tool for a in run.trace.actions if a.id == second)
-                text = f"{rule.type} {named} are one effect {len(made)} times: {second} repeats"
-                text += f" {first} ({render(tool)})"
-                found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, text, deltas)
+                why = _repeated(rule, list(made.values()), second, first, tool)
+                found = fails(rule.retry_id, FindingCode.DUPLICATE_EFFECT, _STAGE, why, deltas)
                 return replace(found, evidence=(*found.evidence, first, second))
-    return holds(rule.retry_id, _STAGE, "no retried call left two such effects")
+    return holds(rule.retry_id, _STAGE, Reason.NO_RETRY())
 
 
-def _likeness(run: CallContext, change: Change) -> tuple[str, set[str]]:
+def _repeated(
+    rule: BoundEffect, alike: Sequence[Change], again: str, first: str, tool: str
+) -> Explanation:
+    return Reason.REPEATED(
+        entity_type=rule.type,
+        keys=tuple(shown_key(change.key) for change in alike[:_SHOWN]),
+        times=len(alike),
+        again=again,
+        first=first,
+        tool=shown(tool),
+    )
+
+
+def _likeness(run: CallContext, change: Change) -> tuple[str, set[Cause]]:
     """What two effects of one retried call have in common, and what of it is not known."""
     row = run.context.entity_ref("after", change.type, change.key).row or {}
     spec = run.context.after.schema.by_name[change.type]
     own = set(spec.key) | {f.name for f in spec.fields if f.kind in _TIMES}
     cells: list[Any] = []
-    unread: set[str] = set()
+    unread: set[Cause] = set()
     for name, value in sorted(row.items()):
         if name in own:
             continue
         if isinstance(value, Unobserved):
-            unread.add(f"{change.type}.{name} after: {value.cause}")
+            unread.add(
+                Reason.FIELD(
+                    entity_type=change.type, field=name, side="after", cause=cause(value.cause)
+                )
+            )
         cells.append((name, encode(value)))
     return repr(cells), unread
 
@@ -125,7 +144,7 @@ def _tried(actions: Iterable[Action], tool: str | None) -> dict[str, list[Action
     return calls
 
 
-def with_compensation(finding: Finding, rule: Effect, run: CallContext) -> Finding:
+def with_compensation(finding: Finding, rule: BoundEffect, run: CallContext) -> Finding:
     """A violation that names the call which undid it. That never makes it less of one."""
     if finding.truth is not Truth.FAILS or rule.compensation is None:
         return finding
@@ -134,6 +153,8 @@ def with_compensation(finding: Finding, rule: Effect, run: CallContext) -> Findi
         return finding
     return replace(
         finding,
-        sentence=f"{finding.sentence}; {undone[-1]} called {rule.compensation} to undo it",
+        explanation=Reason.COMPENSATED(
+            what=finding.explanation, call=undone[-1], tool=rule.compensation
+        ),
         evidence=(*finding.evidence, undone[-1]),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from statediff.contract.binding.assertions import Asserted
+from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.calls import Log, some_call
 from statediff.contract.language.context import (
@@ -26,6 +26,7 @@ from statediff.contract.language.context import (
 from statediff.contract.language.syntax import Node, Read
 from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
+from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
 from statediff.model.schema import Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Trace
@@ -41,9 +42,9 @@ from statediff.policy.witness import call_row, deciding
 class Unseen:
     """A state that nobody read: of every type it is unknown what there was."""
 
-    def __init__(self, schema: Schema, cause: str) -> None:
+    def __init__(self, schema: Schema, why: Explanation) -> None:
         self._schema = schema
-        self._enumeration = Enumeration(Coverage.UNOBSERVED, cause)
+        self._enumeration = Enumeration(Coverage.UNOBSERVED, explanation=why)
 
     @property
     def schema(self) -> Schema:
@@ -65,13 +66,13 @@ class Outcome:
 
     mask: int
     seen: tuple[Seen, ...]
-    causes: frozenset[str]
-    undefined: str
+    causes: frozenset[Cause]
+    undefined: Cause
 
     @property
-    def why(self) -> frozenset[str]:
+    def why(self) -> frozenset[Cause]:
         """Why it is not decided; never empty."""
-        return self.causes or frozenset({self.undefined or "a condition of the clause"})
+        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 class CallContext:
@@ -82,7 +83,7 @@ class CallContext:
         self.trace = trace
         self.moments = moments
         self.calls = Log(trace)
-        self.gap = None if trace.gap is None else f"calls: {trace.gap}"
+        self.gap = None if trace.gap is None else Reason.CALLS_GAP(cause=cause(trace.gap))
         """Why there may be calls that were not recorded, as a cause."""
         self.steps = 0
 
@@ -104,9 +105,9 @@ class CallContext:
         if is_last or self.moments.is_still(types):
             return "after", self.context.after
         side = f"after {name}"
-        gaps = sorted(self.moments.gaps(types))
-        cause = gaps[0] if gaps else "no history: it does not tell what each call left"
-        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, cause)
+        gaps = causes(self.moments.gaps(types))
+        why = gaps[0] if gaps else Reason.STATES_AFTER_CALLS()
+        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, why)
 
     def outcome(
         self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
@@ -134,7 +135,7 @@ class CallContext:
         """UNKNOWN where something holds only by what the agent itself says of its conduct."""
         rests = any(read.root == "trace" for read in of.reads)
         if finding.truth is Truth.HOLDS and rests and self.trace.is_agent_influenced:
-            return unknown(finding.clause, finding.stage, [self.gap or ""])
+            return unknown(finding.clause, finding.stage, [] if self.gap is None else [self.gap])
         return finding
 
 
@@ -144,27 +145,36 @@ def states_read(of: Asserted) -> frozenset[str]:
 
 
 def broken(
-    clause: str, stage: Stage, code: FindingCode, where: str, found: Outcome, text: str
+    clause: str,
+    stage: Stage,
+    code: FindingCode,
+    place: Explanation,
+    found: Outcome,
+    text: str,
 ) -> Finding:
     """The finding of a condition that does not hold at one point; undefined is its own code."""
     if found.mask == UNDEFINED:
-        return undefined_at(clause, stage, where, found)
-    shown = deciding(found.seen, FALSE) or text
-    return fails(clause, code, stage, f"{where}: {shown}", (), found.seen)
+        return undefined_at(clause, stage, place, found)
+    what = deciding(found.seen, FALSE) or Reason.WRITTEN(text=text)
+    return fails(clause, code, stage, Reason.AT(place=place, what=what), (), found.seen)
 
 
-def undefined_at(clause: str, stage: Stage, where: str, found: Outcome) -> Finding:
+def undefined_at(clause: str, stage: Stage, place: Explanation, found: Outcome) -> Finding:
     """The finding of a condition that is undefined at one point."""
-    text = f"{where}: {found.undefined}"
-    return fails(clause, FindingCode.UNDEFINED, stage, text, (), found.seen)
+    why = Reason.AT(place=place, what=cause(found.undefined))
+    return fails(clause, FindingCode.UNDEFINED, stage, why, (), found.seen)
 
 
 def decided(
-    clause: str, stage: Stage, causes: Iterable[str], sentence: str, seen: Iterable[Seen] = ()
+    clause: str,
+    stage: Stage,
+    causes: Iterable[Cause],
+    explanation: Explanation,
+    seen: Iterable[Seen] = (),
 ) -> Finding:
     """HOLDS, or UNKNOWN if anything is missing."""
     missing = set(causes)
-    return unknown(clause, stage, missing, seen) if missing else holds(clause, stage, sentence)
+    return unknown(clause, stage, missing, seen) if missing else holds(clause, stage, explanation)
 
 
 def at_call(finding: Finding, call: EntityRef) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from statediff.contract.binding.bound import Condition, Pattern
+from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.model.verdict import Finding
 from statediff.policy.conditions import condition
 from statediff.policy.forbid import forbid_pattern
@@ -24,24 +24,22 @@ class ClauseRunner:
     moments: IntermediateStates
     begin: Callable[[str], None]
 
-    def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[tuple[Finding, str]]:
-        """The finding of each clause of Γ, with the clause's sentence."""
+    def forbidden(self, clauses: tuple[Pattern | Condition, ...]) -> Iterator[Finding]:
+        """The finding of each clause of Γ."""
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.context, self.moments), clause.sentence
+                yield condition(clause, self.context, self.moments)
             else:
-                found = forbid_pattern(clause, self.context, self.everything, self.moments)
-                yield found, clause.sentence
+                yield forbid_pattern(clause, self.context, self.everything, self.moments)
 
     def required(
         self, clauses: tuple[Pattern | Condition, ...], by_id: Mapping[str, Pattern]
-    ) -> Iterator[tuple[Finding, str]]:
-        """The finding of each clause of Φ, with the clause's sentence."""
+    ) -> Iterator[Finding]:
+        """The finding of each clause of Φ."""
         for clause in clauses:
             self.begin(clause.id)
             if isinstance(clause, Condition):
-                yield condition(clause, self.context, self.moments), clause.sentence
+                yield condition(clause, self.context, self.moments)
             else:
-                found = require_pattern(clause, self.context, by_id, self.moments)
-                yield found, clause.sentence
+                yield require_pattern(clause, self.context, by_id, self.moments)

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import or_
 from typing import Final
 
-from statediff.contract.binding.assertions import (
+from statediff.contract.clauses.conduct import (
     AfterCalls,
     Always,
     AtCalls,
@@ -21,19 +21,22 @@ from statediff.contract.binding.assertions import (
     Occurrence,
     Order,
 )
-from statediff.contract.binding.assertions import Step as StepClause
+from statediff.contract.clauses.conduct import BoundStep as StepClause
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Diff
+from statediff.model.explanation import Cause, Explanation, Reason
 from statediff.model.trace import ActionClass
 from statediff.model.values import show_key
 from statediff.model.verdict import Finding, Stage
-from statediff.policy.findings import fails
+from statediff.policy.findings import fails, unknown
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.run import CallContext, at_call, broken, decided, states_read, undefined_at
-from statediff.policy.witness import render
+from statediff.policy.witness import shown
 
 _STAGE: Final = Stage.STEPS
+_SHOWN: Final = 4
+"""How many calls an explanation names."""
 
 
 def step(clause: StepClause, run: CallContext) -> Finding:
@@ -66,11 +69,12 @@ def _always(clause: Always, run: CallContext) -> Finding:
     between = [(side, run.context.moments[side]) for side in run.moments.sides(types)]
     causes = run.moments.gaps(types)
     is_complete = not causes
-    within: set[str] = set()
+    within: set[Cause] = set()
     for side, view in (ends[0], *between, ends[1]):
         found = run.outcome(clause.node, clause.reads, {}, (side, view))
         if not found.mask & TRUE:
-            where = {"before": "already before the run", "after": "after the run"}.get(side, side)
+            ends_of = {"before": Reason.BEFORE_RUN(), "after": Reason.AFTER_RUN()}
+            where = ends_of.get(side, Reason.SIDE(side=side))
             return broken(
                 clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
             )
@@ -83,11 +87,11 @@ def _always(clause: Always, run: CallContext) -> Finding:
         ):
             within = set()
     number = len(between) + len(ends)
-    return decided(clause.id, _STAGE, causes | within, f"in all {number} states of the run")
+    return decided(clause.id, _STAGE, causes | within, Reason.IN_ALL_STATES(number=number))
 
 
 def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     number = 0
     for position, call in enumerate(run.calls):
         meant = _is_meant(clause, call, run.trace.actions[position].action_class)
@@ -98,18 +102,18 @@ def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
         found = run.outcome(clause.node, clause.reads, env)
         if not found.mask & TRUE and meant == TRUE:
             finding = broken(
-                clause.id, _STAGE, FindingCode.STEP_FAILED, name(call), found, clause.text
+                clause.id, _STAGE, FindingCode.STEP_FAILED, shown_call(call), found, clause.text
             )
             return at_call(finding, call)
         if not found.mask & TRUE:
-            causes.add(f"in {show_key(call.key)}, the log does not say its class")
+            causes.add(Reason.CLASS_UNKNOWN(call=show_key(call.key)))
         elif found.mask != TRUE:
             causes |= found.why
     other = run.unrecorded()
     if other is not None:
         found = run.outcome(clause.node, clause.reads, run.anywhere(other))
         causes |= set() if found.mask == TRUE else {other.cause}
-    return decided(clause.id, _STAGE, causes, f"at each of {number} such calls")
+    return decided(clause.id, _STAGE, causes, Reason.AT_EACH_CALL(number=number))
 
 
 def _is_meant(clause: AtCalls, call: EntityRef, action_class: ActionClass) -> int:
@@ -122,14 +126,14 @@ def _is_meant(clause: AtCalls, call: EntityRef, action_class: ActionClass) -> in
 
 def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
     """The state after the last call is the one after the run; the others take a history."""
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     for position, call in enumerate(run.calls):
         is_last = run.gap is None and position == len(run.calls) - 1
         now = run.view_after(str(call.key[0]), is_last, clause)
         env = {"call": call, "calls": run.so_far(position)}
         found = run.outcome(clause.node, clause.reads, env, now)
         if not found.mask & TRUE:
-            where = f"after {name(call)}"
+            where = Reason.AFTER_CALL(call=shown_call(call))
             finding = broken(clause.id, _STAGE, FindingCode.STEP_FAILED, where, found, clause.text)
             return at_call(finding, call)
         if found.mask != TRUE:
@@ -149,31 +153,31 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
                 clause.id,
                 _STAGE,
                 FindingCode.STEP_FAILED,
-                "after the last call",
+                Reason.AFTER_LAST_CALL(),
                 found,
                 clause.text,
             )
         causes.add(other.cause)
-    return decided(clause.id, _STAGE, causes, f"after each of {len(run.calls)} calls")
+    return decided(clause.id, _STAGE, causes, Reason.AFTER_EACH_CALL(number=len(run.calls)))
 
 
 def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
     counted: list[EntityRef] = []
     possible = 0
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     for position, call in enumerate(run.calls):
         env = {"call": call, "calls": run.so_far(position)}
         found = run.outcome(clause.node, clause.reads, env)
         if found.mask == UNDEFINED:
-            return at_call(undefined_at(clause.id, _STAGE, name(call), found), call)
+            return at_call(undefined_at(clause.id, _STAGE, shown_call(call), found), call)
         if found.mask == TRUE:
             counted.append(call)
         elif found.mask != FALSE:
             possible += bool(found.mask & TRUE)
             causes |= found.why
     if clause.high is not None and len(counted) > clause.high:
-        text = f"{_number(len(counted))}, at most {clause.high} may: {_names(counted)}"
-        return at_call(fails(clause.id, FindingCode.TOO_MANY_CALLS, _STAGE, text), counted[-1])
+        many = Reason.TOO_MANY_CALLS(number=len(counted), most=clause.high, calls=_names(counted))
+        return at_call(fails(clause.id, FindingCode.TOO_MANY_CALLS, _STAGE, many), counted[-1])
     most: int | None = len(counted) + possible
     other = run.unrecorded()
     if other is not None:
@@ -181,12 +185,12 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
         most = None if mask & TRUE else most
         causes |= {other.cause} if mask != FALSE else set()
     if most is not None and most < clause.low:
-        text = f"{_number(len(counted))}, {clause.low} required"
-        return fails(clause.id, FindingCode.TOO_FEW_CALLS, _STAGE, text)
+        few = Reason.TOO_FEW_CALLS(number=len(counted), least=clause.low)
+        return fails(clause.id, FindingCode.TOO_FEW_CALLS, _STAGE, few)
     enough = len(counted) >= clause.low
     if enough and clause.high is None and not _may_be_undefined(clause, run):
         causes = set()
-    return decided(clause.id, _STAGE, causes, _number(len(counted)))
+    return decided(clause.id, _STAGE, causes, Reason.CALLS_MATCH(number=len(counted)))
 
 
 def _may_be_undefined(clause: Occurrence, run: CallContext) -> bool:
@@ -201,29 +205,26 @@ def _order(clause: Order, run: CallContext) -> Finding:
     moments = run.moments
     gaps = moments.gaps({clause.first.type, clause.then.type})
     if gaps:
-        return decided(clause.id, _STAGE, gaps, "")
+        return unknown(clause.id, _STAGE, gaps)
     first, then = (_commits(kind, moments) for kind in (clause.first, clause.then))
-    causes: set[str] = set()
+    causes: set[Cause] = set()
     if first.source != then.source:
         # Which of two sources committed first is not known.
         if then.ever == FALSE:
-            return decided(clause.id, _STAGE, (), "neither happened")
+            return decided(clause.id, _STAGE, (), Reason.NEITHER_HAPPENED())
         if then.ever == TRUE and first.ever == FALSE:
-            text = f"{clause.then.type} came, {clause.first.type} never did"
-            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, text)
-        causes.add(
-            f"no history: the order of the commits of {first.source} and {then.source} is not known"
-        )
-        return decided(clause.id, _STAGE, causes, "")
+            never = Reason.NEVER_FIRST(then=clause.then.type, first=clause.first.type)
+            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, never)
+        return unknown(clause.id, _STAGE, [Reason.ORDER_OF(sources=(first.source, then.source))])
     done = FALSE
     for number, (one, two) in enumerate(zip(first.masks, then.masks, strict=True), start=1):
         done = TRUE if TRUE in (done, one) else done | one
         if two == TRUE and done == FALSE:
-            text = f"in transaction {number} of {then.source}: {clause.then.type} came first"
-            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, text)
+            came = Reason.CAME_FIRST(number=number, source=then.source, then=clause.then.type)
+            return fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, came)
         if two & TRUE and done != TRUE:
-            causes.add(f"{clause.first.type} and {clause.then.type}: not all of them were observed")
-    return decided(clause.id, _STAGE, causes, "in that order")
+            causes.add(Reason.NOT_ALL_OBSERVED(first=clause.first.type, then=clause.then.type))
+    return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
 
 
 @dataclass(frozen=True)
@@ -251,16 +252,12 @@ def _happened(what: Happens, diff: Diff) -> int:
     return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
 
 
-def name(call: EntityRef) -> str:
-    """The call in words: its id and its tool."""
-    return f"{show_key(call.key)} ({render((call.row or {}).get('tool'))})"
+def shown_call(call: EntityRef) -> Explanation:
+    """The call as an argument: its id and its tool."""
+    return Reason.CALL(id=show_key(call.key), tool=shown((call.row or {}).get("tool")))
 
 
-def _number(number: int) -> str:
-    return f"{number or 'no'} call{'s' * (number > 1)} {'match' if number > 1 else 'matches'}"
-
-
-def _names(calls: Iterable[EntityRef]) -> str:
+def _names(calls: Iterable[EntityRef]) -> Explanation:
     known = list(calls)
-    more = f" and {len(known) - 4} more" if len(known) > 4 else ""
-    return ", ".join(name(call) for call in known[:4]) + more
+    named = tuple(shown_call(call) for call in known[:_SHOWN])
+    return Reason.CALLS(calls=named, more=max(0, len(known) - _SHOWN))

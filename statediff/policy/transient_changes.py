@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import TRUE
 from statediff.model.delta import Delta, Entity, Op, delta_id
+from statediff.model.explanation import Reason
 from statediff.model.values import same
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import at, holds, over_the_run
-from statediff.policy.frame import Explanation, ExplanationVote, explain, frame
+from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain, frame
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.matching import JudgingContext
 
@@ -25,7 +27,7 @@ class FrameCoverage:
     """The frame at the ends: the patterns that explain, and what they explain there."""
 
     patterns: Sequence[Pattern]
-    explanations: tuple[Explanation, ...]
+    explanations: tuple[ExplainedDelta, ...]
 
 
 def frame_within(
@@ -35,13 +37,14 @@ def frame_within(
     derived = {(rule.type, rule.field): rule.id for rule in contract.derived}
     explained = {
         delta_id(e.delta.type, e.delta.key, e.delta.path): e
-        for e in net.explanations if e.truth is Truth.HOLDS
-    }  # fmt: skip
+        for e in net.explanations
+        if e.truth is Truth.HOLDS
+    }
     for rule in contract.evidence:
         if not rule.needs_history:
             continue
         types = dict(contract.schema.sources).get(rule.source) or ("",)
-        known = holds("frame", Stage.FRAME, "all transactions are explained")
+        known = holds("frame", Stage.FRAME, Reason.ALL_TRANSACTIONS_EXPLAINED())
         gaps = moments.gaps(types)
         within: list[Finding] = []
         if contract.frame_is_open:
@@ -61,7 +64,9 @@ def frame_within(
 
 
 def _said(
-    deltas: Iterable[Delta], explained: dict[str, Explanation], derived: dict[tuple[str, str], str]
+    deltas: Iterable[Delta],
+    explained: dict[str, ExplainedDelta],
+    derived: dict[tuple[str, str], str],
 ) -> Iterator[ExplanationVote]:
     for delta in deltas:
         rule = derived.get((delta.type, delta.path))

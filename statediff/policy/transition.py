@@ -10,17 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.binding.bound import BoundTransition, Expected, New
+from statediff.contract.clauses.transition import BoundTransition, Expected, New
 from statediff.contract.evaluation.relations import comparison_key, equal
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op
+from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved, told_apart
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.frame import ExplanationVote
 from statediff.policy.matching import TOO_COSTLY, JudgingContext
-from statediff.policy.witness import delta_text
+from statediff.policy.witness import change
 
 ID: Final = "transition"
 MAX_NAMINGS: Final = 2_000
@@ -53,20 +54,25 @@ class _One:
     def kind(self) -> tuple[Op, str, str]:
         return self.of.op, self.of.type, self.path
 
-    @property
-    def text(self) -> str:
-        key = ", ".join(f"new {p.name}" if isinstance(p, New) else str(p) for p in self.of.key)
-        return f"{self.of.op.value} {self.of.type} {key} {self.path}".rstrip()
+    def explanation(self) -> Explanation:
+        """The expected delta as an argument."""
+        key = tuple(
+            Reason.NEW_KEY(name=part.name) if isinstance(part, New) else str(part)
+            for part in self.of.key
+        )
+        return Reason.EXPECTED(
+            operation=self.of.op.value, entity_type=self.of.type, key=key, path=self.path
+        )
 
 
 def check_transition(rule: BoundTransition, context: JudgingContext) -> Checked:
     """Whether exactly the expected deltas happened."""
     expected = [
-        _One(change, path)
-        for change in rule.changes
-        for path in (change.values if change.op is Op.UPDATE else ("",))
+        _One(wanted, path)
+        for wanted in rule.changes
+        for path in (wanted.values if wanted.op is Op.UPDATE else ("",))
     ]
-    actual = [d for change in context.changes for d in change.deltas]
+    actual = [delta for made in context.changes for delta in made.deltas]
     pairs = _Pairs(expected, actual)
     masks = [_any(_matches(one, d, {}) for one in pairs.expected_of(d)) for d in actual]
     met = [_any(_matches(one, d, {}) for d in pairs.actual_of(one)) for one in expected]
@@ -95,8 +101,8 @@ def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Findin
     """The finding where all is known: the same number, and one naming that makes them equal."""
     deltas = tuple(actual)
     if len(expected) != len(actual):
-        text = f"{len(actual)} changes, {len(expected)} recorded"
-        return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, deltas)
+        other = Reason.OTHER_NUMBER(number=len(actual), recorded=len(expected))
+        return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, other, deltas)
     for tried, naming in enumerate(_namings(expected, pairs)):
         if tried == MAX_NAMINGS:
             return unknown(ID, _STAGE, [TOO_COSTLY], (), deltas)
@@ -104,9 +110,8 @@ def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Findin
             any(_matches(one, d, naming) == TRUE for d in pairs.actual_of(one, naming))
             for one in expected
         ):
-            return holds(ID, _STAGE, f"exactly the {len(expected)} recorded changes", deltas)
-    text = "no naming of the new entities makes the changes the recorded ones"
-    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, deltas)
+            return holds(ID, _STAGE, Reason.AS_RECORDED(number=len(expected)), deltas)
+    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, Reason.NO_NAMING(), deltas)
 
 
 class _Pairs:
@@ -149,11 +154,14 @@ def _named_key(key: tuple[Any, ...], naming: Naming) -> tuple[Any, ...] | None:
 
 
 def _differs(missing: list[_One], extra: list[Delta]) -> Finding:
-    parts = [f"missing: {missing[0].text}"] if missing else []
-    parts += [f"not recorded: {delta_text(extra[0])}"] if extra else []
-    more = len(missing) + len(extra) - len(parts)
-    text = "; ".join(parts) + (f"; and {more} more" if more else "")
-    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, text, tuple(extra))
+    first_missing = tuple(one.explanation() for one in missing[:1])
+    first_extra = tuple(change(delta) for delta in extra[:1])
+    why = Reason.OTHER_CHANGES(
+        missing=first_missing,
+        extra=first_extra,
+        more=len(missing) + len(extra) - len(first_missing) - len(first_extra),
+    )
+    return fails(ID, FindingCode.TRANSITION_DIFFERS, _STAGE, why, tuple(extra))
 
 
 def _any(masks: Iterable[int]) -> int:
@@ -225,10 +233,10 @@ def _same_key(wanted: tuple[Any, ...], key: Key, naming: Naming) -> bool:
     )
 
 
-def _gaps(delta: Delta) -> frozenset[str]:
+def _gaps(delta: Delta) -> frozenset[Cause]:
     cells = {**_fields(delta.before), **_fields(delta.after)}
     return frozenset(
-        f"{delta.id}.{name}: {cell.cause}"
+        Reason.IN(place=f"{delta.id}.{name}", cause=cause(cell.cause))
         for name, cell in cells.items()
         if isinstance(cell, Unobserved)
     )

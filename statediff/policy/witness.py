@@ -1,9 +1,8 @@
-"""Witnesses and sentences: what a finding shows, taken from what its evaluation saw."""
+"""Witnesses and explanations: what a finding shows, taken from what its evaluation saw."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
@@ -18,9 +17,20 @@ from statediff.contract.language.context import (
     Unknown,
 )
 from statediff.contract.language.syntax import Call
-from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Entity, Op
-from statediff.model.values import Observed, encode, is_value, show, show_key
+from statediff.model.codes import FindingCode, Truth
+from statediff.model.delta import Delta, Entity
+from statediff.model.explanation import Explanation, Reason, cause, causes, frozen
+from statediff.model.values import (
+    Digested,
+    Key,
+    Map,
+    Observed,
+    Unobserved,
+    encode,
+    is_value,
+    show,
+    show_key,
+)
 from statediff.model.verdict import Comparison, Witness, WitnessRow
 
 MAX_ROWS: Final = 12
@@ -30,101 +40,91 @@ MAX_TEXT: Final = 400
 
 _UNSHOWN: Final = ("id", "position", "turn")
 
-_FAILED = {"==": "≠", "!=": "=", "<": "≥", "<=": ">", ">": "≤", ">=": "<", "in": "∉", "not in": "∈"}
-_HELD = {"==": "=", "!=": "≠", "<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "∈", "not in": "∉"}
-_PAST = {
-    Op.CREATE: "created",
-    Op.UPDATE: "updated",
-    Op.DELETE: "deleted",
-    Op.LINK: "linked",
-    Op.UNLINK: "unlinked",
-}
-
-CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
-    "stale": FindingCode.EVIDENCE_STALE,
-    "unsettled": FindingCode.EVIDENCE_UNSETTLED,
-    "missing": FindingCode.EVIDENCE_MISSING,
-    "unread": FindingCode.SOURCE_UNREAD,
-    "forgeable": FindingCode.EVIDENCE_FORGEABLE,
-    "acknowledgement": FindingCode.EVIDENCE_ACKNOWLEDGEMENT_ONLY,
-    "contradiction": FindingCode.EVIDENCE_CONTRADICTORY,
-    "ambiguous identity": FindingCode.IDENTITY_AMBIGUOUS,
-    "too costly": FindingCode.COST_LIMIT,
-    "unrecorded": FindingCode.TRACE_UNOBSERVED,
-    "no history": FindingCode.HISTORY_UNOBSERVED,
-}
-"""First words of a cause → code of the finding it leads to; any other cause is `unobserved`."""
-
-_CAUSE = re.compile(r"(?:^|: )(" + "|".join(map(re.escape, CAUSE_CODES)) + "): ")
+_CUT: Final = 61
+"""Characters of a text that an explanation keeps; reports show no more of a value."""
+_CUT_SIDE: Final = 41
+"""The same for one side of a change."""
+_ITEMS: Final = 7
+_SHOWN_ITEMS: Final = 6
+_SHOWN_CAUSES: Final = 12
+_TRUTHS: Final = {TRUE: Truth.HOLDS.value, FALSE: Truth.FAILS.value}
 
 
-def spoken(cause: str) -> str:
-    """A cause for a sentence: what stands behind its code, which is told apart."""
-    found = _CAUSE.search(cause)
-    return cause[found.end() :] if found and found[1] == "unread" else cause
+def cause_code(causes: Iterable[Explanation]) -> FindingCode:
+    """The code of an UNKNOWN finding: that of the first cause that has one."""
+    found = (cause.code for cause in causes)
+    return next((code for code in found if code is not None), FindingCode.UNOBSERVED)
 
 
-def cause_code(causes: Iterable[str]) -> FindingCode:
-    """The code of an UNKNOWN finding: that of the first cause, in sorted order, that has one."""
-    for cause in sorted(causes):
-        found = _CAUSE.search(cause)
-        if found:
-            return CAUSE_CODES[found[1]]
-    return FindingCode.UNOBSERVED
+def shown(observed: Observed, cut: int = _CUT) -> Explanation:
+    """An observation as an argument, cut to what a report can show of it."""
+    if isinstance(observed, bytes):
+        return Reason.BYTES(size=len(observed))
+    return Reason.VALUE(value=frozen(encode(_bounded(observed, cut))))
 
 
-def render(result: Result) -> str:
-    """A result for a sentence; an exact fraction as a decimal where it has one."""
-    match result:
-        case Unknown(causes=causes):
-            return "unobserved (" + "; ".join(sorted(causes))[:80] + ")"
-        case Undefined(reason=reason):
-            return f"undefined ({reason})"
-        case EntityRef(type=name, key=key):
-            return f"{name} {show_key(key)}"
-        case Fraction():
-            return fraction_text(result)
+def _bounded(observed: Observed, cut: int) -> Observed:
+    """The observation cut so that a short rendering of it comes out the same."""
+    match observed:
+        case str():
+            return observed[:cut]
+        case Unobserved(cause) if not isinstance(observed, Digested):
+            return Unobserved(cause[:cut])
         case tuple():
-            return "[" + ", ".join(render(r) for r in result[:6]) + "]"
+            return tuple(_bounded(item, cut) for item in observed[:_ITEMS])  # type: ignore[misc]
+        case Map(items):
+            return Map(tuple((n, _bounded(v, cut)) for n, v in items[:_ITEMS]))  # type: ignore[misc]
+        case _:
+            return observed
+
+
+def shown_key(key: Key) -> tuple[Explanation, ...]:
+    """A key as an argument."""
+    return tuple(shown(part) for part in key)
+
+
+def shown_entity(type_name: str, key: Key) -> Explanation:
+    """An entity as an argument."""
+    return Reason.ENTITY(entity_type=type_name, key=shown_key(key))
+
+
+def shown_result(result: Result) -> Explanation:
+    """What an expression evaluated to, as an argument."""
+    match result:
+        case Explanation():
+            return result
+        case Unknown(causes=found):
+            return Reason.UNOBSERVED(causes=causes(found)[:_SHOWN_CAUSES])
+        case Undefined(reason=reason):
+            return Reason.NO_VALUE(reason=cause(reason))
+        case EntityRef(type=name, key=key):
+            return shown_entity(name, key)
+        case Fraction():
+            return Reason.FRACTION(number=f"{result.numerator}/{result.denominator}")
+        case tuple():
+            return Reason.LIST(items=tuple(shown_result(r) for r in result[:_SHOWN_ITEMS]))
         case _:
             pass
-    return show(result)
+    return shown(result)
 
 
-def fraction_text(value: Fraction) -> str:
-    """The number as a decimal where it has a finite one, else as `p/q`."""
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if value.denominator == 1:
-        return str(value.numerator)
-    if rest != 1 or value.denominator > 10**12:
-        return f"{value.numerator}/{value.denominator}"
-    digits = 0
-    scaled = value
-    while scaled.denominator != 1:
-        scaled *= 10
-        digits += 1
-    text = str(abs(scaled.numerator)).rjust(digits + 1, "0")
-    return f"{'-' if value < 0 else ''}{text[:-digits]}.{text[-digits:]}"
-
-
-def comparison_text(seen: Seen) -> str:
+def compared(seen: Seen) -> Explanation:
     """Both sides with the relation that was found between them."""
     node = seen.node
-    if isinstance(node, Call):
-        if node.name == "exists":
-            verb = {TRUE: "exists", FALSE: "does not exist"}.get(seen.mask, "may exist")
-            return f"{render(seen.left)} {verb}"
-        verb = (
-            node.name.replace("_", " ")
-            if seen.mask == TRUE
-            else ("not " + node.name.replace("_", " "))
-        )
-        return f"{render(seen.left)} {verb} {render(seen.right)}"
-    sign = {TRUE: _HELD, FALSE: _FAILED}.get(seen.mask, {}).get(node.op, f"? {node.op} ?")
-    return f"{render(seen.left)} {sign} {render(seen.right)}"
+    truth = _TRUTHS.get(seen.mask, Truth.UNKNOWN.value)
+    left = shown_result(seen.left)
+    if not isinstance(node, Call):
+        right = shown_result(seen.right)
+        return Reason.COMPARED(left=left, operator=node.op, right=right, truth=truth)
+    match node.name:
+        case "exists":
+            return Reason.EXISTS(what=left, truth=truth)
+        case "unique":
+            entities = tuple(shown_result(each) for each in seen.right)
+            return Reason.TWICE(value=left, entities=entities)
+        case _:
+            right = shown_result(seen.right)
+            return Reason.TEST(left=left, test=node.name, right=right, truth=truth)
 
 
 def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
@@ -134,7 +134,7 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     for entry in seen:
         text = entry.node.text if not isinstance(entry.node, Call) else entry.node.name
         operator = entry.node.op if not isinstance(entry.node, Call) else entry.node.name
-        comparison = Comparison(text, render(entry.left), render(entry.right), operator)
+        comparison = Comparison(text, shown_result(entry.left), shown_result(entry.right), operator)
         if comparison not in comparisons:
             comparisons.append(comparison)
         for entity_ref in entry.entity_refs:
@@ -182,28 +182,34 @@ def _add(rows: dict[tuple[str, str, str], WitnessRow], entity_ref: EntityRef) ->
         )
 
 
-def delta_text(delta: Delta) -> str:
-    """A delta in words: `customer 17 deleted`, `order 9 status "open" → "paid"`."""
-    name = f"{delta.type} {show_key(delta.key)}"
-    if delta.path:
-        return f"{name} {delta.path} {_side(delta.before)} → {_side(delta.after)}"
-    return f"{name} {_PAST[delta.op]}"
+def change(delta: Delta) -> Explanation:
+    """A delta as an argument: `customer 17 deleted`, `order 9 status "open" → "paid"`."""
+    key = shown_key(delta.key)
+    if not delta.path:
+        return Reason.CHANGE(operation=delta.op.value, entity_type=delta.type, key=key)
+    return Reason.UPDATE(
+        entity_type=delta.type,
+        key=key,
+        path=delta.path,
+        before=_side(delta.before),
+        after=_side(delta.after),
+    )
 
 
-def _side(value: object) -> str:
-    return show(value, 40)  # type: ignore[arg-type]  # an update's sides are observations
+def _side(value: Observed | Entity) -> Explanation:
+    if isinstance(value, Entity):
+        raise TypeError("an update has no entity as a side")
+    return shown(value, _CUT_SIDE)
 
 
-def deltas_text(deltas: tuple[Delta, ...]) -> str:
-    """The first delta in words and how many more there are."""
-    first = delta_text(deltas[0])
-    more = len(deltas) - 1
-    return first + (f" and {more} more" if more else "")
+def first_change(deltas: tuple[Delta, ...]) -> Explanation:
+    """The first delta and how many more there are."""
+    return Reason.CHANGES(first=change(deltas[0]), more=len(deltas) - 1)
 
 
-def deciding(seen: tuple[Seen, ...], mask: int) -> str:
-    """The last comparison with that outcome in words; empty if there was none."""
+def deciding(seen: tuple[Seen, ...], mask: int) -> Explanation | None:
+    """The last comparison with that outcome; None if there was none."""
     for entry in reversed(seen):
         if entry.mask == mask:
-            return comparison_text(entry)
-    return ""
+            return compared(entry)
+    return None

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from statediff.contract.binding.bound_access import BoundAccess, Holding, Shelf
+from statediff.contract.clauses.visibility import BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
+from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -22,6 +23,7 @@ from statediff.contract.language.context import (
     Unknown,
 )
 from statediff.contract.language.syntax import Node, Read
+from statediff.model.explanation import Cause, Reason
 from statediff.model.values import Key
 from statediff.model.view import View
 
@@ -36,7 +38,7 @@ class CapturedArtifact:
     lies: int
     granted: int
     in_time: int
-    causes: frozenset[str] = frozenset()
+    causes: frozenset[Cause] = frozenset()
     """Why something of that is not known."""
 
     @property
@@ -80,7 +82,7 @@ class Captured:
         enumeration = self.view.enumeration(holding.type)
         if enumeration.is_complete:
             return None
-        cause = f"{holding.type} before: {enumeration.cause}"
+        cause = not_enumerated(holding.type, "before", enumeration)
         thing = EntityRef("before", holding.type, key, None, cause)
         granted = TRUE if holding.name in self.access.sees else FALSE
         may = TRUE | FALSE
@@ -111,13 +113,15 @@ class Captured:
                     _conjunction(meant, held.lies),
                 )
 
-    def gap(self, shelf: Shelf) -> str | None:
+    def gap(self, shelf: Shelf) -> Cause | None:
         """Why there may be more of them than are known; None where there are not."""
         holding = self.access.holding(shelf.subsystem)
         if holding is None:
             return None
         enumeration = self.view.enumeration(holding.type)
-        return None if enumeration.is_complete else f"{holding.type} before: {enumeration.cause}"
+        if enumeration.is_complete:
+            return None
+        return not_enumerated(holding.type, "before", enumeration)
 
     def everything(self) -> Iterator[CapturedArtifact]:
         """Every artifact of every subsystem, for the gate."""
@@ -128,7 +132,7 @@ class Captured:
 
     def _classify(self, holding: Holding, thing: EntityRef) -> CapturedArtifact:
         lies, why = self._is(holding.where, holding.footprint, thing)
-        causes = set(why)
+        causes: set[Cause] = set(why)
         granted = TRUE if holding.name in self.access.sees else FALSE
         if granted == FALSE and holding.participation is not None and self._is_known():
             granted, why = self._is(
@@ -154,7 +158,7 @@ class Captured:
         reads: frozenset[Read],
         thing: EntityRef,
         undefined: int = TRUE | FALSE,
-    ) -> tuple[int, frozenset[str]]:
+    ) -> tuple[int, frozenset[Cause]]:
         """Whether the condition holds of it; `undefined` is what an undefined one counts as."""
         if node is None:
             return TRUE, frozenset()
@@ -165,15 +169,16 @@ class Captured:
             found |= undefined
         if found != TRUE | FALSE:
             return found, frozenset()
-        return found, frozenset(world.causes | set(world.undefined) or {"a condition over `it`"})
+        why = world.causes | set(world.undefined)
+        return found, frozenset(why or {Reason.CONDITION_OF_IT()})
 
     def _by_then(
         self, node: Node, holding: Holding, thing: EntityRef, as_of: datetime
-    ) -> tuple[int, frozenset[str]]:
+    ) -> tuple[int, frozenset[Cause]]:
         """Whether the instant lies not after `as_of`; one that is not there never came."""
         found = evaluate(node, self._room(holding.footprint), {"it": thing})
         if isinstance(found, Unknown):
-            return TRUE | FALSE, found.causes or frozenset({"its time"})
+            return TRUE | FALSE, found.causes or frozenset({Reason.ITS_TIME()})
         if not isinstance(found, datetime) or found.tzinfo is None:
             return FALSE, frozenset()
         return (TRUE if found <= as_of else FALSE), frozenset()

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from pydantic import Field as Described
 
 from statediff.contract.document.load import read_bytes
-from statediff.contract.document.parts import Duration, Identifier, Part, Version
+from statediff.contract.parts import Duration, Identifier, Part, Version
 from statediff.contract.yaml.reader import Document, read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError
 from statediff.reads.instants import find_zone
 
@@ -152,7 +152,7 @@ def load_config(path: Path) -> ConfigFile:
 def parse_config(data: bytes, file: str) -> ConfigFile:
     """The configuration in `data`; `file` is the name used in messages."""
     document = read_document(data, file)
-    content = shaped(document, EvaluationConfig)
+    content = as_model(document, EvaluationConfig)
     if content.zone is not None and find_zone(content.zone) is None:
         message = f"expected a zone of the time zone database, found `{content.zone}`"
         raise ContractError((document.problem(("zone",), message, code="unknown-zone"),))

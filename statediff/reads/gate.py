@@ -27,7 +27,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any, Final
 
-from statediff.contract.binding.bound_access import BoundAccess
+from statediff.contract.clauses.visibility import BoundAccess
 from statediff.contract.evaluation.evaluate import evaluate
 from statediff.contract.language.context import TRUE
 from statediff.model.values import Map, Observed, is_value, show

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from statediff.contract.document.contract import seconds
+from statediff.contract.parts import seconds
 from statediff.errors import InputError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

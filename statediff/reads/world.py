@@ -16,9 +16,9 @@ from typing import Annotated, Final
 from pydantic import Field as Described
 
 from statediff.contract.document.load import read_bytes
-from statediff.contract.document.parts import Part
+from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import UsageError
 from statediff.reads.config import ConfigFile, EvaluationConfig, Name, Names, load_config
 from statediff.reads.instants import DAY, duration, instant
@@ -79,7 +79,7 @@ def pack_in(folder: Path) -> Pack:
     """The pack of a folder with a `config.yaml` and a `world.yaml`."""
     config = load_config(folder / "config.yaml")
     document = read_document(read_bytes(folder / "world.yaml"), str(folder / "world.yaml"))
-    return Pack(config, fill_world(config.content, shaped(document, World)))
+    return Pack(config, fill_world(config.content, as_model(document, World)))
 
 
 def fill_world(config: EvaluationConfig, world: World) -> Corpus:

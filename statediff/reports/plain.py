@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from statediff.errors import BundleError, InputError, Problem
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Delta, Diff, Doubt, Entity, HiddenDelta
@@ -211,7 +212,7 @@ def plain_judgement(bundle: Bundle, where: str) -> Json:
 
 
 def _judgement(bundle: Bundle, where: str) -> Json:
-    judged = bundle.document("judgement.json")
+    judged = worded_judgement(bundle)
     explained = {name: list(by) for name, by in judged["explained_by"]}
     return {
         "schema": JUDGEMENT,

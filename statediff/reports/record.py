@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Entity
@@ -63,7 +64,7 @@ class Record:
 
     @cached_property
     def judgement(self) -> Json:
-        return self._bundle.document("judgement.json")
+        return worded_judgement(self._bundle)
 
     @property
     def contract(self) -> bytes:

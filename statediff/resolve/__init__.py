@@ -55,6 +55,7 @@ def resolve(
     )
     matchings = [Matching(states[0], states[1])]
     ambiguous: list[tuple[str, str]] = []
+    opaque = True
     for rule in rules:
         found = pair(rule, matchings[0])
         if found.hopeless or len(matchings) * len(found.options) > MAX_MATCHINGS:
@@ -63,9 +64,17 @@ def resolve(
             continue
         if found.cause:
             ambiguous.append((rule.type, found.cause))
+            opaque = opaque and found.is_opaque
         matchings = [apply(m, rule, option) for m, option in product(matchings, found.options)]
     course, between = course_of(before, after, states, scope, {rule.type for rule in rules})
-    return Resolution(tuple(matchings), tuple(ambiguous), not ambiguous, evidence, course, between)
+    return Resolution(
+        tuple(matchings),
+        tuple(ambiguous),
+        differ_only_in_opaque_ids=opaque,
+        readings_of=evidence,
+        course=course,
+        between=between,
+    )
 
 
 def _schema(before: Capture, after: Capture) -> Schema:

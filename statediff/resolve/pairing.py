@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Final, TypeAlias
@@ -21,6 +21,7 @@ from statediff.model.values import (
     encode,
     is_value,
     key_order,
+    same,
 )
 
 MAX_MATCHINGS: Final = 24
@@ -41,12 +42,14 @@ class IdentityRule:
     """A versioned natural key for a type without a stable one.
 
     `fields` are (field, rule name, function): the function is the field's own canonicalization.
+    `opaque` are the fields whose values mean nothing, by the contract's canonicalization.
     """
 
     type: str
     version: int
     because: str
     fields: tuple[tuple[str, str, Callable[[Observed], Observed]], ...]
+    opaque: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -61,12 +64,14 @@ Pairs: TypeAlias = tuple[tuple[Key, Key], ...]
 class Pairing:
     """Every admissible pairing ((before key, after key), …), and why there is more than one.
 
-    `hopeless` says why nobody can pair the entities of the type at all.
+    `hopeless` says why nobody can pair the entities of the type at all. `is_opaque`: the candidates
+    differ only in ids that mean nothing, so that every pairing is the same but for these.
     """
 
     options: tuple[Pairs, ...] = ((),)
     cause: str = ""
     hopeless: str = ""
+    is_opaque: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def pair(rule: IdentityRule, base: Matching) -> Pairing:
     fixed: list[tuple[Key, Key]] = []
     choices: list[list[Pairs]] = []
     causes: list[str] = []
+    open_: list[_Cluster] = []
     for cluster in _clusters(groups[0], groups[1]):
         ways, cause = _ways_of(cluster)
         if not ways:
@@ -106,6 +112,7 @@ def pair(rule: IdentityRule, base: Matching) -> Pairing:
             continue
         choices.append(ways)
         causes.append(cause)
+        open_.append(cluster)
     number = math.prod(len(ways) for ways in choices)
     if number > MAX_MATCHINGS:
         return Pairing(hopeless=causes[0])
@@ -113,7 +120,46 @@ def pair(rule: IdentityRule, base: Matching) -> Pairing:
         (*fixed, *(pair for way in combination for pair in way))
         for combination in product(*choices)
     )
-    return Pairing(options, causes[0] if causes else "")
+    is_opaque = not open_ or _differ_only_in_opaque_ids(rule, open_, tables)
+    return Pairing(options, causes[0] if causes else "", is_opaque=is_opaque)
+
+
+def _differ_only_in_opaque_ids(
+    rule: IdentityRule, clusters: list[_Cluster], tables: Sequence[Table | None]
+) -> bool:
+    """Whether in each cluster the candidates of either side are one content under several ids.
+
+    Natural keys that only look alike are no ids, and what was not observed may differ.
+    """
+    if any(len(cluster.naturals) > 1 for cluster in clusters):
+        return False
+    for table, side in zip(tables, ("old", "new"), strict=True):
+        of_key = {
+            key_order(key): number
+            for number, cluster in enumerate(clusters)
+            for key in cluster.keys(getattr(cluster, side))
+        }
+        contents: dict[int, Row] = {}
+        for key, row in () if table is None else table.rows():
+            number = of_key.get(key_order(key))
+            if number is not None and not _same_content(
+                rule, contents.setdefault(number, row), row
+            ):
+                return False
+    return True
+
+
+def _same_content(rule: IdentityRule, one: Row, other: Row) -> bool:
+    """Whether two rows are known to be the same but for opaque ids that both have or both lack."""
+    for name in one.keys() | other.keys():
+        a, b = one.get(name, ABSENT), other.get(name, ABSENT)
+        if isinstance(a, Unobserved) or isinstance(b, Unobserved):
+            return False
+        if name in rule.opaque and None not in (a, b) and is_value(a) and is_value(b):
+            continue
+        if not same(a, b):
+            return False
+    return True
 
 
 def _clusters(old: dict[str, list[Key]], new: dict[str, list[Key]]) -> list[_Cluster]:

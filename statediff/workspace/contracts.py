@@ -129,7 +129,7 @@ class Checked:
 
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
-    from statediff.contract.lint import ordered
+    from statediff.contract.lint import in_order
     from statediff.evaluate.linting import lint as linted
 
     name, against = "", "shape"
@@ -140,7 +140,7 @@ def check(path: Path, states: States) -> Checked:
         schema, base = states.of(file)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
         feeds = states.histories(file)
-        problems = ordered((*linted(file, schema, base, feeds), *review_remarks(path, file)))
+        problems = in_order((*linted(file, schema, base, feeds), *review_remarks(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)

@@ -21,8 +21,7 @@ from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
-from statediff.contract.document.schema import EntityRefinement
-from statediff.contract.document.schemafile import SchemaFile, load_schema_file
+from statediff.contract.document.schemafile import EntityRefinement, SchemaFile, load_schema_file
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas

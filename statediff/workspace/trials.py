@@ -4,7 +4,7 @@
 2. A sandbox is leased: one of this process's pool, or the caller's own.
 3. The harness resets it, runs the agent, captures, judges and writes the bundle.
 
-What fails around a trial is a `HarnessError`; `statediff.suite.attempts.kind_of` names its kind.
+What fails around a trial is a `HarnessError`; `statediff.suite.records.fault_kind` names its kind.
 The caller decides what follows: a run records it and tries again, every other door raises it.
 """
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from statediff.contract.authoring.explain import explain
-from statediff.contract.authoring.formatting import formatted
-from statediff.contract.binding.bound_access import BoundAccess, Holding
+from statediff.contract.authoring.formatting import format_contract
+from statediff.contract.clauses.visibility import BoundAccess, Holding
 from statediff.contract.document.load import parse_document
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
@@ -122,8 +122,8 @@ def test_explain_gives_reads_a_section_of_their_own() -> None:
 
 def test_fmt_keeps_the_section_and_the_authors_order_of_names() -> None:
     untidy = contract(BODY).replace("{ops: [wiki]}", "{zebra: [wiki], ops: [wiki]}")
-    once = formatted(untidy.encode(), "c.yaml")
-    assert formatted(once, "c.yaml") == once
+    once = format_contract(untidy.encode(), "c.yaml")
+    assert format_contract(once, "c.yaml") == once
     assert b"{zebra: [wiki], ops: [wiki]}" in once
     assert parse_document(once, "c.yaml")[1] == parse_document(untidy.encode(), "c.yaml")[1]
 

@@ -7,9 +7,9 @@ import ast
 import pytest
 from pydantic import ValidationError
 
-from statediff.contract.document.conduct import Actions, OnCall, Permits, Step
-from statediff.contract.document.parts import Part
-from statediff.contract.language.fieldnames import parsed
+from statediff.contract.clauses.conduct import Actions, OnCall, Permits, Step
+from statediff.contract.language.parser import parse_python
+from statediff.contract.parts import Part
 from statediff.errors import ContractError
 from statediff.evaluate import parse_contract
 from statediff.model.schema import EntityType, Field, Kind
@@ -113,14 +113,14 @@ def test_a_contract_about_the_run_alone_is_one(body: str) -> None:
 def test_after_a_dot_any_word_is_a_name(text: str, same: str) -> None:
     expected = ast.dump(ast.parse(same, mode="eval"), include_attributes=True)
     # Every offset counts characters, as if each were one byte.
-    found = ast.dump(parsed(text), include_attributes=True).replace("é", "e")
+    found = ast.dump(parse_python(text), include_attributes=True).replace("é", "e")
     assert found == expected.replace("klass", "class").replace("'frum'", "'from'")
 
 
 @pytest.mark.parametrize("text", ["class", "a.class = 1", "'a.class", "lambda: 1 if", "a.'class'"])
 def test_elsewhere_a_reserved_word_stays_one(text: str) -> None:
     with pytest.raises(SyntaxError):
-        parsed(text)
+        parse_python(text)
 
 
 def test_a_field_may_be_named_like_a_reserved_word() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from statediff.contract.binding.bind import Policy, bind
-from statediff.contract.document.conduct import FORMS
-from statediff.contract.document.contract import Clause, ContractDocument
+from statediff.contract.clauses.conduct import FORMS
+from statediff.contract.clauses.effects import Effect
+from statediff.contract.clauses.patterns import Clause
+from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.load import parse_document
-from statediff.contract.document.sections import Effect
 from statediff.contract.language.calls import CALL
-from statediff.contract.language.functions import FUNCTIONS
+from statediff.contract.language.names import FUNCTIONS
 from statediff.contract.rules import RULES
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.trace import ActionClass

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from statediff.contract.authoring.formatting import formatted
+from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.load import parse_document
 from statediff.errors import ContractError
 
@@ -77,16 +77,16 @@ def content(data: bytes) -> object:
 
 
 def test_an_untidy_contract_becomes_tidy() -> None:
-    assert formatted(UNTIDY.encode(), "c.yaml").decode() == TIDY
-    assert formatted(TIDY.encode(), "c.yaml").decode() == TIDY
+    assert format_contract(UNTIDY.encode(), "c.yaml").decode() == TIDY
+    assert format_contract(TIDY.encode(), "c.yaml").decode() == TIDY
 
 
 @pytest.mark.parametrize("path", CONTRACTS, ids=lambda p: p.parent.name)
 def test_the_contracts_that_come_with_statediff_keep_their_meaning(path: Path) -> None:
     data = path.read_bytes()
-    once = formatted(data, str(path))
+    once = format_contract(data, str(path))
     assert content(once) == content(data)
-    assert formatted(once, str(path)) == once
+    assert format_contract(once, str(path)) == once
     assert once == data, "run `statediff fmt contracts`"
 
 
@@ -129,9 +129,9 @@ def scrambled(text: str, seed: int) -> str:
 @given(st.integers(0, 10**9), st.sampled_from(CONTRACTS))
 def test_formatting_keeps_meaning_and_comments_and_is_idempotent(seed: int, path: Path) -> None:
     text = scrambled(path.read_text(encoding="utf-8"), seed)
-    once = formatted(text.encode(), "c.yaml")
+    once = format_contract(text.encode(), "c.yaml")
     assert content(once) == content(text.encode())
-    assert formatted(once, "c.yaml") == once
+    assert format_contract(once, "c.yaml") == once
     for line in text.splitlines():
         comment = line.partition("# above")[1:] or line.partition("# beside")[1:]
         assert "".join(comment) in once.decode()
@@ -157,9 +157,9 @@ def test_any_value_an_input_can_have_survives(inputs: dict[str, object]) -> None
         before = content(text.encode())
     except ContractError:
         return  # e.g. an input with a character that is refused
-    once = formatted(text.encode(), "c.yaml")
+    once = format_contract(text.encode(), "c.yaml")
     assert content(once) == before
-    assert formatted(once, "c.yaml") == once
+    assert format_contract(once, "c.yaml") == once
 
 
 HEAD = """\
@@ -197,13 +197,13 @@ forbid:
     ],
 )
 def test_comments_are_kept_whatever_is_quoted_before_them(text: str, tidy: str) -> None:
-    once = formatted((HEAD + FORBID + text).encode(), "c.yaml").decode()
+    once = format_contract((HEAD + FORBID + text).encode(), "c.yaml").decode()
     assert once == HEAD + FORBID + tidy
-    assert formatted(once.encode(), "c.yaml").decode() == once
+    assert format_contract(once.encode(), "c.yaml").decode() == once
 
 
 def test_a_comment_at_the_end_of_a_file_without_a_line_end_is_kept() -> None:
-    once = formatted((HEAD + FORBID + "inputs:\n  x: | # c").encode(), "c.yaml").decode()
+    once = format_contract((HEAD + FORBID + "inputs:\n  x: | # c").encode(), "c.yaml").decode()
     assert once == HEAD + 'inputs:\n  x: ""  # c\n' + FORBID
 
 
@@ -221,9 +221,9 @@ def test_whatever_its_layout_a_formatted_contract_stays_as_it_is(after: dict[int
         before = content(text.encode())
     except ContractError:
         return  # e.g. a line between the parts of a scalar
-    once = formatted(text.encode(), "c.yaml")
+    once = format_contract(text.encode(), "c.yaml")
     assert content(once) == before
-    assert formatted(once, "c.yaml") == once
+    assert format_contract(once, "c.yaml") == once
 
 
 def test_formatting_takes_time_in_proportion_to_the_file() -> None:
@@ -232,7 +232,7 @@ def test_formatting_takes_time_in_proportion_to_the_file() -> None:
     started = time.process_time()
     parse_document(data, "c.yaml")
     read = time.process_time() - started
-    formatted(data, "c.yaml")
+    format_contract(data, "c.yaml")
     # Two readings and two scans: 4 readings on an idle machine. It was 16 when every collection
     # looked through all paths of the document.
     assert time.process_time() - started < 10 * read
@@ -240,4 +240,4 @@ def test_formatting_takes_time_in_proportion_to_the_file() -> None:
 
 def test_what_does_not_parse_is_refused() -> None:
     with pytest.raises(ContractError):
-        formatted(b"contract: [", "c.yaml")
+        format_contract(b"contract: [", "c.yaml")

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.authoring.explain import explain
-from statediff.contract.authoring.formatting import formatted
-from statediff.contract.lint import linted
+from statediff.contract.authoring.formatting import format_contract
+from statediff.contract.lint import lint_contract
 from statediff.contract.lint.subject import Subject, bound_clauses
 from statediff.errors import ContractError, Problem
 from statediff.evaluate import compile_contract, parse_contract, schema_of
@@ -113,7 +113,7 @@ def through(data: bytes, schema: Schema) -> str:
     if problems:
         return "unread"
     try:
-        formatted(data, "c.yaml")
+        format_contract(data, "c.yaml")
     except ContractError as error:
         problems = error.problems
     assert {p.code for p in problems} <= {"unformattable"}
@@ -121,7 +121,7 @@ def through(data: bytes, schema: Schema) -> str:
         compiled = compile_contract(file, schema)
     except ContractError:
         return "unbound"
-    linted(Subject(file.source, compiled.contract))
+    lint_contract(Subject(file.source, compiled.contract))
     as_text(explain(file.source, compiled.contract))
     return "bound"
 

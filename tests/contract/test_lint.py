@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statediff.contract.language.syntax import ANY, AnswerOf, PartOf
-from statediff.contract.language.written import written
+from statediff.contract.language.written import text_of
 from statediff.contract.lint import CATALOGUE, SEVERITIES, wording
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, Problem
@@ -399,4 +399,4 @@ def test_linting_is_deterministic_and_sorted(shop: Capture) -> None:
 
 def test_a_part_of_an_answer_is_written_as_the_contract_says_it() -> None:
     part = PartOf(ANY, 0, AnswerOf(ANY, 0, "plan"), "tool")
-    assert written(part) == "answer.plan.tool"
+    assert text_of(part) == "answer.plan.tool"

@@ -27,11 +27,13 @@ from statediff.contract.language.context import (
 from statediff.contract.language.parser import Scope, parse
 from statediff.contract.language.syntax import ANY, BOOL, NUMBER, EntityT, ListT
 from statediff.model.batches import Row
+from statediff.model.explanation import Reason
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Digested, Excluded, Map, Observed, Unobserved, Value
 from statediff.model.view import StateView
+from tests.explaining import in_words, result_in_words
 
 EITHER, ANYTHING = TRUE | FALSE, TRUE | FALSE | UNDEFINED
 DARK = Enumeration(Coverage.UNOBSERVED, "dark")
@@ -303,7 +305,7 @@ def test_what_is_open_or_undefined_says_why() -> None:
     def why(text: str, answer: Any = ANSWER) -> tuple[list[str], list[str]]:
         world = afresh(replace(WHOLE, answer=answer, after=view(KNOWN, enumeration=CUT)))
         outcomes(parse(text, SCOPE), world, ENV)
-        return sorted(world.causes), world.undefined
+        return sorted(in_words(world.causes)), in_words(world.undefined)
 
     assert why(f"{G}.n == 1") == (["thing.n before: lost"], [])
     assert why("gone.n == 1") == (["cut"], [])
@@ -374,9 +376,9 @@ def test_a_field_that_was_left_in_the_source_is_told_apart_by_its_digest(
     it = {"it": EntityRef("before", "thing", (1,), row)}
     world = afresh()
     assert outcomes(parse(text, SCOPE), world, it) == expected
-    assert any("of which the capture holds the digest only" in c for c in world.causes) == (
-        expected not in (TRUE, FALSE)
-    )
+    assert any(
+        "of which the capture holds the digest only" in c for c in in_words(world.causes)
+    ) == (expected not in (TRUE, FALSE))
 
 
 def test_a_field_outside_the_boundary_is_open_and_names_the_rule() -> None:
@@ -384,12 +386,12 @@ def test_a_field_outside_the_boundary_is_open_and_names_the_rule() -> None:
     row = {**KNOWN, "n": Excluded("random")}
     node = parse("it.n == 4", SCOPE)
     assert outcomes(node, world, {"it": EntityRef("before", "thing", (1,), row)}) == EITHER
-    assert world.causes == {"thing.n is excluded: random"}
+    assert in_words(world.causes) == ["thing.n is excluded: random"]
 
 
 def test_an_aggregate_of_several_kinds_has_no_order_and_columns_add_to_it() -> None:
     def told(name: str, values: list[Result], **beside: Any) -> Result:
-        return aggregate(name, values, set(), "", Partial(**beside))
+        return result_in_words(aggregate(name, values, set(), "", Partial(**beside)))
 
     assert told("min", [1, "a"]) == Undefined("min over values without a common order")
     assert told("sum", [1, "a"]) == Undefined("sum over something that is not a number")
@@ -410,7 +412,7 @@ def test_an_aggregate_of_several_kinds_has_no_order_and_columns_add_to_it() -> N
 
 def test_a_condition_is_a_value_like_any_other() -> None:
     def value(text: str) -> Result:
-        return evaluate(parse(text, SCOPE, boolean=False), afresh(), ENV)
+        return result_in_words(evaluate(parse(text, SCOPE, boolean=False), afresh(), ENV))
 
     assert value("it.n == 4") is True
     assert value("it.n == 5") is False
@@ -428,11 +430,14 @@ def test_the_witness_shows_what_was_compared_and_of_which_entities() -> None:
     def shown(text: str) -> list[tuple[Any, Any, int, list[Any]]]:
         world = afresh()
         outcomes(parse(text, SCOPE), world, ENV)
-        return [(s.left, s.right, s.mask, [t.key for t in s.entity_refs]) for s in world.seen]
+        return [
+            (result_in_words(s.left), s.right, s.mask, [t.key for t in s.entity_refs])
+            for s in world.seen
+        ]
 
     assert shown("it.n + 1 == after.thing[1].m") == [(5, 2, FALSE, [(1,), (1,)])]
     assert shown("it.next.m == it.next.id") == [(0, 2, FALSE, [(2,), (1,)])]
-    assert shown("it.n in before.thing") == [(4, "keys of thing", FALSE, [(1,)])]
+    assert shown("it.n in before.thing") == [(4, Reason.KEYS(entity_type="thing"), FALSE, [(1,)])]
     assert shown("gone.m == 1")[0][3] == []
     assert shown('contains(it.t, "b")') == [("abc", "b", TRUE, [(1,)])]
     assert shown("abs(it.n) > 1") == [(4, 1, TRUE, [(1,)])]

@@ -34,6 +34,7 @@ from statediff.contract.language.context import (
 )
 from statediff.model.values import ABSENT, Digested, Map
 from tests.contract.test_evaluation import world_of
+from tests.explaining import in_words
 
 NAN, INFINITY = float("nan"), float("inf")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -111,7 +112,8 @@ def test_every_comparison_follows_the_order(op: str, signs: tuple[int, ...]) -> 
     for a, b in ((None, 1), (1, ABSENT), (True, True), ("a", 1)):
         world = world_of([])
         assert relate(op, a, b, world) == UNDEFINED
-        assert world.undefined == ["null, absent or values of different kinds have no order"]
+        told = in_words(world.undefined)
+        assert told == ["null, absent or values of different kinds have no order"]
 
 
 OPEN, FIRM = Unknown(frozenset({"hidden"})), Unknown(frozenset({"lost"}), maybe_null=False)
@@ -177,7 +179,7 @@ def test_an_outcome_says_why_it_is_open_or_undefined() -> None:
     def told(op: str, left: Result, right: Result) -> tuple[set[str], list[str]]:
         world: EvalContext = world_of([])
         assert (relate(op, left, right, world) == UNDEFINED) is bool(world.undefined)
-        return world.causes, world.undefined
+        return set(in_words(world.causes)), in_words(world.undefined)
 
     assert told("==", OPEN, FIRM) == ({"hidden", "lost"}, [])
     assert told("in", 1, (2, OPEN)) == ({"hidden"}, [])

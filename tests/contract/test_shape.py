@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from statediff.contract.yaml.reader import read_document
-from statediff.contract.yaml.shape import closest, did_you_mean, frozen, shaped
+from statediff.contract.yaml.shape import as_model, closest, did_you_mean, frozen
 from statediff.errors import ContractError
 
 
@@ -79,7 +79,7 @@ class Needed(Strict):
 
 def problems(text: str, model: type[BaseModel] = Order) -> list[str]:
     with pytest.raises(ContractError) as caught:
-        shaped(read_document(text.encode(), "f"), model)
+        as_model(read_document(text.encode(), "f"), model)
     return [
         ("" if p.code == "invalid" else f"{p.code}: ")
         + f"{p.line}:{p.column}: {p.message}"
@@ -524,7 +524,7 @@ def test_a_long_text_is_told_in_part() -> None:
 
 def test_what_fits_is_an_instance_with_tuples_for_lists() -> None:
     text = "words: [a, b]\nboxes: [{size: 1}]\nmapped: {a: true}\nfrom: x\n"
-    found = shaped(read_document(text.encode(), "f"), Order)
+    found = as_model(read_document(text.encode(), "f"), Order)
     assert found == Order.model_validate(
         {"words": ("a", "b"), "boxes": ({"size": 1},), "mapped": {"a": True}, "from": "x"}
     )

@@ -12,6 +12,8 @@ from statediff.evidence import verify as v
 from statediff.evidence.counterexample import COUNTEREXAMPLE, MAX_DELTAS, counterexample
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
+from statediff.model.explanation import Reason
+from statediff.model.sentences import sentence_of
 from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
@@ -39,11 +41,11 @@ def copy(found: Any, tier: str) -> v.Verified:
     return v.verify(cut.files, TRUST)
 
 
-def test_it_names_the_clause_what_it_asks_the_entities_and_the_evidence() -> None:
+def test_it_names_the_clause_what_was_found_the_entities_and_the_evidence() -> None:
     found = leaf(trial()).value
     assert (found["clause"], found["truth"]) == ("no-users", "FAILS")
-    assert found["asked"] == "No user may be deleted."
-    assert found["sentence"] == "user 2 deleted"
+    assert sentence_of(found["explanation"]) == "user 2 deleted"
+    assert not {"sentence", "asked"} & found.keys(), "what is signed holds no sentence"
     assert [delta["id"] for delta in found["deltas"]] == ["user[2]"]
     assert found["evidence"]
     assert [(row["type"], row["key"]) for row in found["witness"]["rows"]] == [
@@ -119,7 +121,7 @@ def test_it_is_signed_and_no_other_can_be_put_in_its_place() -> None:
     assert verified.manifest["tree"]["tags"]["auditor/counterexample"] == 1
     assert opened(verified).digest == trial().digest
     changed = {**sealed.files}
-    changed["leaves.json"] = changed["leaves.json"].replace(b"user 2 deleted", b"user 3 deleted")
+    changed["leaves.json"] = changed["leaves.json"].replace(b'"is":"change"', b'"is":"update"')
     with pytest.raises(v.Rejected):
         v.verify(changed, TRUST)
 
@@ -130,7 +132,7 @@ def test_a_signer_cannot_seal_another_counterexample_than_the_bundle_shows(
     from statediff.evidence import leaf_partition as cuts  # noqa: PLC0415
 
     def lying(judgement: Any) -> Any:
-        return {**counterexample(judgement), "sentence": "nothing to see here"}
+        return {**counterexample(judgement), "explanation": Reason.ENOUGH().document()}
 
     with monkeypatch.context() as patched:
         patched.setattr(cuts, "counterexample", lying)

@@ -14,12 +14,17 @@ import pytest
 
 from statediff.evidence import canonical, documents
 from statediff.model.codes import FindingCode, meaning_of
+from statediff.model.explanation import Reason
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.reads.verdict import CODES
 
 CODE = Path(__file__).resolve().parents[2] / "statediff"
-EMITTERS = (*sorted((CODE / "policy").rglob("*.py")), CODE / "reads" / "verdict.py")
-"""Only these make findings and rulings; everything else reads them."""
+EMITTERS = (
+    *sorted((CODE / "policy").rglob("*.py")),
+    CODE / "model" / "explanation.py",
+    CODE / "reads" / "verdict.py",
+)
+"""Only these make findings, the causes of findings, and rulings; everything else reads them."""
 TEXTS = {code.value for code in FindingCode}
 ELSEWHERE = {
     "meta/fault_classes.py": {"missing-change"},  # a class of seeded faults
@@ -82,13 +87,13 @@ def some(code: FindingCode) -> Iterator[Finding]:
     """A finding of the code for each truth and stage that it may have."""
     for truth, stages in code.stages.items():
         for stage in stages:
-            yield Finding("c", code, stage, truth, "so it is")
+            yield Finding("c", code, stage, truth, Reason.ENOUGH())
 
 
 def test_a_finding_has_a_registered_code() -> None:
     for text in ("made-up", "missing-change"):
         with pytest.raises(TypeError, match="no FindingCode"):
-            Finding("c", text, Stage.REQUIRE, Truth.FAILS, "so it is")  # type: ignore[arg-type]
+            Finding("c", text, Stage.REQUIRE, Truth.FAILS, Reason.ENOUGH())  # type: ignore[arg-type]
 
 
 def test_a_finding_has_a_truth_and_a_stage_that_its_code_may_have() -> None:
@@ -98,7 +103,7 @@ def test_a_finding_has_a_truth_and_a_stage_that_its_code_may_have() -> None:
             for truth in Truth:
                 if (code, stage, truth) not in made:
                     with pytest.raises(ValueError, match=f"{code} may not be"):
-                        Finding("c", code, stage, truth, "so it is")
+                        Finding("c", code, stage, truth, Reason.ENOUGH())
     missing = next(some(FindingCode.MISSING_CHANGE))
     with pytest.raises(ValueError, match="may not be FAILS at the stage forbid"):
         replace(missing, stage=Stage.FORBID)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from statediff.errors import ContractError
 from statediff.model.delta import Label, Op
+from statediff.model.sentences import sentence
 from statediff.model.verdict import Stage
 from tests.judging import (
     CUT,
@@ -144,9 +145,8 @@ def test_a_condition_must_hold_or_must_not(section: str, value: Any, truth: Any)
     assert found.code == (
         "undefined" if value is None else "holds" if truth is HOLDS else codes[section]
     )
-    assert [(c.left, c.right) for c in found.witness.comparisons] == (
-        [] if truth is HOLDS else [("null" if value is None else str(value), "2")]
-    )
+    sides = [(sentence(c.left), sentence(c.right)) for c in found.witness.comparisons]
+    assert sides == ([] if truth is HOLDS else [("null" if value is None else str(value), "2")])
 
 
 # ---------------------------------------------------------------- require
@@ -783,4 +783,4 @@ def test_no_state_value_is_ever_read_as_contract(text: str) -> None:
     assert truths(hit)["f"] is FAILS
     miss = judged(body, people, {**people, "item": [item(1, t="other")]})
     assert miss.verdict is MATCH
-    assert [c.summary for c in hit.clauses] == [c.summary for c in miss.clauses]
+    assert [c.clause for c in hit.clauses] == [c.clause for c in miss.clauses]

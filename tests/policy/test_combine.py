@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from statediff.evaluate import replay
 from statediff.model.trace import Turn
-from statediff.model.verdict import Judgement, Truth
+from statediff.model.verdict import ClauseTruth, Judgement, Stage, Truth
 from statediff.policy.combine import combine
 from tests.judging import (
     DIVERGE,
     FAILS,
+    HIDDEN,
     HOLDS,
     INCONCLUSIVE,
     MATCH,
@@ -172,3 +174,44 @@ def test_a_recorded_transition_and_the_whole_of_branches_use_every_identity() ->
     assert truths(by_matchings(body, {}, of=("log",))) == {
         "transition": HOLDS, "forbid-1": HOLDS, "frame": HOLDS,
     }  # fmt: skip
+
+
+def test_a_clause_of_which_nobody_knows_what_it_reads_uses_every_identity() -> None:
+    evaluated = run(WHOLE, {}, {})
+    unheard = ClauseTruth("unheard-of", Stage.ACCESS, HOLDS)
+    told = replace(evaluated.judgement, clauses=(unheard,))
+    found = combine(evaluated.contract, [told, told], [("log", "two of log")], False)
+    assert truths(found) == {"unheard-of": UNKNOWN}
+
+
+ALIKE: Any = {"log": [{"what": "a", "n": 1}, {"what": "a", "n": 1}]}
+NAMED: Any = {"log": [{"what": "a", "n": 1}, {"what": "a", "n": 2}]}
+HALF: Any = {"log": [{"what": "a", "n": 1}, {"what": "a", "n": None}]}
+DARK: Any = {"log": [{"what": "a", "n": HIDDEN}, {"what": "a", "n": HIDDEN}]}
+ONE: Any = {"log": [{"what": "a", "n": 7}]}
+OPAQUE = "canonicalize: [{use: opaque@1, on: [log.n], because: it is drawn at random}]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "head", "truth"),
+    [
+        (ALIKE, "", HOLDS),
+        (NAMED, "", UNKNOWN),
+        (NAMED, OPAQUE, HOLDS),
+        (HALF, OPAQUE, UNKNOWN),
+        (DARK, OPAQUE, UNKNOWN),
+        ({"log": [*NAMED["log"], {"what": "A", "n": 3}]}, OPAQUE, UNKNOWN),
+    ],
+)
+def test_what_holds_in_all_matchings_holds_where_they_differ_in_opaque_ids_only(
+    before: Any, head: str, truth: Truth
+) -> None:
+    body = head + IDENTIFIED + "require: [{id: c, delete: log, count: {min: 1}}]\n"
+    found = run(body, before, ONE)
+    assert truths(found.judgement)["c"] is truth
+    assert replay(found.bundle) == found.judgement
+
+
+def test_what_fails_in_all_matchings_of_opaque_ids_fails() -> None:
+    never = IDENTIFIED + "forbid: [{id: c, delete: log}]\n"
+    assert truths(run(never, ALIKE, ONE).judgement)["c"] is FAILS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.binding.bound import Condition
+from statediff.contract.clauses.patterns import Condition
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Finding, Truth

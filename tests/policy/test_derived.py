@@ -356,7 +356,7 @@ def test_what_is_not_known_of_rows_or_of_their_entity_keeps_a_cascade_open(
             HIDDEN,
             "item",
             (),
-            ("item 1 deleted: item.owner before: hidden", "item 1 deleted: item: cut short"),
+            ("item 1 deleted: item: cut short", "item 1 deleted: item.owner before: hidden"),
         ),
     ],
 )

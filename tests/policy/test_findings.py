@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Label, Op
+from statediff.model.explanation import Reason
+from statediff.model.sentences import sentence
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import (
     at,
@@ -25,6 +27,7 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.matching import Change, Match
+from tests.explaining import in_words
 from tests.judging import FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, run
 
 GONE = Delta(
@@ -52,6 +55,7 @@ MOVED = Delta(
     label=Label.REVERSIBLE,
 )
 STAGE = Stage.FORBID
+SO_IT_IS = Reason.WRITTEN(text="so it is")
 
 
 @pytest.mark.parametrize("mask", range(1, 8))
@@ -68,13 +72,13 @@ def test_the_riskiest_delta_orders_a_finding_and_its_evidence_is_told_once_in_or
 
 
 def test_a_finding_names_its_deltas_its_evidence_and_its_witness() -> None:
-    found = fails("c", FindingCode.FORBIDDEN_CHANGE, STAGE, "so it is", (GONE, MOVED))
+    found = fails("c", FindingCode.FORBIDDEN_CHANGE, STAGE, SO_IT_IS, (GONE, MOVED))
     assert (found.truth, found.component, found.missing, found.rank) == (FAILS, "policy", (), 0)
     assert (found.deltas, found.evidence) == (("item[1]", "item[2].n"), ("a", "b", "c"))
     assert [(r.side, r.key) for r in found.witness.rows] == [
         ("before", (1,)), ("before", (2,)), ("after", (2,)),
     ]  # fmt: skip
-    held = holds("c", STAGE, "so it is", (MOVED,))
+    held = holds("c", STAGE, SO_IT_IS, (MOVED,))
     assert (held.code, held.truth, held.deltas, held.evidence, held.rank) == (
         "holds", HOLDS, ("item[2].n",), ("a", "c"), 0,
     )  # fmt: skip
@@ -95,17 +99,20 @@ def test_what_is_not_known_says_what_it_waits_for_and_whose_the_gap_is() -> None
 
 
 def test_a_place_and_the_last_reason_are_told() -> None:
-    assert at(holds("c", STAGE, "so it is"), "moment 2").sentence == "moment 2: so it is"
-    assert last(["a", "b"]) == "b"
-    assert last([]) == "a condition of the clause is undefined"
+    assert (
+        at(holds("c", STAGE, SO_IT_IS), Reason.SIDE(side="moment 2")).sentence
+        == "moment 2: so it is"
+    )
+    assert in_words([last(["a", "b"])]) == ["b"]
+    assert sentence(last([])) == "a condition of the clause is undefined"
 
 
 def said(truth: Truth, *missing: str) -> Finding:
     if truth is UNKNOWN:
         return unknown("c", STAGE, missing)
     if truth is FAILS:
-        return fails("c", FindingCode.FORBIDDEN_CONDITION, STAGE, missing[0])
-    return holds("c", STAGE, missing[0])
+        return fails("c", FindingCode.FORBIDDEN_CONDITION, STAGE, Reason.WRITTEN(text=missing[0]))
+    return holds("c", STAGE, Reason.WRITTEN(text=missing[0]))
 
 
 @pytest.mark.parametrize(

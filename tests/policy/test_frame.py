@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.verdict import Truth
 from statediff.model.view import StateView
-from statediff.policy.frame import Explanation, ExplanationVote, explain
+from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain
 from statediff.policy.matching import JudgingContext
+from tests.explaining import in_words
 from tests.judging import (
     CUT,
     FAILS,
@@ -49,7 +51,9 @@ def test_a_change_is_explained_by_whatever_surely_explains_it(
         StateView(state(BEFORE)), StateView(state(AFTER)), (delta,), (), SILENT
     )
     more = [ExplanationVote(delta, name, mask, frozenset({why} - {""})) for name, mask, why in said]
-    assert explain((), context, more) == (Explanation(delta, by, truth, frozenset(causes)),)
+    (found,) = explain((), context, more)
+    told = replace(found, causes=frozenset(in_words(found.causes)))
+    assert told == ExplainedDelta(delta, by, truth, frozenset(causes))
 
 
 EACH = "update: item, fields: [n]"

@@ -10,8 +10,10 @@ import pytest
 
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Label
+from statediff.model.explanation import Reason
 from statediff.model.trace import Action, Mark, Turn
 from statediff.model.verdict import ClauseTruth, Finding, Stage, Truth
+from statediff.policy.clause_sentences import clause_sentences
 from statediff.policy.judge import fold, report_order
 from tests.judging import (
     DIVERGE,
@@ -103,13 +105,15 @@ def test_what_each_clause_read_is_told_clause_by_clause(refund: Action, who: lis
 
 
 def test_the_clauses_stand_in_the_order_they_are_judged_in_with_their_sentences() -> None:
-    clauses = everything(REFUND).judgement.clauses
+    evaluated = everything(REFUND)
+    clauses = evaluated.judgement.clauses
     assert [c.clause for c in clauses] == [
         "no-doc", "no-log", "authorized-create-item", "retried-create-item", "kept", "frame",
         "made", "there", "step", "turn", "actions-allow", "actions-attempts", "answer", "claim",
         "any_of",
     ]  # fmt: skip
-    said = {c.clause: c.summary for c in clauses}
+    said = clause_sentences(evaluated.contract)
+    assert {c.clause for c in clauses} <= said.keys()
     assert said["answer"] == "The answer states paid cents, why."
     assert said["retried-create-item"] == "No retried call brings about the same item twice."
     assert [c.clause for c in clauses if c.is_about_calls] == ["step"]
@@ -142,11 +146,14 @@ def test_the_frame_waits_for_every_source_that_must_report_open_or_closed(
     head: str, after: list[Any], verdict: Any, found: list[Any], sentence: str | None
 ) -> None:
     body = f"{head}forbid: [{{id: f, delete: doc}}]\n"
-    judgement = judged(body, {}, {"item": after})
+    evaluated = run(body, {}, {"item": after})
+    judgement = evaluated.judgement
     frame = [f for f in judgement.findings if f.clause == "frame"]
     assert judgement.verdict is verdict
     assert sorted((f.code, f.missing) for f in frame) == sorted(found)
-    assert {c.clause: c.summary for c in judgement.clauses}.get("frame") == sentence
+    sentences = clause_sentences(evaluated.contract)
+    shown = [sentences[c.clause] for c in judgement.clauses if c.clause == "frame"]
+    assert shown == ([] if sentence is None else [sentence])
     assert all(f.component == "capture" for f in frame if f.code == "evidence-missing")
 
 
@@ -171,7 +178,7 @@ def test_what_canonicalization_hides_is_weighed_by_its_label_where_it_is_forbidd
 
 
 def clause(truth: Truth, stage: Stage = Stage.FORBID) -> ClauseTruth:
-    return ClauseTruth("c", stage, truth, "")
+    return ClauseTruth("c", stage, truth)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +207,7 @@ def test_findings_stand_by_truth_then_what_is_whole_then_stage_then_risk() -> No
         ("e", HOLDS, Stage.FORBID, 0), ("f", HOLDS, Stage.ACCESS, 0),
     ]  # fmt: skip
     findings = [
-        Finding(c, some_code(stage, truth), stage, truth, "", rank=rank)
+        Finding(c, some_code(stage, truth), stage, truth, Reason.ENOUGH(), rank=rank)
         for c, truth, stage, rank in places
     ]
     assert report_order(findings[::-1]) == tuple(findings)

@@ -9,6 +9,7 @@ import pytest
 
 from statediff.evaluate import Evaluated, replay
 from statediff.evidence.documents import judgement_document
+from statediff.model.sentences import sentence
 from statediff.model.state import COMPLETE
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, Mark, Trace, Turn
@@ -151,4 +152,6 @@ def test_a_history_with_a_gap_tells_of_no_call_what_it_left() -> None:
     whole = lefts(trace, SourceTimeline("db", KINDS, (STEP,)))["call-1"]
     assert whole.enumeration("item") == COMPLETE
     gapped = lefts(trace, SourceTimeline("db", KINDS, (STEP,), "it broke off"))["call-1"]
-    assert gapped.enumeration("item").cause == "no history: db: it broke off"
+    told = gapped.enumeration("item").explanation
+    assert told is not None
+    assert sentence(told) == "no history: db: it broke off"

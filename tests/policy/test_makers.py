@@ -17,6 +17,7 @@ from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, ActionClass, Mark, Trace
 from statediff.policy.attribution.changes import NOBODY, Attribution, Touch, is_marked
 from statediff.policy.attribution.claims import Claim, claims
+from tests.explaining import in_words
 from tests.histories import clock, course, seen
 from tests.judging import FAILS, HOLDS, UNKNOWN, at, capture, finding, item, part, state, truths
 from tests.traces import call, cut, log, own
@@ -109,7 +110,8 @@ def test_a_history_with_a_gap_attributes_nothing() -> None:
 def test_calls_that_nobody_recorded_take_nothing_from_those_that_were() -> None:
     found = judged(cut(log(made("t2"))), one(5), one(5, t="b"))
     assert makers(found) == {"item[1].n": None, "item[1].t": "call-1"}
-    assert "no recorded call made transaction 1 of db" in str(found.judgement.findings)
+    missing = [cause for each in found.judgement.findings for cause in each.missing]
+    assert any("no recorded call made transaction 1 of db" in cause for cause in missing)
 
 
 def test_of_calls_within_calls_the_innermost_made_it() -> None:
@@ -244,13 +246,15 @@ def test_who_made_a_change_is_known_of_its_whole_entity_too_and_told_with_what_i
     delta = Delta(
         Op.UPDATE, "item", (1,), "n", before=0, after=1, raw_before=0, raw_after=1, evidence=()
     )
-    assert KNOWN.by(delta, "agent") == (
+    mask, why = KNOWN.by(delta, "agent")
+    assert (mask, *in_words([why])) == (
         TRUE | FALSE, "attribution: item[1].n was changed by agent, user",
     )  # fmt: skip
     # Of those that are known, no cause is told: only of what nobody claims.
     less = replace(KNOWN, claims={("db", n): Claim(f"call-{n}") for n in (1, 2)})
-    unknown = "agent, somebody unknown, user (no recorded call made transaction 4 of db)"
-    assert less.by(delta, "agent") == (
+    unknown = "agent, user, somebody unknown (no recorded call made transaction 4 of db)"
+    mask, why = less.by(delta, "agent")
+    assert (mask, *in_words([why])) == (
         TRUE | FALSE, f"attribution: item[1].n was changed by {unknown}",
     )  # fmt: skip
     assert less.maker(delta).actions == ("call-1", "call-2")

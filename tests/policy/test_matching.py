@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Result, Unknown
 from statediff.contract.language.syntax import Read
 from statediff.model.delta import Doubt
+from statediff.model.explanation import Reason
 from statediff.model.values import ABSENT, Digested, Excluded, Observed
 from statediff.model.view import StateView
 from statediff.policy.matching import JudgingContext, both, field_of
+from tests.explaining import result_in_words
 from tests.judging import (
     CUT,
     FAILS,
@@ -148,7 +150,7 @@ def row(value: Observed) -> EntityRef:
 def test_what_is_known_of_a_field_is_its_value_or_why_there_is_none(
     entity_ref: EntityRef | Unknown, result: Result
 ) -> None:
-    assert field_of(entity_ref, "n") == result
+    assert result_in_words(field_of(entity_ref, "n")) == result
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_an_entity_is_read_on_its_side_and_without_a_row_says_that_it_is_not_kno
         known = context.entity_ref(side, "item", (1,))
         assert (known.side, known.row and known.row["n"], known.cause) == (side, n, "")
         unread = context.entity_ref(side, "item", (9,))
-        assert (unread.side, unread.row, unread.cause) == (side, None, "its row is not known")
+        assert (unread.side, unread.row, unread.cause) == (side, None, Reason.ROW_UNKNOWN())
 
 
 def test_of_rows_only_the_key_and_the_fields_that_a_clause_names_on_a_side_are_read() -> None:

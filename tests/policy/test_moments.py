@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from statediff.model.delta import Diff
+from statediff.model.explanation import Reason
+from statediff.model.sentences import sentence
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Trace, Turn
-from statediff.model.view import StateView
+from statediff.model.view import StateView, View
 from statediff.policy.history.intermediate_states import Commit, IntermediateStates
 from statediff.policy.matching import JudgingContext
 from statediff.policy.run import CallContext, Unseen
@@ -116,12 +118,17 @@ def test_states_of_two_sources_are_tried_with_each_other_up_to_a_number() -> Non
     assert over_it.together({"item", "user"}) is None
 
 
+def why(there: View, name: str) -> str:
+    told = there.enumeration(name).explanation
+    return "" if told is None else sentence(told)
+
+
 def test_what_no_state_shows_says_why() -> None:
     known = moments(transactions("b", "item"), transactions("a", "user", gap="cut"),
                     transactions("c", "grant"))  # fmt: skip
     there = known.where({"b": 1})
-    assert there.enumeration("item").cause == ""
-    causes = {name: there.enumeration(name).cause for name in ("user", "grant", "doc")}
+    assert why(there, "item") == ""
+    causes = {name: why(there, name) for name in ("user", "grant", "doc")}
     assert causes == {
         "user": "no history: a: cut",
         "grant": "no history: the order of the commits of b and c is not known",
@@ -136,17 +143,18 @@ def test_transactions_are_told_where_they_touched_a_type_and_what_they_changed_i
     nothing = Diff(())
     context = JudgingContext(view({}), view({}), (), (), SILENT)
     known = replace(moments(timeline), commits={"db": (Commit(nothing, nothing),) * 2})
-    assert [(s.where, s.is_own) for s in known.stretches({"item"}, context)] == [
+    assert [(sentence(s.where), s.is_own) for s in known.stretches({"item"}, context)] == [
         ("in transaction 2 of db", True), ("after transaction 2 of db", False),
     ]  # fmt: skip
     assert list(moments(timeline).stretches({"item"}, context)) == []
 
 
 def test_a_state_that_nobody_read_has_the_types_of_the_others_and_no_rows() -> None:
-    unseen = Unseen(state(GOOD).schema, "why")
+    unseen = Unseen(state(GOOD).schema, Reason.NOBODY_TELLS())
     assert unseen.schema is unseen.schema
     assert "item" in unseen.schema.by_name
-    assert (unseen.enumeration("item").cause, unseen.row("item", (1,))) == ("why", None)
+    assert unseen.enumeration("item").explanation == Reason.NOBODY_TELLS()
+    assert unseen.row("item", (1,)) is None
     assert list(unseen.rows("item", ("id",))) == []
 
 

@@ -19,20 +19,21 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import BOOL, Call, Compare, Const
 from statediff.model.delta import Delta, Entity, Op
-from statediff.model.values import Map, encode
+from statediff.model.explanation import Explanation, Reason, cause
+from statediff.model.sentences import fraction_text, sentence, value_text
+from statediff.model.values import Digested, Excluded, Map, Unobserved, encode, show
 from statediff.policy.witness import (
     MAX_COMPARISONS,
     MAX_ROWS,
     MAX_TEXT,
     call_row,
     cause_code,
-    comparison_text,
+    change,
+    compared,
     deciding,
-    delta_text,
-    deltas_text,
-    fraction_text,
-    render,
-    spoken,
+    first_change,
+    shown,
+    shown_result,
     witness_of,
 )
 
@@ -79,7 +80,7 @@ def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
     ],
 )  # fmt: skip
 def test_a_fraction_is_a_decimal_where_it_has_a_short_one(value: Fraction, text: str) -> None:
-    assert fraction_text(value) == render(value) == text
+    assert fraction_text(value) == sentence(shown_result(value)) == text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_fraction_is_a_decimal_where_it_has_a_short_one(value: Fraction, text:
     ],
 )
 def test_a_result_is_told_in_words(result: Any, text: str) -> None:
-    assert render(result) == text
+    assert sentence(shown_result(result)) == text
 
 
 @pytest.mark.parametrize(
@@ -114,50 +115,62 @@ def test_a_result_is_told_in_words(result: Any, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_comparison_shows_what_was_found_between_its_sides(entry: Seen, text: str) -> None:
-    assert comparison_text(entry) == text
+    assert sentence(compared(entry)) == text
 
 
 def test_what_decided_is_the_last_comparison_with_that_outcome() -> None:
     trail = (seen("==", 1, 2), seen("==", 3, 4), seen("==", 5, 5, TRUE))
-    assert deciding(trail, FALSE) == "3 ≠ 4"
-    assert deciding(trail, TRUE) == "5 = 5"
-    assert deciding(trail, UNDEFINED) == ""
+    assert deciding(trail, FALSE) == compared(trail[1])
+    assert deciding(trail, TRUE) == compared(trail[2])
+    assert deciding(trail, UNDEFINED) is None
 
 
 @pytest.mark.parametrize(
-    ("cause", "code", "component"),
+    ("text", "code", "component"),
     [
-        ("item[1].n: hidden", "unobserved", "capture"),
+        ("hidden", "unobserved", "capture"),
         ("stale: read before the run", "evidence-stale", "policy"),
         ("unsettled: it still moved", "evidence-unsettled", "policy"),
-        ("db after: missing: it must report", "evidence-missing", "capture"),
+        ("missing: it must report", "evidence-missing", "capture"),
         ("forgeable: the agent wrote it", "evidence-forgeable", "policy"),
         ("acknowledgement: a word only", "evidence-acknowledgement-only", "policy"),
         ("contradiction: a and b", "evidence-contradictory", "resolve"),
         ("ambiguous identity: two rows", "identity-ambiguous", "resolve"),
         ("too costly: so many steps", "cost-limit", "policy"),
-        ("calls: unrecorded: it was stopped", "trace-unobserved", "capture"),
+        ("unrecorded: it was stopped", "trace-unobserved", "capture"),
         ("no history: nobody kept one", "history-unobserved", "capture"),
         ("a stale: tale", "unobserved", "capture"),
     ],
 )
 def test_a_cause_says_by_its_first_words_who_owns_the_gap(
-    cause: str, code: str, component: str
+    text: str, code: str, component: str
 ) -> None:
-    found = cause_code([cause])
+    found = cause_code([cause(text)])
     assert (found, found.component) == (code, component)
+    assert cause_code([Reason.IN(place="item", cause=cause(text))]) == code
     # Whatever has a code comes before what has none, however they sort.
-    assert cause_code([cause, "a: hidden", "z: hidden"]) == code
-
-
-def test_only_that_a_source_was_not_read_is_told_without_its_code() -> None:
-    assert spoken("item: unread: the source has no such table") == "the source has no such table"
-    assert spoken("stale: read before the run") == "stale: read before the run"
-    assert spoken("hidden") == "hidden"
+    assert cause_code([*map(cause, ("a: hidden", text, "z: hidden"))]) == code
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("why", "said"),
+    [
+        (
+            Reason.IN(place="item", cause=cause("unread: the source has no such table")),
+            "the source has no such table",
+        ),
+        (cause("stale: read before the run"), "stale: read before the run"),
+        (cause("hidden"), "hidden"),
+    ],
+)
+def test_only_that_a_source_was_not_read_is_told_without_its_code(
+    why: Explanation, said: str
+) -> None:
+    assert sentence(Reason.NEEDED(cause=why, clause="c")) == f"{said}; needed by c"
+
+
+@pytest.mark.parametrize(
+    ("moved", "text"),
     [
         (delta(Op.UPDATE, "n", 1, None), "item 1 n 1 → null"),
         (delta(Op.CREATE, "", None, Entity((("id", 1),))), "item 1 created"),
@@ -166,16 +179,32 @@ def test_only_that_a_source_was_not_read_is_told_without_its_code() -> None:
         (delta(Op.UNLINK, "", Entity(()), None), "item 1 unlinked"),
     ],
 )
-def test_a_change_is_told_in_words(change: Delta, text: str) -> None:
-    assert delta_text(change) == deltas_text((change,)) == text
-    assert deltas_text((change, change, change)) == f"{text} and 2 more"
+def test_a_change_is_told_in_words(moved: Delta, text: str) -> None:
+    assert sentence(change(moved)) == sentence(first_change((moved,))) == text
+    assert sentence(first_change((moved, moved, moved))) == f"{text} and 2 more"
 
 
 @pytest.mark.parametrize(
     ("length", "shown"), [(38, '"' + "a" * 38 + '"'), (39, '"' + "a" * 38 + "…")]
 )
 def test_a_long_value_of_a_change_is_cut_in_its_sentence(length: int, shown: str) -> None:
-    assert delta_text(delta(Op.UPDATE, "t", "a" * length, "b")) == f'item 1 t {shown} → "b"'
+    moved = change(delta(Op.UPDATE, "t", "a" * length, "b"))
+    assert sentence(moved) == f'item 1 t {shown} → "b"'
+
+
+def test_an_argument_holds_no_more_of_a_value_than_a_sentence_can_show() -> None:
+    secret = "s3cret" * 200
+    for value in (
+        Digested.of(secret), secret.encode(), Excluded("privacy"), ("a" * 100, secret),
+        Map.of({str(n): secret for n in range(50)}), tuple([secret] * 50), Unobserved(secret),
+    ):  # fmt: skip
+        assert sentence(shown(value)) == show(value)
+        for argument in (shown(value), shown(value, 41)):
+            assert secret[:62] not in str(argument)
+            assert len(str(argument.document())) < 1_200
+    assert sentence(shown(secret)) == show(secret)
+    assert value_text(shown(secret, 41)["value"], 40) == show(secret, 40)
+    assert sentence(shown(b"\x00" * 9_999)) == "9999 bytes"
 
 
 def test_a_witness_has_each_entity_and_each_comparison_once() -> None:
@@ -186,10 +215,11 @@ def test_a_witness_has_each_entity_and_each_comparison_once() -> None:
         ("after", (1,), ROW), ("before", (1,), other.row),
     ]  # fmt: skip
     assert [(c.text, c.left, c.right, c.operator) for c in found.comparisons] == [
-        ("it.n == 2", "1", "2", "==")
+        ("it.n == 2", shown_result(1), shown_result(2), "==")
     ]
     called = witness_of([asked("exists", THING, None, FALSE)]).comparisons[0]
-    assert (called.text, called.operator, called.left) == ("exists", "exists", "item 1")
+    assert (called.text, called.operator) == ("exists", "exists")
+    assert sentence(called.left) == "item 1"
 
 
 def test_a_witness_shows_the_changed_fields_of_both_sides_and_no_more_of_what_it_has() -> None:
@@ -212,7 +242,7 @@ def test_a_witness_is_bounded() -> None:
     ]  # fmt: skip
     found = witness_of(many)
     assert [r.key for r in found.rows] == [(n,) for n in range(MAX_ROWS)]
-    assert [c.left for c in found.comparisons] == [str(n) for n in range(MAX_COMPARISONS)]
+    assert [c.left for c in found.comparisons] == [shown_result(n) for n in range(MAX_COMPARISONS)]
 
 
 def test_a_call_shows_what_the_log_says_of_it_and_cuts_what_is_long() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from statediff.agents.handover import read_answer, read_trace
 from statediff.capture.take import take
-from statediff.contract.authoring.formatting import formatted
+from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.evaluate import Evaluated, evaluate, load_contract, replay
@@ -84,7 +84,7 @@ def test_the_silence_run_covered_one_of_eleven_and_the_perspective_run_leaked_no
 
 @pytest.mark.parametrize("path", recorded_contracts(), ids=lambda p: p.stem)
 def test_the_contracts_are_tidy_and_lint_finds_no_error(path: Path, office: Capture) -> None:
-    assert formatted(path.read_bytes(), path.name) == path.read_bytes()
+    assert format_contract(path.read_bytes(), path.name) == path.read_bytes()
     found = [p for p in lint(load_contract(path), None, office) if p.severity == "error"]
     assert [str(p) for p in found] == []
 

@@ -16,6 +16,7 @@ import pytest
 
 from statediff.errors import BundleError
 from statediff.evaluate import Evaluated
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, save
 from statediff.model.codes import FindingCode
@@ -134,7 +135,7 @@ def test_a_code_of_another_version_stands_as_it_is_written() -> None:
 @pytest.mark.parametrize("kind", BUNDLES)
 def test_every_clause_stands_there_in_english_with_its_truth(kind: str) -> None:
     shown = page(kind).sections["clauses"]
-    judged = BUNDLES[kind].document("judgement.json")
+    judged = worded_judgement(BUNDLES[kind])
     for clause in judged["clauses"]:
         at = shown.index(clause["sentence"])
         truth = {"HOLDS": "holds", "FAILS": "fails", "UNKNOWN": "unknown"}[clause["truth"]]

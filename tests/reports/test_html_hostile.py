@@ -236,7 +236,7 @@ def test_what_hides_is_spelled_out_and_what_does_not_is_left_alone() -> None:
 def test_attacked_bundles_are_what_they_claim_to_be() -> None:
     """Every string that a run can choose carries the attack, so that the tests above are of use."""
     judged = forged("forbidden").document("judgement.json")
-    for part in (judged["clauses"][0]["sentence"], judged["findings"][0]["code"],
+    for part in (judged["clauses"][0]["clause"], judged["findings"][0]["code"],
                  judged["deltas"][0]["type"], judged["explained_by"][0][0]):  # fmt: skip
         assert ATTACK in part
     value = judged["deltas"][0]["before"]["value"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,6 +194,27 @@ def test_withholding_a_type_leaves_the_others_and_a_side_without_it() -> None:
     assert found.before.tables["person"].enumeration.cause == "why"
     assert found.after is none
     assert whole.tables["person"].enumeration.is_complete
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "opaque", "only"),
+    [
+        ([("a", 1), ("a", 1)], [("a", 2)], (), True),
+        ([("a", 2)], [("a", 1), ("a", 1)], (), True),
+        ([("a", 1), ("a", 2)], [("a", 3)], (), False),
+        ([("a", 1), ("a", 2)], [("a", 3)], ("n",), True),
+        ([("a", 1), ("a", 1)], [("a", 3), ("a", 4)], (), False),
+        ([("a", 1), ("a", 1), ("b", 1), ("b", 2)], [("a", 3), ("b", 3)], (), False),
+        ([("a", 1), ("a", 1), ("b", 2), ("b", 2)], [("a", 3), ("b", 3)], (), True),
+        ([("a", 1)], [("\u0430", 1)], (), False),
+    ],
+)
+def test_candidates_of_one_content_differ_only_in_opaque_ids(
+    before: Any, after: Any, opaque: tuple[str, ...], only: bool
+) -> None:
+    rule = replace(BY_EMAIL, opaque=frozenset(opaque))
+    found = resolved(emails("person", *before), emails("person", *after), rule)
+    assert (bool(found.ambiguous), found.differ_only_in_opaque_ids) == (True, only)
 
 
 # Applying a way

@@ -29,24 +29,24 @@ def release(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = Fals
 
     A contract that lint finds an error in is not released.
     """
-    from statediff.contract.authoring.versions import released
+    from statediff.contract.authoring.versions import add_release
     from statediff.workspace.contracts import States, check
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
         checked = check(path, States(None, []))
         if not checked.is_ok:
             raise ContractError(tuple(p for p in checked.problems if p.severity == "error"))
-        return released(known, name, digest, by, on)
+        return add_release(known, name, digest, by, on)
 
     return _record(contract, step, f"released by {by}", as_json=as_json)
 
 
 def sign_off(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = False) -> int:
     """Sign a released version off, over its digest, by somebody other than who released it."""
-    from statediff.contract.authoring.versions import signed_off
+    from statediff.contract.authoring.versions import add_sign_off
 
     def step(known: Releases, name: str, digest: str, _path: Path) -> Releases:
-        return signed_off(known, name, digest, by, on)
+        return add_sign_off(known, name, digest, by, on)
 
     return _record(contract, step, f"signed off by {by}", as_json=as_json)
 

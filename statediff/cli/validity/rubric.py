@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from statediff.agents.chat import Endpoint, Reply
     from statediff.agents.trial import Budget, Usage
-    from statediff.contract.document.rubric import Rubric
+    from statediff.contract.document.contract import Rubric
     from statediff.suite.labels import Label
     from statediff.suite.opinions import RubricOpinion
     from statediff.workspace.bundles import DrawnTrial

@@ -121,10 +121,14 @@ def compare_contracts(
 
     areas = {"canonicalize": "ν", "identify": "resolver", "exclude": "Ω", "sandbox": "pack"}
     return Comparison(
-        "contract", str(old["contract"]), str(new["contract"]), str(old["version"]),
-        str(new["version"]), same_bytes,
+        "contract",
+        str(old["contract"]),
+        str(new["contract"]),
+        str(old["version"]),
+        str(new["version"]),
+        same_bytes,
         tuple(_changes(old, new, touches, lambda path: areas.get(path[0], path[0]))),
-    )  # fmt: skip
+    )
 
 
 _MAPPING: Final = ("table", "column", "source", "digest_above_bytes")
@@ -138,10 +142,14 @@ def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: 
         return Touches.EVIDENCE if path[-1] in _MAPPING else Touches.SEMANTICS
 
     return Comparison(
-        "state schema", str(old.get("schema")), str(new.get("schema")), str(old.get("version")),
-        str(new.get("version")), same_bytes,
+        "state schema",
+        str(old.get("schema")),
+        str(new.get("schema")),
+        str(old.get("version")),
+        str(new.get("version")),
+        same_bytes,
         tuple(_changes(old, new, touches, lambda _path: "schema")),
-    )  # fmt: skip
+    )
 
 
 def compare_packs(
@@ -162,14 +170,21 @@ def compare_packs(
 
     changes = list(_changes(old, new, touches, lambda _path: "pack"))
     changes += _changes(
-        {"files": dict(files[0])}, {"files": dict(files[1])},
-        lambda _path: Touches.SEMANTICS, lambda _path: "base state",
-    )  # fmt: skip
+        {"files": dict(files[0])},
+        {"files": dict(files[1])},
+        lambda _path: Touches.SEMANTICS,
+        lambda _path: "base state",
+    )
     changes += [change for schema in schemas for change in schema.changes]
     return Comparison(
-        "pack", str(old.get("sandbox")), str(new.get("sandbox")), str(old.get("version")),
-        str(new.get("version")), old == new and files[0] == files[1], tuple(changes),
-    )  # fmt: skip
+        "pack",
+        str(old.get("sandbox")),
+        str(new.get("sandbox")),
+        str(old.get("version")),
+        str(new.get("version")),
+        old == new and files[0] == files[1],
+        tuple(changes),
+    )
 
 
 def _changes(
@@ -182,7 +197,7 @@ def _changes(
         if path == ("version",):
             continue
         kind = "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
-        yield Change(area(path), _place(path), kind, touches(path), _shown(before), _shown(after))
+        yield Change(area(path), _place(path), kind, touches(path), _show(before), _show(after))
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
@@ -190,7 +205,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             yield from differences(old.get(key, _ABSENT), new.get(key, _ABSENT), (*path, str(key)))
-    elif _named(old) and _named(new):
+    elif _has_names(old) and _has_names(new):
         left, right = {_name(item): item for item in old}, {_name(item): item for item in new}
         for name in dict.fromkeys((*left, *right)):
             yield from differences(
@@ -200,7 +215,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any
         yield path, old, new
 
 
-def _named(value: Any) -> TypeGuard[list[Any]]:
+def _has_names(value: Any) -> TypeGuard[list[Any]]:
     """Whether it is a list whose every item has a name of its own."""
     if not isinstance(value, list):
         return False
@@ -223,7 +238,7 @@ def _place(path: Path) -> str:
     return ".".join(path)
 
 
-def _shown(value: Any) -> str | None:
+def _show(value: Any) -> str | None:
     if value is _ABSENT:
         return None
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

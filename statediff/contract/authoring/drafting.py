@@ -63,18 +63,18 @@ def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
     lines = [
         "# A first draft: logical names for what the sources call tables and columns.",
         "# Lines with a comment were inferred from the data; check them.",
-        f"schema: {_quoted(name)}",
+        f"schema: {_quote(name)}",
         "version: 0.1.0",
         "entities:",
     ]
     for entity in entities:
-        lines += [f"  {entity.name}:", f"    table: {_quoted(entity.table)}"]
-        lines.append(f"    source: {_quoted(entity.source)}")
+        lines += [f"  {entity.name}:", f"    table: {_quote(entity.table)}"]
+        lines.append(f"    source: {_quote(entity.source)}")
         told = [f for f in entity.fields if f.told or f.name != f.column]
         if told:
             lines.append("    fields:")
         for one in told:
-            column = {} if one.name == one.column else {"column": _quoted(one.column)}
+            column = {} if one.name == one.column else {"column": _quote(one.column)}
             inside = ", ".join(f"{k}: {v}" for k, v in {**column, **one.told}.items())
             why = f"  # {one.why}" if one.why else ""
             lines.append(f"      {one.name}: {{{inside}}}{why}")
@@ -238,13 +238,15 @@ def draft_contract(name: str, seen: Seen) -> str:
     touched = {(d.op, d.type) for d in seen.deltas}
     moved = {t for _, t in touched}
     removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
-    powers = [
-        t for t in types if any(word in t.lower() for word in _POWERS) and t not in moved
-    ]  # fmt: skip
+    powers = [t for t in types if any(word in t.lower() for word in _POWERS) and t not in moved]
     kept = [
-        t for t in types if t not in removed and t not in powers and not _is_system(t)
+        t
+        for t in types
+        if t not in removed
+        and t not in powers
+        and not _is_system(t)
         and not (seen.schema.by_name[t].is_association)
-    ]  # fmt: skip
+    ]
     objects = [t for t in types if t.startswith("db.") and t not in moved and t not in powers]
     lines = [
         f"contract: {name}",
@@ -257,7 +259,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     if seen.sandbox:
         lines.append(f"sandbox: {seen.sandbox}")
     forbidden = [*_forbidden(kept, powers, objects), *_of_repository(types, moved)]
-    required = list(_required(seen))
+    required = list(_requirements(seen))
     requires = required[0].startswith("require:")
     if forbidden and not requires:
         lines.append("noop: true                    # remove it once something is required")
@@ -266,7 +268,7 @@ def draft_contract(name: str, seen: Seen) -> str:
     lines += ["", *required]
     if not forbidden and not requires:
         lines += ["require:", "  - that: 1 == 2            # nothing could be drafted; say it here"]
-    lines += ["", "evidence:", *(f"  {_quoted(source)}: {{}}" for source in seen.sources)]
+    lines += ["", "evidence:", *(f"  {_quote(source)}: {{}}" for source in seen.sources)]
     return "\n".join(lines) + "\n"
 
 
@@ -292,7 +294,7 @@ def _of_repository(types: list[str], moved: set[str]) -> Iterator[str]:
             yield f"    any: {_flow(settings)}"
 
 
-def _required(seen: Seen) -> Iterator[str]:
+def _requirements(seen: Seen) -> Iterator[str]:
     groups: dict[tuple[Op, str, Key], list[Delta]] = {}
     for delta in seen.deltas:
         if _is_named(delta.type):
@@ -380,6 +382,6 @@ def _flow(names: Iterable[str]) -> str:
     return "[" + ", ".join(names) + "]"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     is_plain = _PLAIN.fullmatch(text.replace("-", "_")) and text.lower() not in _WORDS
     return text if is_plain else json.dumps(text)

@@ -12,26 +12,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from statediff.contract.binding.bound import Contract, Effect, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.kind import JudgedAs
+from statediff.contract.clauses.patterns import REQUIRE, Pattern
+from statediff.contract.document.contract import KINDS
 from statediff.contract.language.english import words
 from statediff.contract.lint.subject import Subject, bound_parts, branch_of
 from statediff.contract.yaml.reader import Document
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.verdict import Stage
 
-_HEADINGS: Final = {
-    "forbid": "What must not happen, whatever else does",
-    "effects": "What needs an authorization",
-    "allow": "What else may change",
-    "derive": "What the system keeps by itself",
-    "require": "What must have happened",
-    "steps": "What must hold on the way",
-    "turns": "What must hold after each message",
-    "actions": "Which actions are permitted",
-    "access": "What may be read, and what must have been",
-    "claims": "What the answer must say",
-}
-"""In the order of judgement; a section of another name comes before the answer."""
+_ORDERED: Final = sorted(
+    (kind for kind in KINDS if kind.heading), key=lambda kind: list(JudgedAs).index(kind.judged)
+)
+"""The kinds in the order of judgement."""
 
 
 class Role(Enum):
@@ -127,53 +121,45 @@ def _value(value: Any) -> str:
 
 
 def _sections(subject: Subject) -> Iterator[Section]:
+    grouped, branches, whole = _lines(subject)
+    known = [kind.name for kind in _ORDERED]
+    others = [name for name in grouped if name not in known]
+    for kind in _ORDERED:
+        heading, lines = kind.heading, tuple(grouped.get(kind.name, ()))
+        if kind.judged is JudgedAs.ALLOWED:
+            heading = heading if lines else "Nothing else"
+            lines = (_frame(subject.contract), *lines)
+        elif kind.judged is JudgedAs.CLAIM:
+            yield from (Section(words(n).capitalize(), tuple(grouped[n])) for n in others)
+            lines = (*_answer(subject.contract), *lines)
+        if lines:
+            yield Section(heading, lines)
+        if kind is REQUIRE:
+            if whole:
+                yield Section("Which outcomes are right", tuple(whole))
+            for branch, own in branches.items():
+                yield Section(f"In the outcome “{words(branch)}”", tuple(own))
+
+
+def _lines(subject: Subject) -> tuple[dict[str, list[Line]], dict[str, list[Line]], list[Line]]:
+    """The clauses by their lists, those of branches by their branch, and those in no list."""
     grouped: dict[str, list[Line]] = {}
     branches: dict[str, list[Line]] = {}
     whole: list[Line] = []
+    kinds = {kind.name: kind for kind in KINDS}
     for clause in bound_parts(subject.contract):
         if not hasattr(clause, "sentence"):
             continue
         name = str(getattr(clause, "id", "transition"))
         if subject.path(name) == ():
-            whole.append(Line(name, _sentence(clause), str(getattr(clause, "because", ""))))
+            whole.append(Line(name, clause.sentence, str(getattr(clause, "because", ""))))
             continue
-        line = Line(name, _sentence(clause), str(subject.written(name).get("because", "")))
-        held = branches if branch_of(name) else grouped
-        held.setdefault(branch_of(name) or subject.section(name), []).append(line)
-    frame = _frame(subject.contract)
-    known = list(_HEADINGS)
-    others = [name for name in grouped if name not in _HEADINGS]
-    order = [*known[:-1], *others, known[-1]]
-    for name in order:
-        if name == "allow":
-            heading = "What else may change" if grouped.get(name) else "Nothing else"
-            yield Section(heading, (frame, *grouped.get(name, ())))
-        elif name == "claims":
-            answer = _answer(subject.contract)
-            if answer or grouped.get(name):
-                yield Section(_HEADINGS[name], (*answer, *grouped.get(name, ())))
-        elif grouped.get(name):
-            yield Section(_HEADINGS.get(name, words(name).capitalize()), tuple(grouped[name]))
-        if name == "require" and whole:
-            yield Section("Which outcomes are right", tuple(whole))
-        if name == "require":
-            for branch, lines in branches.items():
-                yield Section(f"In the outcome “{words(branch)}”", tuple(lines))
-
-
-def _sentence(clause: Any) -> str:
-    if not isinstance(clause, Effect):
-        return str(clause.sentence)
-    parts = [clause.sentence] if clause.authorized_by is not None else []
-    subject_ = "It" if parts else clause.id.removeprefix("authorized-").replace("-", " of ", 1)
-    if clause.label is not None:
-        counted = f"{subject_} counts as {clause.label.value}."
-        parts.append(counted[:1].upper() + counted[1:])
-    if clause.compensation is not None:
-        parts.append(f"It is undone by “{words(clause.compensation)}”.")
-    if clause.is_retry_safe is not None:
-        parts.append(f"To do it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
-    return " ".join(parts) or clause.sentence
+        section = subject.section(name)
+        sentence = kinds[section].describe(clause) if section in kinds else clause.sentence
+        line = Line(name, sentence, str(subject.written(name).get("because", "")))
+        branch = branch_of(name)
+        (branches if branch else grouped).setdefault(branch or section, []).append(line)
+    return grouped, branches, whole
 
 
 def _frame(contract: Contract) -> Line:

@@ -17,29 +17,29 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.tokens import ScalarToken
 
-from statediff.contract.document.contract import OPERATIONS, ContractDocument
+from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.document.load import parse_document
-from statediff.contract.yaml.composer import EXPRESSION_KEYS
+from statediff.contract.yaml.composer import EXPRESSION_KEYS, NotAScalar, resolve
 from statediff.contract.yaml.reader import Document, NodePath
-from statediff.contract.yaml.scalars import NotAScalar, resolve
 from statediff.errors import ContractError, Problem
 
 WIDTH: Final = 100
 _TOP: Final = tuple(f.alias or name for name, f in ContractDocument.model_fields.items())
-_CLAUSE: Final = (
-    "id", "actor", "as_of", "actors", "roles", "broadcast", "subsystems", "absence", "when", "in",
-    "user", "then", "what", "type", "use", "on", "always", "after_every_call", "calls",
-    "effect", "before", "field", "is", *OPERATIONS, "by", "where", "from", "set", "fields", "count",
-    "that", "during", "distinct", "reversibility", "authorized_by", "compensation", "retry_safe",
-    "match_on", "version", "resolution", "scale", "round", "min", "max", "schema", "claims",
-    "reversible", "conditional", "irreversible", "max_age", "authority",
-    "acknowledgement", "history", "at", "recorded_at", "timeless", "participation", "space", "cite",
-)  # fmt: skip
+_KEYS: Final = {section: kind.keys for kind in KINDS for section in kind.sections}
+_OTHER_KEYS: Final = (
+    *("what", "type", "use", "on", "match_on", "version", "resolution", "scale", "round"),
+    *("reversible", "conditional", "irreversible"),
+    *("max_age", "authority", "acknowledgement", "history"),
+)
+"""The keys of what is no clause."""
+
+_ANY_KEYS: Final = (*(key for kind in KINDS for key in kind.keys), *_OTHER_KEYS, *_TOP)
+
 _LAST: Final = ("because",)
 _AUTHORS_ORDER: Final = frozenset({"inputs", "set", "from", "schema", "match_on", "evidence"})
 """Below these, keys are the author's names, and so is their order."""
 
-_AUTHORS_PLACES: Final = tuple(("access", key) for key in ("actors", "roles", "subsystems"))
+_AUTHORS_PLACES: Final = frozenset(path for kind in KINDS for path in kind.named_by_author)
 
 _OLD_BOOLEANS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
 """Text in YAML 1.2 and truth in 1.1: quoted, so that no reader wonders."""
@@ -58,7 +58,7 @@ class _Comments:
     blank_above: set[NodePath] = field(default_factory=set)
 
 
-def formatted(data: bytes, file: str) -> bytes:
+def format_contract(data: bytes, file: str) -> bytes:
     """The contract in canonical form; `ContractError` for what is none, or cannot be kept."""
     source, content = parse_document(data, file)
     comments = _comments(source)
@@ -161,7 +161,7 @@ class _Writer:
         return "\n".join(self._lines).lstrip("\n") + "\n"
 
     def _mapping(self, value: dict[str, Any], path: NodePath, depth: int) -> None:
-        for key in _ordered(value, path):
+        for key in _sort_keys(value, path):
             self._entry(f"{_scalar(key, is_key=True)}:", value[key], (*path, key), depth)
 
     def _entry(self, head: str, value: Any, path: NodePath, depth: int) -> None:
@@ -240,7 +240,7 @@ class _Writer:
         is_mapping = isinstance(value, dict)
         members: Mapping[Any, Any] = value if isinstance(value, dict) else dict(enumerate(value))
         parts: list[str] = []
-        for step in _ordered(value, path) if isinstance(value, dict) else members:
+        for step in _sort_keys(value, path) if isinstance(value, dict) else members:
             at = (*path, step)
             if at in self._comments.above or at in self._comments.beside or _is_expression(at):
                 return None
@@ -269,9 +269,9 @@ class _Writer:
             self._block(head, path, depth, note)
         elif is_wide and isinstance(value, str) and _may_fold(value):
             self._lines.append(f"{head} >-{note}")
-            self._lines += [f"{'  ' * (depth + 1)}{line}" for line in _folded(value, depth)]
+            self._lines += [f"{'  ' * (depth + 1)}{line}" for line in _fold(value, depth)]
         elif short is None:
-            self._lines.append(f"{head} {_double_quoted(value)}{note}")
+            self._lines.append(f"{head} {_double_quote(value)}{note}")
         else:
             self._lines.append(f"{head} {short}{note}")
 
@@ -299,11 +299,11 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _ordered(value: dict[str, Any], path: NodePath) -> list[str]:
+def _sort_keys(value: dict[str, Any], path: NodePath) -> list[str]:
     """The keys in the order of the language; names of the author in the author's."""
     if path and (path[-1] in _AUTHORS_ORDER or path in _AUTHORS_PLACES):
         return list(value)
-    order = _TOP if not path else (*_CLAUSE, *_TOP)
+    order = (*_KEYS.get(str(path[0]), _OTHER_KEYS), *_ANY_KEYS) if path else _TOP
     rank = {key: number for number, key in enumerate(dict.fromkeys(order))}
     last = len(rank) + 1
 
@@ -326,10 +326,10 @@ def _scalar(value: str, *, is_key: bool = False, in_flow: bool = False) -> str:
         return value
     if ("\\" in value or '"' in value) and "'" not in value and value.isprintable():
         return f"'{value}'"
-    return _double_quoted(value)
+    return _double_quote(value)
 
 
-def _double_quoted(value: str) -> str:
+def _double_quote(value: str) -> str:
     def escaped(character: str) -> str:
         if character in _ESCAPES or character.isprintable():
             return _ESCAPES.get(character, character)
@@ -361,7 +361,7 @@ def _may_fold(value: str) -> bool:
     return "  " not in value and value.isprintable() and value == value.strip()
 
 
-def _folded(value: str, depth: int) -> list[str]:
+def _fold(value: str, depth: int) -> list[str]:
     """Lines of an expression or text, cut before `and` and `or` at the top where there are such."""
     room = max(WIDTH - 2 * (depth + 1), 20)
     lines: list[str] = []

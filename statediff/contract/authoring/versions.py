@@ -14,9 +14,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from statediff.contract.document.parts import Part
+from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import Document, read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem, UsageError
 
 FILE: Final = "released.yaml"
@@ -93,7 +93,7 @@ def _text(text: str) -> str:
 def read_releases(data: bytes, file: str) -> Releases:
     """The releases in `data`; `ContractError` with places for anything else."""
     document = read_document(data, file)
-    content = shaped(document, ReleasesDocument)
+    content = as_model(document, ReleasesDocument)
     problems = tuple(_same_person(document, content))
     if problems:
         raise ContractError(problems)
@@ -123,7 +123,7 @@ def identifier(contract: str, version: str) -> str:
     return f"{contract}@{version}"
 
 
-def released(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
+def add_release(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
     """With a further version; `UsageError` if that version was released with other bytes."""
     known = releases.entries.get(name)
     if known is not None:
@@ -137,7 +137,7 @@ def released(releases: Releases, name: str, digest: str, by: str, on: str) -> Re
     return Releases({**releases.entries, name: Release(digest=digest, released_by=by, on=on)})
 
 
-def signed_off(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
+def add_sign_off(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
     """With a review of those bytes by somebody other than who released them; else `UsageError`."""
     known = releases.entries.get(name)
     if known is None:

@@ -4,40 +4,51 @@ These models are what the published JSON Schema is generated from. They check sh
 types and expressions are checked against a state schema in `contract/binding/bind.py`. Nothing is
 coerced: `1.0` is no text, `true` no number, `"5"` no count. A field's description completes the
 sentence "expected …" in an error message (`contract/yaml/shape.py`) and is what an editor shows.
+
+A kind of clause is a key of `ContractDocument` and an entry of `KINDS`; the rest is in its module.
 """
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from statediff.contract.document.access import Access
-from statediff.contract.document.conduct import Actions, Step, Turn
-from statediff.contract.document.parts import (
-    Count,
-    Expression,
+from statediff.contract.clauses.access import READS, Access
+from statediff.contract.clauses.alternatives import ALTERNATIVES, Branches, Disputed
+from statediff.contract.clauses.answer import CLAIMS, Answer
+from statediff.contract.clauses.conduct import ACTIONS, STEPS, TURNS, Actions, Step, Turn
+from statediff.contract.clauses.derive import DERIVE, Derive
+from statediff.contract.clauses.effects import EFFECTS, Effect
+from statediff.contract.clauses.kind import ClauseKind
+from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
+from statediff.contract.clauses.transition import TRANSITION, Transition
+from statediff.contract.parts import (
+    Duration,
     Identifier,
     Part,
     Reason,
     TypeName,
-    TypeNames,
     Version,
-)
-from statediff.contract.document.rubric import Rubric
-from statediff.contract.document.sections import (
-    Answer,
-    Effect,
-    Evidence,
-    OpenFrame,
-    Transition,
-    Weights,
+    Weight,
 )
 
-Scalar = bool | int | Decimal | str | None
-OPERATIONS = ("create", "update", "delete", "link", "unlink", "any")
+KINDS: Final[tuple[ClauseKind, ...]] = (
+    FORBID,
+    REQUIRE,
+    ALLOW,
+    CLAIMS,
+    EFFECTS,
+    DERIVE,
+    ALTERNATIVES,
+    STEPS,
+    ACTIONS,
+    TURNS,
+    TRANSITION,
+    READS,
+)
+"""Every kind of clause, in the order of binding: an id belongs to what is bound first."""
 
 
 class Exclude(Part):
@@ -82,114 +93,64 @@ class Identify(Part):
     because: Reason
 
 
-class Cascade(Part):
-    """How many rows of a type the system may add or remove with one matched entity."""
+class Evidence(Part):
+    """A source that must report, and how fresh its readings must be."""
 
-    max: Annotated[int, Field(ge=1, description="a whole number of at least 1")]
-
-
-class Clause(Part):
-    """A pattern over deltas, or (with `that` alone) an expression over the states."""
-
-    id: Identifier | None = None
-    create: TypeNames | None = None
-    update: TypeNames | None = None
-    delete: TypeNames | None = None
-    link: TypeNames | None = None
-    unlink: TypeNames | None = None
-    any: TypeNames | None = None
-    where: Expression | None = None
-    set: Annotated[
-        dict[str, Any] | None, Field(description="a mapping of fields to their values after")
-    ] = None
-    from_: Annotated[
-        dict[str, Any] | None,
-        Field(alias="from", description="a mapping of fields to their values before"),
-    ] = None
-    fields: Annotated[tuple[str, ...] | None, Field(description="a list of field names")] = None
-    count: Annotated[
-        Annotated[int, Field(ge=0)] | Literal["every"] | Count | None,
-        Field(description="a whole number of at least 0, `every`, or a mapping of min and max"),
-    ] = None
-    that: Expression | None = None
-    by: Literal["agent", "user", "system"] | None = None
-    during: Literal["run"] | None = None
-    distinct: Annotated[tuple[str, ...] | None, Field(description="a list of clause ids")] = None
-    cascade: Annotated[
-        dict[TypeName, Cascade] | None,
-        Field(description="a mapping of entity types to `max`, the most rows for one entity"),
-    ] = None
-    because: Reason | None = None
-
-    @property
-    def operation(self) -> str | None:
-        return next((op for op in OPERATIONS if getattr(self, op) is not None), None)
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        named = getattr(self, self.operation) if self.operation else ()
-        return (named,) if isinstance(named, str) else tuple(named)
-
-    @field_validator("fields")
-    @classmethod
-    def _some_field(
-        cls, fields: tuple[str, ...] | None, info: ValidationInfo
-    ) -> tuple[str, ...] | None:
-        # A guard that can never fire would pass every run.
-        if fields == () and info.data.get("update") is not None:
-            raise ValueError(
-                "`fields` is empty, so no `update` is ever selected; name a field, or leave it out"
-            )
-        return fields
-
-    @model_validator(mode="after")
-    def _one_operation(self) -> Clause:
-        named = [op for op in OPERATIONS if getattr(self, op) is not None]
-        if len(named) > 1:
-            raise ValueError(f"names both {named[0]} and {named[1]}; a clause has one operation")
-        if not named and self.that is None:
-            raise ValueError(f"needs one of {', '.join(OPERATIONS)}, or `that` with an expression")
-        if not named:
-            for key in ("where", "set", "from_", "fields", "count", "by", "distinct", "cascade"):
-                if getattr(self, key) is not None:
-                    raise ValueError(f"`{key.rstrip('_')}` needs an operation such as `update:`")
-        return self
+    max_age: Duration | None = None
+    authority: Annotated[
+        tuple[str, ...],
+        Field(description="types for which this source decides when sources differ"),
+    ] = ()
+    acknowledgement: Literal["sufficient"] | None = None
+    history: Literal["required"] | None = None
+    retain: Duration | None = None
+    disclose: Literal["public", "reviewer", "auditor"] = "auditor"
 
 
-class Derive(Part):
-    """A field that the system itself keeps equal to an expression over the same state."""
+class OpenFrame(Part):
+    """A frame that leaves unexplained changes alone, and why."""
 
-    id: Identifier | None = None
-    field: Annotated[str, Field(description="TYPE.FIELD")]
-    is_: Annotated[Expression, Field(alias="is")]
-    because: Reason
+    open: Reason
 
 
-class BranchClauses(Part):
-    """One way that is right: clauses that are judged together, with a frame of their own."""
+class Weights(Part):
+    """w(ℓ): what a delta of each reversibility weighs in the forbidden-effect rate [SSD eq. 6]."""
 
-    forbid: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Γ)")] = ()
-    require: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Φ)")] = ()
-    allow: Annotated[tuple[Clause, ...], Field(description="a list of clauses")] = ()
-
-    @model_validator(mode="after")
-    def _has_a_clause(self) -> BranchClauses:
-        if not (self.forbid or self.require):
-            raise ValueError("a branch with no forbid or require would match anything; state one")
-        return self
+    reversible: Weight = 1
+    conditional: Weight = 3
+    irreversible: Weight = 10
 
 
-Branches = Annotated[
-    dict[Identifier, BranchClauses],
-    Field(min_length=2, description="a mapping of at least two names to require, allow, forbid"),
+Criterion = Annotated[
+    str,
+    Field(
+        min_length=10,
+        max_length=1000,
+        description="what must be true of the run, in 10 to 1000 characters",
+    ),
 ]
 
 
-class Disputed(Part):
-    """Readings of a task whose right outcome is itself unsettled, and why it is."""
+class Rubric(Part):
+    """What a model judges where every clause holds; it is shown and never changes a verdict."""
 
-    because: Reason
-    readings: Branches
+    criteria: Annotated[
+        dict[Identifier, Criterion],
+        Field(
+            min_length=1,
+            max_length=20,
+            description="a mapping of names to what must be true of the run, in words",
+        ),
+    ]
+    floor: Annotated[
+        Decimal | int,
+        Field(ge=0, le=1),
+        WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+        Field(
+            description="the least precision at which the answer is used, 0 to 1",
+            json_schema_extra={"default": 0.9},  # else it is published as text
+        ),
+    ] = Decimal("0.9")
 
 
 class ContractDocument(Part):
@@ -251,13 +212,9 @@ class ContractDocument(Part):
         tuple[Identify, ...],
         Field(description="a list of versioned rules of identity, with reasons"),
     ] = ()
-    forbid: Annotated[
-        tuple[Clause, ...], Field(description="a list of clauses (Γ), judged first")
-    ] = ()
-    require: Annotated[tuple[Clause, ...], Field(description="a list of clauses (Φ)")] = ()
-    allow: Annotated[
-        tuple[Clause, ...], Field(description="a list of clauses: permitted, not required")
-    ] = ()
+    forbid: Annotated[Clauses, Field(description="a list of clauses (Γ), judged first")] = ()
+    require: Annotated[Clauses, Field(description="a list of clauses (Φ)")] = ()
+    allow: Annotated[Clauses, Field(description="a list of clauses: permitted, not required")] = ()
     derive: Annotated[
         tuple[Derive, ...], Field(description="a list of fields that the system itself keeps")
     ] = ()
@@ -293,9 +250,7 @@ class ContractDocument(Part):
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
-        conduct = self.steps or self.actions is not None or self.turns or self.access is not None
-        stated = (self.forbid, self.require, self.answer.claims, self.any_of, self.disputed)
-        if not any((*stated, self.transition)) and not conduct:
+        if not any(kind.can_fail and kind.written(self) for kind in KINDS):
             raise ValueError(
                 "a contract with no forbid, require or claim would match anything; state one"
             )
@@ -305,20 +260,3 @@ class ContractDocument(Part):
                 "combination as a reading of its own"
             )
         return self
-
-
-_UNITS = {
-    "ms": Decimal("0.001"),
-    "s": Decimal(1),
-    "m": Decimal(60),
-    "h": Decimal(3600),
-    "d": Decimal(86400),
-}
-
-
-def seconds(duration: str) -> Decimal:
-    """A duration such as `250ms` or `5s` in seconds, exact; `ValueError` for anything else."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)", duration)
-    if found is None:
-        raise ValueError(f"not a duration: {duration!r}; write e.g. 5s, 250ms, 2h")
-    return Decimal(found[1]) * _UNITS[found[2]]

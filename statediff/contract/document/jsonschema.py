@@ -11,19 +11,19 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.schema import StateSchemaDocument
+from statediff.contract.document.schemafile import StateSchemaDocument
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def contract_schema() -> dict[str, Any]:
     """The JSON Schema of a contract."""
-    return _published(ContractDocument, "contract", "statediff contract")
+    return _publish(ContractDocument, "contract", "statediff contract")
 
 
 def state_schema_schema() -> dict[str, Any]:
     """The JSON Schema of a state schema file."""
-    return _published(StateSchemaDocument, "state-schema", "statediff state schema")
+    return _publish(StateSchemaDocument, "state-schema", "statediff state schema")
 
 
 class _Untitled(GenerateJsonSchema):
@@ -33,7 +33,7 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def _published(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
+def _publish(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
     generated = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     for mapping in (generated, *generated["$defs"].values()):
         for key, shape in mapping.get("properties", {}).items():

@@ -8,50 +8,25 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.sections import Claim
+from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem, UsageError
 
 
-@dataclass(frozen=True)
-class ClauseIds:
-    """The id of every clause, in the order of the document: written, or `SECTION-POSITION`."""
-
-    forbid: tuple[str, ...]
-    require: tuple[str, ...]
-    allow: tuple[str, ...]
-    claims: tuple[str, ...]
-    steps: tuple[str, ...] = ()
-    turns: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return self.forbid + self.require + self.allow + self.claims + self.steps + self.turns
-
-
-def clause_ids(contract: ContractDocument) -> ClauseIds:
-    """Every clause's id; `forbid-1`, `claim-2` (positions from 1) for those without one."""
-
-    def ids(section: str, written: Iterable[str | None]) -> tuple[str, ...]:
-        return tuple(name or f"{section}-{number}" for number, name in enumerate(written, 1))
-
-    return ClauseIds(
-        forbid=ids("forbid", (clause.id for clause in contract.forbid)),
-        require=ids("require", (clause.id for clause in contract.require)),
-        allow=ids("allow", (clause.id for clause in contract.allow)),
-        claims=ids(
-            "claim",
-            (claim.id if isinstance(claim, Claim) else None for claim in contract.answer.claims),
-        ),
-        steps=ids("steps", (step.id for step in contract.steps)),
-        turns=ids("turns", (turn.id for turn in contract.turns)),
-    )
+def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
+    """Every clause's id in the order of the document, by kind; `claim-2` for one without an id."""
+    return {
+        kind.name: tuple(
+            getattr(clause, "id", None) or f"{kind.label or kind.name}-{number}"
+            for number, clause in enumerate(kind.written(contract), 1)
+        )
+        for kind in KINDS
+        if kind.listed is not None
+    }
 
 
 def load_document(path: Path) -> tuple[Document, ContractDocument]:
@@ -62,7 +37,7 @@ def load_document(path: Path) -> tuple[Document, ContractDocument]:
 def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
     """The contract in `data`, with ids distinct; `file` is the name used in messages."""
     document = read_document(data, file)
-    contract = shaped(document, ContractDocument)
+    contract = as_model(document, ContractDocument)
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)
     return document, contract
@@ -113,12 +88,12 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
 
 def _repeated_ids(document: Document, contract: ContractDocument) -> Iterator[Problem]:
     ids = clause_ids(contract)
-    places: list[tuple[str, NodePath]] = []
-    for section in ("forbid", "require", "allow", "claims", "steps", "turns"):
-        above: NodePath = ("answer", "claims") if section == "claims" else (section,)
-        places.extend(
-            (clause_id, (*above, index)) for index, clause_id in enumerate(getattr(ids, section))
-        )
+    places = [
+        (clause_id, (*kind.listed, index))
+        for kind in KINDS
+        if kind.listed is not None
+        for index, clause_id in enumerate(ids[kind.name])
+    ]
     # Ids that were given first, so that the problem stands where one was written.
     places.sort(key=lambda place: (*place[1], "id") in document.positions)
     first: dict[str, NodePath] = {}

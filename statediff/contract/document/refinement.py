@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from statediff.contract.document.schema import (
+from statediff.contract.document.schemafile import (
     EntityRefinement,
     FieldRefinement,
+    SchemaFile,
 )
-from statediff.contract.document.schemafile import SchemaFile
 from statediff.contract.yaml.reader import NodePath
 from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import ContractError, Problem
@@ -57,7 +57,7 @@ class _Refinement:
         types = [
             self._entity(renamed[t.name], self.entities[renamed[t.name]], t, renamed)
             if t.name in renamed
-            else replace(t, fields=tuple(_pointing(f, renamed) for f in t.fields))
+            else replace(t, fields=tuple(_rename_target(f, renamed) for f in t.fields))
             for t in self.schema.types
         ]
         self._check_references({t.name: t for t in types})
@@ -180,8 +180,8 @@ class _Refinement:
             key,
             fields,
             table=found.source_table,
-            is_association=_told(entity.association, found.is_association),
-            keys_are_reused=_told(entity.keys_reused, found.keys_are_reused),
+            is_association=_or_else(entity.association, found.is_association),
+            keys_are_reused=_or_else(entity.keys_reused, found.keys_are_reused),
             deleted_when=deleted_when,
             made_by=entity.made_by or found.made_by,
         )
@@ -234,7 +234,7 @@ class _Refinement:
         found: Field,
         renamed: Mapping[str, str],
     ) -> Field:
-        field = replace(_pointing(found, renamed), name=name, column=found.source_column)
+        field = replace(_rename_target(found, renamed), name=name, column=found.source_column)
         if told is None:
             return field
         path: NodePath = (entity, "fields", name)
@@ -271,8 +271,8 @@ class _Refinement:
             kind=kind,
             zone=zone if kind is Kind.TIMESTAMP else None,
             reference=told.to or field.reference,
-            is_immutable=_told(told.immutable, field.is_immutable),
-            is_nullable=_told(told.nullable, field.is_nullable),
+            is_immutable=_or_else(told.immutable, field.is_immutable),
+            is_nullable=_or_else(told.nullable, field.is_nullable),
         )
 
     def _known_types(self, renamed: Mapping[str, str]) -> frozenset[str]:
@@ -315,12 +315,12 @@ def _with_optional(entity: EntityRefinement, found: EntityType) -> EntityType:
     return replace(found, fields=found.fields + added)
 
 
-def _pointing(field: Field, renamed: Mapping[str, str]) -> Field:
+def _rename_target(field: Field, renamed: Mapping[str, str]) -> Field:
     """The field with its reference under the logical name of its target."""
     if field.reference is None or field.reference not in renamed:
         return field
     return replace(field, reference=renamed[field.reference])
 
 
-def _told(told: bool | None, found: bool) -> bool:
+def _or_else(told: bool | None, found: bool) -> bool:
     return found if told is None else told

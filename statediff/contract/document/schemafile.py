@@ -1,8 +1,8 @@
 """The state schema file: logical names and promises laid over what a source's catalogue says.
 
-`parse_schema_file` reads the file and checks what can be checked without a catalogue;
-`refinement.refine` lays it over one. A file may serve several sources and is applied to one of
-them at a time.
+The models say what may stand in the file. `parse_schema_file` reads it and checks what can be
+checked without a catalogue; `refinement.refine` lays it over one. A file may serve several sources
+and is applied to one of them at a time.
 """
 
 from __future__ import annotations
@@ -12,17 +12,111 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Annotated, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from pydantic import Field as Described
+
 from statediff.contract.document.load import read_bytes
-from statediff.contract.document.schema import (
-    StateSchemaDocument,
-)
+from statediff.contract.parts import Identifier, Part, TypeName, Version
 from statediff.contract.yaml.reader import Document, NodePath, read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
+
+FieldName = Annotated[
+    str,
+    Described(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$",
+        description="the name of a field (letters, digits and `_`)",
+    ),
+]
+OwnName = Annotated[
+    str,
+    Described(
+        min_length=1, max_length=200, description="the source's own name, at most 200 characters"
+    ),
+]
+KindName = Literal[
+    "bool",
+    "int",
+    "decimal",
+    "float",
+    "text",
+    "bytes",
+    "timestamp",
+    "local_timestamp",
+    "date",
+    "list",
+    "map",
+    "any",
+]
+Flag = Annotated[bool, Described(description="true or false")]
+
+
+class FieldRefinement(Part):
+    """One field: what the source calls it, and what the catalogue does not say about it."""
+
+    column: OwnName | None = None
+    type: KindName | None = None
+    zone: Annotated[
+        str | None,
+        Described(
+            min_length=1,
+            max_length=100,
+            description="the zone of a timestamp stored without one, e.g. Europe/Paris",
+        ),
+    ] = None
+    to: TypeName | None = None
+    immutable: Flag | None = None
+    nullable: Flag | None = None
+    digest_above_bytes: Annotated[
+        int | None,
+        Described(
+            ge=0,
+            description="a longer text or binary value is captured as size and SHA-256 only; "
+            "0 for every one",
+        ),
+    ] = None
+    optional: Annotated[
+        bool,
+        Described(description="true if the column may be missing: absent until it is added"),
+    ] = False
+
+
+class EntityRefinement(Part):
+    """One entity type: its table, key and fields. What is left out, the catalogue decides."""
+
+    table: OwnName | None = None
+    source: Identifier | None = None
+    optional: Annotated[
+        bool, Described(description="true if a source may lack the table, else false")
+    ] = False
+    key: Annotated[
+        Literal["none"] | Annotated[tuple[FieldName, ...], Described(min_length=1)] | None,
+        Described(description="a list of field names, or `none` for rows without a key"),
+    ] = None
+    association: Flag | None = None
+    keys_reused: Flag | None = None
+    deleted_when: FieldName | None = None
+    made_by: Literal["system", "user"] | None = None
+    fields: Annotated[
+        dict[FieldName, FieldRefinement],
+        Described(
+            default_factory=dict, description="a mapping of field names to what is known of them"
+        ),
+    ]
+
+
+class StateSchemaDocument(Part):
+    """A state schema: logical entity types laid over the tables of one or several sources."""
+
+    schema_: Annotated[Identifier, Described(alias="schema")]
+    version: Version
+    entities: Annotated[
+        dict[TypeName, EntityRefinement],
+        Described(min_length=1, description="a mapping of entity types to their tables and fields"),
+    ]
 
 
 @dataclass(frozen=True)
@@ -41,16 +135,16 @@ def load_schema_file(path: Path) -> SchemaFile:
 def parse_schema_file(data: bytes, file: str) -> SchemaFile:
     """The state schema in `data`; `file` is the name used in messages."""
     with _PARSING:  # whoever starts many sandboxes at once asks for the same one many times
-        return _parsed(data, file)
+        return _parse(data, file)
 
 
 _PARSING: Final = Lock()
 
 
 @lru_cache(maxsize=16)
-def _parsed(data: bytes, file: str) -> SchemaFile:
+def _parse(data: bytes, file: str) -> SchemaFile:
     document = read_document(data, file)
-    content = shaped(document, StateSchemaDocument)
+    content = as_model(document, StateSchemaDocument)
     if problems := tuple(_standing_alone(document, content)):
         raise ContractError(problems)
     return SchemaFile(document, content)

@@ -68,6 +68,7 @@ from statediff.contract.language.syntax import (
     PartOf,
     Variable,
 )
+from statediff.model.explanation import Reason
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -126,7 +127,7 @@ def _compare(node: Compare, context: EvalContext, env: Env) -> int:
     right: Result
     if node.op in ("in", "not in") and isinstance(node.right, Entities):
         mask = member_by_key(left, node.right, context)
-        right = f"keys of {node.right.entity}"
+        right = Reason.KEYS(entity_type=node.right.entity)
     else:
         right = evaluate(node.right, context, env)
         positive = {"!=": "==", "not in": "in"}.get(node.op, node.op)
@@ -191,7 +192,7 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
     wanted = finite if node.name == "within" else is_text
     mask: int
     if any(not wanted(plain(a)) for a in known):
-        context.undefined.append(f"{node.name}(…) of null, absent or another kind of value")
+        context.undefined.append(Reason.NO_TEST(function=node.name))
         mask = UNDEFINED
     elif unknown:
         for argument in unknown:
@@ -212,7 +213,7 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return value
         case AnswerOf(name=name):
             if isinstance(context.answer, NoAnswer):
-                return Undefined(f"there is no answer: {context.answer.cause}")
+                return Undefined(Reason.NO_ANSWER(words=context.answer.cause))
             return context.answer.get(name, ABSENT)
         case Variable(name=name):
             return env[name]
@@ -243,7 +244,9 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             pass
     mask = outcomes(node, context, env)
     if mask == UNDEFINED:
-        return Undefined(context.undefined[-1] if context.undefined else "an undefined condition")
+        return Undefined(
+            context.undefined[-1] if context.undefined else Reason.CONDITION_UNDEFINED()
+        )
     if mask in (TRUE, FALSE):
         return mask == TRUE
     return Unknown(frozenset(context.causes), False, bool(mask & UNDEFINED))
@@ -274,7 +277,7 @@ def _part(whole: Result, name: str) -> Result:
         case Unknown():
             return Unknown(whole.causes, maybe_undefined=True)
         case _:
-            return Undefined(f"what has no parts has no {name}")
+            return Undefined(Reason.NO_PARTS(part=name))
 
 
 def _follow(reference: FieldOf, entity: str, context: EvalContext, env: Env) -> Result:

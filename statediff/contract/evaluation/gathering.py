@@ -23,14 +23,17 @@ from statediff.contract.language.context import (
     Env,
     EvalContext,
     Result,
+    Seen,
     Undefined,
     Unknown,
     note,
 )
 from statediff.contract.language.syntax import Call, Comprehension, Loop, Node
+from statediff.model.explanation import Cause, Reason
+from statediff.model.explanation import causes as causes_of
 
-MAYBE: Final = "an element may be undefined"
-DOUBTED: Final = "whether an element counts is not known"
+MAYBE: Final = Reason.ELEMENT_MAY_BE_UNDEFINED()
+DOUBTED: Final = Reason.ELEMENT_DOUBTED()
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ def _range(
             yield entity_ref, False
         if entity_set.incomplete:
             context.causes.update(entity_set.incomplete)
-            cause = "; ".join(sorted(entity_set.incomplete))
+            why = causes_of(entity_set.incomplete)
+            cause = why[0] if len(why) == 1 else Reason.ALL_OF(causes=why)
             yield EntityRef(entity_set.side, entity_set.type, (), None, cause), True
         return
     listed = by.evaluate(source, context, env)
@@ -141,68 +145,99 @@ def _range(
         note(listed, context)
         yield Unknown(listed.causes), True
         if listed.maybe_null or listed.maybe_undefined:
-            yield Undefined("the list may be null"), True
+            yield Undefined(Reason.LIST_MAY_BE_NULL()), True
     else:
-        reason = listed.reason if isinstance(listed, Undefined) else "ranging over null or absent"
+        reason = listed.reason if isinstance(listed, Undefined) else Reason.NO_LIST()
         yield Undefined(reason), False
 
 
 def unique(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
-    """The outcomes of `unique`."""
-    values, causes, reason, beside = collected(by, node, context, env)
+    """The outcomes of `unique`; the first two elements that are equal are what decided it."""
+    holders: list[tuple[EntityRef, ...]] = []
+    values, causes, reason, beside = collected(by, node, context, env, holders)
     if reason:
         context.undefined.append(reason)
         if not causes:
             return UNDEFINED
-    known = [comparison_key(v) for v in values if not isinstance(v, Unknown)]
-    if beside.has_equals or len(set(known)) != len(known):
+    equals = _equals(values)
+    mask = TRUE | FALSE if causes else TRUE
+    if beside.has_equals or equals is not None:
         mask = FALSE
-    else:
-        mask = TRUE | FALSE if causes else TRUE
     context.causes.update(causes)
-    return mask | UNDEFINED if reason else mask
+    mask = mask | UNDEFINED if reason else mask
+    if equals is not None:
+        first, second = equals
+        both = (*holders[first], *holders[second])
+        context.seen.append(Seen(node, values[first], both, mask, both))
+    return mask
+
+
+def _equals(values: list[Result]) -> tuple[int, int] | None:
+    """The places of the first known value that came before, and of its first occurrence."""
+    at: dict[object, int] = {}
+    for number, value in enumerate(values):
+        if not isinstance(value, Unknown):
+            first = at.setdefault(comparison_key(value), number)
+            if first != number:
+                return first, number
+    return None
 
 
 def collected(
-    by: Evaluator, node: Call, context: EvalContext, env: Env
-) -> tuple[list[Result], set[str], str, Partial]:
+    by: Evaluator,
+    node: Call,
+    context: EvalContext,
+    env: Env,
+    holders: list[tuple[EntityRef, ...]] | None = None,
+) -> tuple[list[Result], set[Cause], Cause, Partial]:
     """What `_collect` gives, with what columns say of elements that it need not collect."""
     body = node.arguments[0]
     of = plan(body, whole_entities=node.name == "count")
     if of is None:
-        return *_collect(by, body, context, env), NOTHING
+        return *_collect(by, body, context, env, holders=holders), NOTHING
     mark = len(context.seen)
     beside, entity_set = elements(of, context, node.name)
     with paid(context):
-        values, causes, reason = _collect(by, body, context, env, entity_set)
+        values, causes, reason = _collect(by, body, context, env, entity_set, holders)
     # Conditions over a whole type would fill the witness with entities that decide nothing.
     del context.seen[mark:]
     return values, causes, reason, beside
 
 
 def _collect(
-    by: Evaluator, body: Node, context: EvalContext, env: Env, entity_set: EntitySet | None = None
-) -> tuple[list[Result], set[str], str]:
+    by: Evaluator,
+    body: Node,
+    context: EvalContext,
+    env: Env,
+    entity_set: EntitySet | None = None,
+    holders: list[tuple[EntityRef, ...]] | None = None,
+) -> tuple[list[Result], set[Cause], Cause]:
     """The value of every element that counts, the causes of what may be missing, and a reason.
 
-    The reason says why the whole is undefined; with causes, why it may be.
+    The reason says why the whole is undefined; with causes, why it may be. `holders` takes the
+    entities that each value is of.
     """
+    holders = [] if holders is None else holders
     if not isinstance(body, Comprehension):
         entity_set = crowd_of(body, context, env) if entity_set is None else entity_set
         if isinstance(entity_set, EntitySet):
-            return list(entity_set), set(entity_set.incomplete), ""
+            members = list(entity_set)
+            holders += [(member,) for member in members]
+            return members, set(entity_set.incomplete), ""
         listed = by.evaluate(body, context, env)
         if isinstance(listed, tuple):
             unknown = [v for v in listed if isinstance(v, Unknown)]
-            causes = {cause for each in unknown for cause in each.causes}
-            return list(listed), causes, MAYBE if any(v.maybe_undefined for v in unknown) else ""
+            holders += [()] * len(listed)
+            found = {cause for each in unknown for cause in each.causes}
+            return list(listed), found, MAYBE if any(v.maybe_undefined for v in unknown) else ""
         if isinstance(listed, Unknown):
             is_open = listed.maybe_null or listed.maybe_undefined
             return [], set(listed.causes), MAYBE if is_open else ""
-        return [], set(), listed.reason if isinstance(listed, Undefined) else "null or absent"
+        is_undefined = isinstance(listed, Undefined)
+        return [], set(), listed.reason if is_undefined else Reason.NOTHING_LISTED()
     values: list[Result] = []
-    causes = set()
-    reason = ""
+    causes: set[Cause] = set()
+    reason: Cause = ""
     for inner, certain in _bindings(by, body.loops, context, env, causes, entity_set):
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
         if isinstance(value, Undefined):
@@ -211,8 +246,10 @@ def _collect(
         if isinstance(value, Unknown):
             causes |= value.causes
             reason = reason or (MAYBE if value.maybe_undefined else "")
-        if certain:
+        if certain and not isinstance(inner, Undefined):
             values.append(value)
+            held = (inner[loop.name] for loop in body.loops)
+            holders.append(tuple(each for each in held if isinstance(each, EntityRef)))
     return values, causes, reason
 
 
@@ -221,7 +258,7 @@ def _bindings(
     loops: tuple[Loop, ...],
     context: EvalContext,
     env: Env,
-    causes: set[str],
+    causes: set[Cause],
     entity_set: EntitySet | None = None,
 ) -> Iterator[tuple[Env | Undefined, bool]]:
     """What the variables are, element by element, and whether it certainly counts."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import chain
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial
+from statediff.contract.evaluation.ranges import not_enumerated
 from statediff.contract.evaluation.relations import exact, finite, order, plain, settle
 from statediff.contract.language.context import (
     FALSE,
@@ -21,6 +22,7 @@ from statediff.contract.language.context import (
     note,
 )
 from statediff.contract.language.syntax import CALL_TYPE, Entities, FieldOf
+from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.state import Coverage
 from statediff.model.values import (
     ABSENT,
@@ -49,7 +51,7 @@ def as_condition(result: Result, context: EvalContext) -> int:
             return UNDEFINED
         case _:
             pass
-    context.undefined.append("null or absent is used as a condition")
+    context.undefined.append(Reason.NO_CONDITION())
     return UNDEFINED
 
 
@@ -84,7 +86,7 @@ def look(side: str, entity: str, key: Key, context: EvalContext) -> Result:
             return EntityRef(side, entity, key, row)
         if enumeration.is_complete:
             return ABSENT
-    return Unknown(frozenset({f"{entity} {side}: {enumeration.cause}"}), False, True)
+    return Unknown(frozenset({not_enumerated(entity, side, enumeration)}), False, True)
 
 
 def _match_kind(key: Key) -> Key:
@@ -101,7 +103,7 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         case Undefined():
             return holder
         case Absent() | None:
-            return Undefined(f"{node.entity_type} is absent, so it has no {node.field}")
+            return Undefined(Reason.ABSENT_ENTITY(entity_type=node.entity_type, field=node.field))
         case Unknown():
             wide = holder.maybe_undefined or _may_lack_parts(node)
             return Unknown(holder.causes, node.is_nullable, wide)
@@ -116,15 +118,18 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         if isinstance(observed, Map):
             observed = observed.get(name)
         elif not isinstance(observed, Unobserved):
-            return Undefined(f"{node.field} has no part {name}")
+            return Undefined(Reason.NO_PART(field=node.field, part=name))
     if isinstance(observed, Unobserved):
-        where = f"{node.entity_type.removeprefix('@')}.{node.field}"
-        cause = f"{where} {holder.side}: {observed.cause}"
+        of_type = node.entity_type.removeprefix("@")
+        why = Reason.FIELD(
+            entity_type=of_type, field=node.field, side=holder.side, cause=cause(observed.cause)
+        )
         if isinstance(observed, Digested) and not node.part:
-            return Unknown(frozenset({cause}), False, True, observed)
-        return Unknown(frozenset({cause}), node.is_nullable, _may_lack_parts(node))
+            return Unknown(frozenset({why}), False, True, observed)
+        return Unknown(frozenset({why}), node.is_nullable, _may_lack_parts(node))
     if isinstance(observed, Excluded):
-        return Unknown(frozenset({f"{node.entity_type}.{node.field} is excluded: {observed.rule}"}))
+        why = Reason.EXCLUDED(entity_type=node.entity_type, field=node.field, rule=observed.rule)
+        return Unknown(frozenset({why}))
     return observed
 
 
@@ -141,10 +146,10 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
             return side
     for side in (left, right):
         if not isinstance(side, Unknown) and not finite(side):
-            return Undefined("arithmetic on null, absent or something that is not a number")
+            return Undefined(Reason.NO_NUMBER())
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     if op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
-        return Undefined("division by zero")
+        return Undefined(Reason.DIVISION_BY_ZERO())
     if unknown:
         causes = frozenset(chain.from_iterable(u.causes for u in unknown))
         wide = any(u.maybe_null or u.maybe_undefined for u in unknown)
@@ -160,14 +165,18 @@ def unary(name: str, value: Result) -> Result:
     if isinstance(value, Unknown):
         return Unknown(value.causes, False, value.maybe_null or value.maybe_undefined)
     if name == "abs":
-        return abs(exact(value)) if finite(value) else Undefined("abs of null or absent")
+        return abs(exact(value)) if finite(value) else Undefined(Reason.NO_ABSOLUTE())
     if isinstance(value, (str, tuple)):
         return len(value)
-    return Undefined("len of null, absent or a value without length")
+    return Undefined(Reason.NO_LENGTH())
 
 
 def aggregate(
-    name: str, values: list[Result], causes: set[str], reason: str, beside: Partial = NOTHING
+    name: str,
+    values: list[Result],
+    causes: set[Cause],
+    reason: Cause,
+    beside: Partial = NOTHING,
 ) -> Result:
     """`sum`, `min`, `max` or `count` of collected elements; `reason` if one is undefined.
 
@@ -180,21 +189,21 @@ def aggregate(
     if name == "count":
         return len(values) + beside.count
     if any(v is None or isinstance(v, Absent) for v in values):
-        return Undefined(f"{name} over null or absent")
+        return Undefined(Reason.OVER_NOTHING(function=name))
     if name == "sum":
         if not all(finite(v) for v in values):
-            return Undefined("sum over something that is not a number")
+            return Undefined(Reason.SUM_OF_OTHERS())
         return sum((exact(v) for v in values), Fraction(beside.total))
     if beside.count and not values:
         return beside.least if name == "min" else beside.greatest
     if not values:
-        return Undefined(f"{name} of nothing")
+        return Undefined(Reason.OF_NOTHING(function=name))
     wanted = -1 if name == "min" else 1
     best = values[0]
     for value in values[1:]:
         sign = order(value, best)
         if sign is None:
-            return Undefined(f"{name} over values without a common order")
+            return Undefined(Reason.NO_COMMON_ORDER(function=name))
         if sign == wanted:
             best = value
     return best

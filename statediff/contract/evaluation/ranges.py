@@ -10,6 +10,8 @@ from statediff.contract.evaluation.columnar import NOTHING, Partial, Plan, scree
 from statediff.contract.language.context import EntityRef, EntitySet, Env, EvalContext
 from statediff.contract.language.syntax import Entities, Node, Variable
 from statediff.model.batches import Row
+from statediff.model.explanation import Cause, Reason, cause
+from statediff.model.state import Enumeration
 from statediff.model.values import Key
 from statediff.model.view import ColumnarView, Columns
 
@@ -34,7 +36,7 @@ def _whole(side: str, entity: str, context: EvalContext) -> EntitySet:
     incomplete = (
         frozenset()
         if enumeration.is_complete
-        else frozenset({f"{entity} {side}: {enumeration.cause}"})
+        else frozenset({not_enumerated(entity, side, enumeration)})
     )
     return EntitySet(
         lambda: (EntityRef(side, entity, key, row) for key, row in view.rows(entity, fields)),
@@ -42,6 +44,12 @@ def _whole(side: str, entity: str, context: EvalContext) -> EntitySet:
         side,
         incomplete,
     )
+
+
+def not_enumerated(entity: str, side: str, enumeration: Enumeration) -> Cause:
+    """Why there may be other entities of the type on that side."""
+    why = enumeration.explanation or cause(enumeration.cause)
+    return Reason.ON_SIDE(entity_type=entity, side=side, cause=why)
 
 
 @contextmanager

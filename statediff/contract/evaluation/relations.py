@@ -28,6 +28,7 @@ from statediff.contract.language.context import (
     note,
 )
 from statediff.contract.language.kinds import compile_regex
+from statediff.model.explanation import Reason
 from statediff.model.values import Absent, Map, Unobserved, Value, same, told_apart
 
 
@@ -48,7 +49,7 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
     if op == "in" and isinstance(right, tuple):
         return _member(left, right, context)
     if op == "in" and not isinstance(right, Unknown):
-        context.undefined.append("`in` on something that is not a list")
+        context.undefined.append(Reason.NO_MEMBERSHIP())
         return UNDEFINED
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
     told = told_apart(_digest(left), _digest(right)) if unknown and op == "==" else None
@@ -59,7 +60,7 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
             note(side, context)
         ordered = () if op == "==" else (right,) if op == "in" else (left, right)
         if any(s is None or isinstance(s, Absent) for s in ordered):
-            context.undefined.append("null or absent has no order")
+            context.undefined.append(Reason.NO_ORDER_OF_NULL())
             return UNDEFINED
         is_open = any(u.maybe_undefined or (u in ordered and u.maybe_null) for u in unknown)
         return either(is_open)
@@ -69,7 +70,7 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
         return TRUE if equal(left, right) else FALSE
     sign = order(left, right)
     if sign is None:
-        context.undefined.append("null, absent or values of different kinds have no order")
+        context.undefined.append(Reason.NO_ORDER())
         return UNDEFINED
     holds = {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[op]
     return TRUE if holds else FALSE

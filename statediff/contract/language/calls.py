@@ -13,6 +13,7 @@ from typing import Final
 from statediff.contract.language.context import EntityRef, EntitySet
 from statediff.contract.language.syntax import CALL_TYPE, CollectionT, EntityT, Node, Type, walk
 from statediff.model.batches import Row
+from statediff.model.explanation import Cause
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Observed, Unobserved, show_key
@@ -81,7 +82,7 @@ class Log:
         """The number of the turn in which the call was made; 0 before the first or without any."""
         return bisect_right(self._turns or [], position)
 
-    def first(self, number: int, gap: str | None) -> EntitySet:
+    def first(self, number: int, gap: Cause | None) -> EntitySet:
         """The first calls as a collection; `gap` says why there may be more."""
         return EntitySet(
             lambda: map(self.call, range(number)),
@@ -122,6 +123,6 @@ class Log:
         }
 
 
-def some_call(gap: str) -> EntityRef:
+def some_call(gap: Cause) -> EntityRef:
     """A call of which nothing is known but that there may be one."""
     return EntityRef(TRACE, CALL_TYPE, (), None, gap)

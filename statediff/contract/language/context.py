@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from statediff.contract.language.syntax import Call, Compare
 from statediff.model.batches import Row
+from statediff.model.explanation import Cause
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Digested, Key, Value
 from statediff.model.view import View
@@ -40,7 +41,7 @@ class EntityRef:
     type: str
     key: Key
     row: Row | None
-    cause: str = ""
+    cause: Cause = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Unknown:
     where even its existence may be undefined.
     """
 
-    causes: frozenset[str]
+    causes: frozenset[Cause]
     maybe_null: bool = True
     maybe_undefined: bool = False
     digest: Digested | None = None
@@ -60,9 +61,9 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Undefined:
-    """No value by the rules of the language; `reason` in words."""
+    """No value by the rules of the language."""
 
-    reason: str
+    reason: Cause
 
 
 Result: TypeAlias = Any
@@ -76,7 +77,7 @@ class EntitySet:
     entity_refs: tuple[EntityRef, ...] | Callable[[], Iterator[EntityRef]]
     type: str
     side: str
-    incomplete: frozenset[str] = frozenset()
+    incomplete: frozenset[Cause] = frozenset()
 
     def __iter__(self) -> Iterator[EntityRef]:
         return iter(self.entity_refs) if isinstance(self.entity_refs, tuple) else self.entity_refs()
@@ -105,8 +106,8 @@ class EvalContext:
     fields_of: Callable[[str], tuple[str, ...]] = lambda _t: ()
     """The fields of a type that the clause at hand reads, for scans."""
     seen: list[Seen] = field(default_factory=list)
-    causes: set[str] = field(default_factory=set)
-    undefined: list[str] = field(default_factory=list)
+    causes: set[Cause] = field(default_factory=set)
+    undefined: list[Cause] = field(default_factory=list)
     steps: int = 0
     is_paid: bool = False
     """Set while the rows of a swept type are evaluated: they cost a step each, however read."""

@@ -1,6 +1,6 @@
-"""Names in expressions: roots, fields, references, keys, inputs and the answer.
+"""Names in expressions: functions, roots, fields, references, keys, inputs and the answer.
 
-They are looked up in a state schema, never in Python.
+The list of functions is closed; everything else is looked up in a state schema, never in Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Final
 
 from statediff.contract.language.calls import CALL
-from statediff.contract.language.functions import FUNCTIONS
 from statediff.contract.language.kinds import (
     ExpressionError,
     comparable,
@@ -44,6 +43,40 @@ from statediff.contract.language.syntax import (
 )
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.values import Observed, Value
+
+
+@dataclass(frozen=True)
+class Function:
+    """`shape` says what the checker expects: quantifier, aggregate, or scalar argument kinds."""
+
+    name: str
+    shape: str
+    help: str
+
+
+FUNCTIONS: Final = {
+    f.name: f
+    for f in (
+        Function("all", "quantifier", "every element satisfies the condition; true of nothing"),
+        Function("any", "quantifier", "some element satisfies the condition; false of nothing"),
+        Function("unique", "elements", "no two elements are equal"),
+        Function("sum", "numbers", "the exact sum; zero of nothing"),
+        Function("min", "ordered", "the least element; undefined of nothing"),
+        Function("max", "ordered", "the greatest element; undefined of nothing"),
+        Function("count", "entities", "how many elements there are"),
+        Function("exists", "entity", "the entity is there"),
+        Function("len", "sized", "characters of a text or items of a list"),
+        Function("abs", "number", "the absolute value"),
+        Function("within", "within", "within(a, b, t): a and b differ by at most t, exactly"),
+        Function("matches", "regex", "the whole text matches the RE2 expression"),
+        Function("contains", "text2", "the text contains the other text"),
+        Function("starts_with", "text2", "the text starts with the other text"),
+        Function("ends_with", "text2", "the text ends with the other text"),
+        Function("timestamp", "instant", 'an instant: timestamp("2026-01-31T12:00:00Z")'),
+        Function("date", "instant", 'a day: date("2026-01-31")'),
+    )
+}
+
 
 STATE_ROOTS: Final = ("before", "after")
 DELTA_ROOTS: Final = ("created", "updated", "deleted", "linked", "unlinked")

@@ -218,7 +218,7 @@ class Comprehension(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A function of the closed list (`contract/language/functions.py`)."""
+    """A function of the closed list (`contract/language/names.py`)."""
 
     name: str
     arguments: tuple[Node, ...]

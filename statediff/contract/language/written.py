@@ -34,7 +34,7 @@ UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
 
 
-def written(node: Node) -> str:
+def text_of(node: Node) -> str:
     """The expression in the contract language. A reference is written as its field."""
     match node:
         case Const(value=value):
@@ -48,34 +48,34 @@ def written(node: Node) -> str:
         case Entities(root=root, entity=entity):
             return f"{root}.{entity}"
         case Lookup(collection=collection, keys=keys):
-            return f"{written(collection)}[{', '.join(written(key) for key in keys)}]"
+            return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
-            return ".".join((written(holder), name, *part))
+            return ".".join((text_of(holder), name, *part))
         case PartOf(whole=whole, name=name):
-            return f"{written(whole)}.{name}"
+            return f"{text_of(whole)}.{name}"
         case Follow(reference=inner) | Canonical(child=inner):
-            return written(inner)
+            return text_of(inner)
         case Compare(op=op, left=left, right=right):
-            return f"{written(left)} {op} {written(right)}"
+            return f"{text_of(left)} {op} {text_of(right)}"
         case And(parts=parts):
-            return " and ".join(_bracketed(part) for part in parts)
+            return " and ".join(_bracket(part) for part in parts)
         case Or(parts=parts):
-            return " or ".join(_bracketed(part) for part in parts)
+            return " or ".join(_bracket(part) for part in parts)
         case Not(child=child):
-            return f"not {_bracketed(child)}"
+            return f"not {_bracket(child)}"
         case Arithmetic(op=op, left=left, right=right):
-            return f"({written(left)} {op} {written(right)})"
+            return f"({text_of(left)} {op} {text_of(right)})"
         case Items(items=items):
-            return f"[{', '.join(written(item) for item in items)}]"
+            return f"[{', '.join(text_of(item) for item in items)}]"
         case Call(name=name, arguments=arguments):
-            return f"{name}({', '.join(written(argument) for argument in arguments)})"
+            return f"{name}({', '.join(text_of(argument) for argument in arguments)})"
         case Comprehension(element=element, loops=loops):
             return " ".join(
                 (
-                    _bracketed(element),
+                    _bracket(element),
                     *(
-                        f"for {loop.name} in {written(loop.source)}"
-                        + "".join(f" if {_bracketed(c)}" for c in loop.conditions)
+                        f"for {loop.name} in {text_of(loop.source)}"
+                        + "".join(f" if {_bracket(c)}" for c in loop.conditions)
                         for loop in loops
                     ),
                 )
@@ -84,8 +84,8 @@ def written(node: Node) -> str:
             return UNSAID
 
 
-def _bracketed(node: Node) -> str:
-    return f"({written(node)})" if isinstance(node, (And, Or)) else written(node)
+def _bracket(node: Node) -> str:
+    return f"({text_of(node)})" if isinstance(node, (And, Or)) else text_of(node)
 
 
 def literal(value: Value) -> str:

@@ -15,30 +15,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from statediff.contract.lint.access import reading
 from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
 from statediff.contract.lint.guards import guards
-from statediff.contract.lint.observing import observing
+from statediff.contract.lint.observing import observing, reading
 from statediff.contract.lint.subject import Subject
-from statediff.contract.lint.truth import truth
-from statediff.contract.lint.width import width
+from statediff.contract.lint.truth import truth, width
 from statediff.contract.lint.wording import wording
 from statediff.errors import Problem
 
 __all__ = [
-    "CATALOGUE", "ERROR", "SEVERITIES", "LintCode", "Subject", "linted", "ordered", "wording",
-]  # fmt: skip
+    "CATALOGUE",
+    "ERROR",
+    "SEVERITIES",
+    "LintCode",
+    "Subject",
+    "linted",
+    "ordered",
+    "wording",
+]
 
 
-def linted(subject: Subject) -> tuple[Problem, ...]:
+def lint_contract(subject: Subject) -> tuple[Problem, ...]:
     """Every remark about a bound contract, in file order, each once."""
     found: list[Problem] = list(wording(subject.source))
     for check in (truth, width, guards, observing, reading):
         found += check(subject)
-    return ordered(found)
+    return in_order(found)
 
 
-def ordered(found: Iterable[Problem]) -> tuple[Problem, ...]:
+def in_order(found: Iterable[Problem]) -> tuple[Problem, ...]:
     """By place, graver first; the same thing said twice is said once."""
     return tuple(
         sorted(

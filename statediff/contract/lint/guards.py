@@ -39,7 +39,7 @@ from statediff.contract.language.syntax import (
     children,
     walk,
 )
-from statediff.contract.language.written import written
+from statediff.contract.language.written import text_of
 from statediff.contract.lint.subject import PASSING, Expression, Subject
 from statediff.errors import Problem
 from statediff.model.trace import NoAnswer
@@ -81,9 +81,12 @@ def _remark(subject: Subject, expression: Expression, gap: Gap) -> Problem:
     if gap.guard == "":
         return subject.remark("absent-before", expression.path, gap.why, offset=gap.node.offset)
     return subject.remark(
-        code, expression.path, f"`{written(gap.node)}`: {gap.why}",
-        f"write `{gap.guard} and …` before it", offset=gap.node.offset,
-    )  # fmt: skip
+        code,
+        expression.path,
+        f"`{text_of(gap.node)}`: {gap.why}",
+        f"write `{gap.guard} and …` before it",
+        offset=gap.node.offset,
+    )
 
 
 def _if_true(node: Node) -> Known:
@@ -94,13 +97,13 @@ def _if_true(node: Node) -> Known:
         case Not(child=child):
             return _if_false(child)
         case Compare(op="!=", left=left, right=Const(value=None)):
-            return frozenset({written(left)})
+            return frozenset({text_of(left)})
         case Compare(op="==" | "in", left=left, right=right) if not _maybe_null(right):
-            return frozenset({written(left)})
+            return frozenset({text_of(left)})
         case Compare(op=op, left=left, right=right) if op in _ORDER:
-            return frozenset({written(left), written(right)})
+            return frozenset({text_of(left), text_of(right)})
         case Call(name="exists", arguments=(entity,)):
-            return frozenset({written(entity)})
+            return frozenset({text_of(entity)})
         case _:
             return frozenset()
 
@@ -112,7 +115,7 @@ def _if_false(node: Node) -> Known:
         case Not(child=child):
             return _if_true(child)
         case Compare(op="==", left=left, right=Const(value=None)):
-            return frozenset({written(left)})
+            return frozenset({text_of(left)})
         case _:
             return frozenset()
 
@@ -172,7 +175,7 @@ class _Finder:
 
     def _values(self, nodes: tuple[Node, ...], known: Known, why: str) -> Iterator[Gap]:
         for node in nodes:
-            text = written(node)
+            text = text_of(node)
             if self._can_be_null(node) and text not in known:
                 yield Gap(node, f"it may be null, and {why}", f"{text} != null")
 
@@ -186,7 +189,7 @@ class _Finder:
 
     def _holder(self, node: FieldOf, known: Known) -> Iterator[Gap]:
         holder = node.entity
-        text = written(holder)
+        text = text_of(holder)
         if text in known:
             return
         if isinstance(holder, Follow):

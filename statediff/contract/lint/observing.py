@@ -1,11 +1,14 @@
-"""Checks of whether what a clause needs is observed: by which source, when, and under which ν."""
+"""Checks of what can be seen: by which source, when and under which ν, by whom under `access`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from statediff.contract.binding.bound import Pattern
+from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Holding, Shelf
+from statediff.contract.evaluation.evaluate import outcomes
+from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import (
     AnswerOf,
@@ -19,11 +22,112 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
-from statediff.contract.language.written import written
+from statediff.contract.language.written import text_of
 from statediff.contract.lint.subject import PASSING, Expression, Subject
+from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.delta import MESSAGE_TYPES
 from statediff.model.schema import Kind
+from statediff.model.trace import NoAnswer
+
+MAX_ENTITIES: Final = 50_000
+"""Of a larger type the base state is not searched; lint stays quick."""
+
+
+def reading(subject: Subject) -> Iterator[Problem]:
+    """What is wrong with a visibility cone, or with what must be read within it."""
+    access = subject.contract.access
+    if access is None:
+        return
+    yield from _seeing(subject, access)
+    places: list[tuple[NodePath, Shelf]] = []
+    for search in access.searches:
+        path = subject.path(search.id)
+        places += (((*path, "space", i), shelf) for i, shelf in enumerate(search.space))
+    places += ((subject.path(needed.id), needed.shelf) for needed in access.needed)
+    for path, shelf in places:
+        yield from _reachable(subject, access, path, shelf)
+
+
+def _seeing(subject: Subject, access: BoundAccess) -> Iterator[Problem]:
+    names = [holding.name for holding in access.holdings]
+    role = access.actors.get(access.actor)
+    if role is None:
+        yield subject.remark(
+            "sees-nothing",
+            (ACCESS, "actor"),
+            f"`{access.actor}` has no role, and so sees nothing",
+            suggest(access.actor, access.actors) or "add it under `actors`",
+        )
+    elif role not in access.roles:
+        yield subject.remark(
+            "sees-nothing",
+            (ACCESS, "actors", access.actor),
+            f"there is no role `{role}`, and so `{access.actor}` sees nothing",
+            suggest(role, access.roles) or "add it under `roles`",
+        )
+    elif not access.sees:
+        yield subject.remark(
+            "sees-nothing", (ACCESS, "roles", role), f"`{role}` may read no subsystem there is"
+        )
+    listed: list[tuple[NodePath, str]] = [
+        ((ACCESS, "roles", name, i), s)
+        for name, seen in access.roles.items()
+        for i, s in enumerate(seen)
+    ]
+    listed += [((ACCESS, "broadcast", i), s) for i, s in enumerate(access.broadcast)]
+    for path, name in listed:
+        if name not in names:
+            yield subject.remark(
+                "unknown-subsystem",
+                path,
+                f"there is no subsystem `{name}`; nothing is granted",
+                suggest(name, names),
+            )
+
+
+def _reachable(
+    subject: Subject, access: BoundAccess, path: NodePath, shelf: Shelf
+) -> Iterator[Problem]:
+    holding = access.holding(shelf.subsystem)
+    if holding is None:
+        return
+    if shelf.subsystem not in access.sees and holding.participation is None:
+        yield subject.remark(
+            "unreachable-evidence",
+            path,
+            f"`{access.actor}` may not read `{shelf.subsystem}`, so nobody could look there",
+        )
+    elif _is_empty(subject, holding, shelf):
+        yield subject.remark(
+            "empty-shelf", path, f"the base state has nothing like that in `{shelf.subsystem}`"
+        )
+
+
+def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
+    """Whether no entity of the base state is meant, for certain."""
+    base = subject.base
+    if base is None or not base.enumeration(holding.type).is_complete:
+        return False
+    entity = base.schema.by_name[holding.type]
+    named = {read.field for read in shelf.footprint if read.type == holding.type}
+    fields = tuple(f.name for f in entity.fields if f.name in named)
+    conditions = [node for node in (holding.where, shelf.where) if node is not None]
+
+    def fields_of(_type_name: str) -> tuple[str, ...]:
+        return fields
+
+    try:
+        for number, (key, row) in enumerate(base.rows(holding.type, fields)):
+            context = EvalContext(base, base, NoAnswer("none"), fields_of=fields_of)
+            it = EntityRef("before", holding.type, key, row)
+            meant = all(outcomes(node, context, {"it": it}) & TRUE for node in conditions)
+            if number > MAX_ENTITIES or meant:
+                return False
+    except (TooCostly, KeyError):
+        return False
+    return True
+
 
 PROSE: Final = frozenset(
     [
@@ -75,11 +179,12 @@ def _sources(subject: Subject) -> Iterator[Problem]:
         for source in listed:
             if source not in there:
                 yield subject.remark(
-                    "unknown-source", ("evidence", source),
+                    "unknown-source",
+                    ("evidence", source),
                     f"`{source}` must report before and after the run, and nothing at hand reads "
                     "it: every trial would be INCONCLUSIVE",
                     suggest(source, there) or f"there are: {', '.join(there)}",
-                )  # fmt: skip
+                )
     if not listed:
         return
     said: set[str] = set()
@@ -90,11 +195,12 @@ def _sources(subject: Subject) -> Iterator[Problem]:
                 continue
             said.add(sources[0])
             yield subject.remark(
-                "unlisted-source", subject.path(clause.id),
+                "unlisted-source",
+                subject.path(clause.id),
                 f"`{clause.id}` reads {name} from {sources[0]}, which need not report before or "
                 "after the run",
                 f"add `{sources[0]}: {{max_age: …}}` under `evidence`",
-            )  # fmt: skip
+            )
 
 
 def _history(subject: Subject) -> Iterator[Problem]:
@@ -113,15 +219,17 @@ def _history(subject: Subject) -> Iterator[Problem]:
             key = next((k for k in (*_HISTORY, "during") if k in written_), "by")
             need = "what happened between" if asks else "who made each change in between"
             yield subject.remark(
-                "no-history", (*subject.path(clause.id), key),
+                "no-history",
+                (*subject.path(clause.id), key),
                 f"`{clause.id}` needs {need}; {', '.join(without)} does not tell that",
-            )  # fmt: skip
+            )
     for rule in subject.contract.evidence:
         if rule.needs_history and rule.source not in subject.histories:
             yield subject.remark(
-                "no-history", ("evidence", rule.source, "history"),
+                "no-history",
+                ("evidence", rule.source, "history"),
                 f"{rule.source} is read before and after the run only",
-            )  # fmt: skip
+            )
 
 
 def _copies(subject: Subject) -> Iterator[Problem]:
@@ -129,16 +237,18 @@ def _copies(subject: Subject) -> Iterator[Problem]:
     document = subject.contract.document
     rules = document.evidence
     closed = [
-        source for source in _delivering(subject)
+        source
+        for source in _delivering(subject)
         if source not in rules or rules[source].disclose == "auditor"
-    ]  # fmt: skip
+    ]
     for verdict, tier in document.replayable.items():
         if tier == "reviewer" and closed:
             yield subject.remark(
-                "not-replayable", ("replayable", verdict),
+                "not-replayable",
+                ("replayable", verdict),
                 f"a reviewer's copy must suffice for {verdict}, and only auditors see what "
                 f"{', '.join(closed)} delivers",
-            )  # fmt: skip
+            )
 
 
 def _opaque(subject: Subject) -> Iterator[Problem]:
@@ -154,7 +264,7 @@ def _opaque(subject: Subject) -> Iterator[Problem]:
         return
     for expression in subject.expressions():
         for part in walk(expression.node):
-            for field in _compared(part):
+            for field in _fields_compared_in(part):
                 if f"{field.entity_type}.{field.field}" in hidden:
                     yield _blind(subject, expression, field)
     for pattern in subject.patterns():
@@ -162,20 +272,22 @@ def _opaque(subject: Subject) -> Iterator[Problem]:
             for index, field_name in enumerate(pattern.fields or ()):
                 if f"{name}.{field_name}" in hidden:
                     yield subject.remark(
-                        "opaque-comparison", (*subject.path(pattern.id), "fields", index),
+                        "opaque-comparison",
+                        (*subject.path(pattern.id), "fields", index),
                         f"changes of {name}.{field_name} from one value to another are not seen",
-                    )  # fmt: skip
+                    )
 
 
 def _blind(subject: Subject, expression: Expression, field: FieldOf) -> Problem:
     return subject.remark(
-        "opaque-comparison", expression.path,
-        f"`{written(field)}` equals any value under ν, so the comparison says nothing",
+        "opaque-comparison",
+        expression.path,
+        f"`{text_of(field)}` equals any value under ν, so the comparison says nothing",
         offset=field.offset,
-    )  # fmt: skip
+    )
 
 
-def _compared(node: Node) -> Iterator[FieldOf]:
+def _fields_compared_in(node: Node) -> Iterator[FieldOf]:
     if not isinstance(node, Compare):
         return
     sides = [n.child if isinstance(n, Canonical) else n for n in (node.left, node.right)]
@@ -190,10 +302,11 @@ def _prose(subject: Subject, expression: Expression) -> Iterator[Problem]:
         tested = part.arguments[0]
         if _is_prose(tested):
             yield subject.remark(
-                "prose-test", expression.path,
-                f"`{written(part)}`: a right run can say it in other words, a wrong one in these",
+                "prose-test",
+                expression.path,
+                f"`{text_of(part)}`: a right run can say it in other words, a wrong one in these",
                 offset=part.offset,
-            )  # fmt: skip
+            )
 
 
 def _is_prose(node: Node) -> bool:

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final
 
-from statediff.contract.binding.bound import Contract, Pattern
+from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.alternatives import ALTERNATIVES
+from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.document.contract import KINDS
 from statediff.contract.language.syntax import Node
 from statediff.contract.lint.catalogue import CATALOGUE
 from statediff.contract.yaml.reader import Document, NodePath
@@ -19,16 +22,11 @@ from statediff.model.schema import Schema
 from statediff.model.verdict import Truth
 from statediff.model.view import View
 
-PASSING: Final = frozenset({"require", "claims", "steps", "turns", "answer", "readings", "access"})
-"""Sections whose clauses must hold; in the others, undefined decides nothing."""
+PASSING: Final = frozenset(kind.name for kind in KINDS if kind.must_hold)
+"""Kinds whose clauses must hold; in the others, undefined decides nothing."""
 
-_BRANCHED: Final = ("any_of", "disputed")
-_ABOUT_THE_RUN: Final = ("steps", "actions", "turns", "access")
-_KEYS: Final = {
-    "node": "that", "sets": "set", "froms": "from", "after": "is", "before": "is",
-    "conditions": "then",
-}  # fmt: skip
-"""Where an attribute of a bound clause is not called as in the document."""
+_KIND_OF: Final = {section: kind for kind in KINDS for section in kind.sections}
+_ATTRIBUTES: Final = {name: key for kind in KINDS for name, key in kind.attributes.items()}
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def _nodes(clause: Any) -> Iterator[tuple[NodePath, str | None, Node]]:
     """Every expression of a clause: its path below it, the type it is bound to, the node."""
     for spec in fields(clause):
         value = getattr(clause, spec.name)
-        key = _KEYS.get(spec.name, spec.name)
+        key = _ATTRIBUTES.get(spec.name, spec.name)
         if isinstance(value, Node):
             yield (key,), None, value
         elif isinstance(value, tuple):
@@ -149,20 +147,18 @@ def _nodes(clause: Any) -> Iterator[tuple[NodePath, str | None, Node]]:
 def clause_paths(source: Document) -> dict[str, NodePath]:
     """Where every clause stands, by its id: written, or by its position in its list."""
     found: dict[str, NodePath] = {}
+    places = {path: name for kind in KINDS for name, path in kind.places.items()}
 
     def visit(value: Any, path: NodePath) -> None:
+        if path in places:
+            found.setdefault(places[path], path)
         if isinstance(value, dict):
             for key, item in value.items():
-                if path == () and key == "access":
-                    found.setdefault(key, (key,))
-                if path == ("access",) and key == "citations":
-                    found.setdefault(key, (*path, key))
-                if path == ("actions",):
-                    found.setdefault(f"actions-{key}", (*path, key))
                 visit(item, (*path, key))
         elif isinstance(value, list):
             # In `any_of: {NAME: {require: […]}}` a clause is called NAME/CLAUSE.
-            branch = f"{path[-2]}/" if len(path) > 2 and path[0] in _BRANCHED else ""
+            is_branched = len(path) > 2 and path[0] in ALTERNATIVES.sections
+            branch = f"{path[-2]}/" if is_branched else ""
             for index, item in enumerate(value):
                 found.setdefault(branch + _name(item, path, index), (*path, index))
                 visit(item, (*path, index))
@@ -172,17 +168,19 @@ def clause_paths(source: Document) -> dict[str, NodePath]:
 
 
 def _name(item: Any, path: NodePath, index: int) -> str:
-    section = "claim" if path == ("answer", "claims") else str(path[-1])
-    if not isinstance(item, dict):
-        return f"{section}-{index + 1}"
-    if section == "effects" and isinstance(item.get("on"), str):
-        return f"authorized-{item['on']}".replace(" ", "-", 1)
-    return str(item.get("id") or f"{section}-{index + 1}")
+    kind = next((kind for kind in KINDS if path == (kind.listed or kind.sections)), None)
+    section = str(path[-1])
+    label = section if kind is None else kind.label or section
+    given = None
+    if isinstance(item, dict):
+        given = item.get("id") if kind is None else kind.id_of(item)
+    return str(given or f"{label}-{index + 1}")
 
 
 def _section(path: NodePath) -> str:
-    """The list that a clause stands in; of clauses about the run, the part of the contract."""
-    named: list[str] = [step for step in path if isinstance(step, str)]
+    """The name of the kind of clause; of one in a branch, of the list that it is in."""
+    named = [step for step in path if isinstance(step, str)]
     if not named:
         return ""
-    return named[0] if named[0] in _ABOUT_THE_RUN else named[-1]
+    kind = _KIND_OF.get(named[0])
+    return named[-1] if kind is None or kind is ALTERNATIVES else kind.name

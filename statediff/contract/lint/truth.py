@@ -1,31 +1,349 @@
-"""Checks of whether a clause can decide anything: constants, contradictions, the base state."""
+"""Checks of what a clause can decide: nothing at all, or more than its author meant.
+
+1. `facts`: what a pattern's conditions say of single values, and whether two of them can be so.
+2. `width`: what is let through: too wide, contradictory, unauthorized.
+3. `truth`: constants, contradictions, and what the base state has fixed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
-from statediff.contract.binding.bound import Condition, Pattern
+from statediff.contract.clauses.effects import BoundEffect
+from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly, Unknown
 from statediff.contract.language.syntax import (
     AnswerOf,
+    Call,
+    Canonical,
     Compare,
+    Const,
     Entities,
+    EntityT,
     FieldOf,
+    InputOf,
+    Items,
     Node,
+    Not,
+    ScalarT,
     Variable,
     walk,
 )
-from statediff.contract.language.written import UNSAID, written
-from statediff.contract.lint.facts import Fact, clash, facts
-from statediff.contract.lint.subject import Subject
+from statediff.contract.language.written import UNSAID, conjuncts, text_of
+from statediff.contract.lint.subject import Subject, branch_of
 from statediff.errors import Problem
-from statediff.model.delta import Op
+from statediff.model.delta import Label, Op, default_label
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
+from statediff.model.values import Value, same
 from statediff.model.verdict import Stage, Truth
+
+# ---------------------------------------------------------------- facts
+
+_MIRROR: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED: Final = {"==": "!=", "!=": "==", "in": "not in", "not in": "in"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`subject op value`, the value known from the contract; for `in` there are several values."""
+
+    subject: Node
+    name: str
+    op: str
+    values: tuple[Value, ...]
+    text: str
+
+
+def conditions(pattern: Pattern, type_name: str) -> tuple[Node, ...]:
+    """Everything a pattern asks of one entity, as conditions that must all hold."""
+    found = list(conjuncts(pattern.where.get(type_name)))
+    for pairs, variable in ((pattern.froms, "it"), (pattern.sets, "new")):
+        for name, node in pairs.get(type_name, ()):
+            entity = Variable(EntityT(type_name), 0, variable)
+            held = FieldOf(ScalarT(None), 0, entity, type_name, name, True)
+            found.append(Compare(node.type, 0, "==", held, node, ""))
+    that = pattern.that.get(type_name)
+    if that is not None:
+        names = {n.name for n in _variables(that)}
+        if names & {"it", "new"} and "them" not in names:
+            found += conjuncts(that)
+    return tuple(found)
+
+
+def _variables(node: Node) -> Iterable[Variable]:
+    return (part for part in walk(node) if isinstance(part, Variable))
+
+
+def facts(pattern: Pattern, type_name: str) -> tuple[Fact, ...]:
+    """Those conditions of a pattern that compare something with a value known beforehand."""
+    found: list[Fact] = []
+    for node in conditions(pattern, type_name):
+        fact = _fact(node)
+        if fact is not None:
+            found.append(fact)
+    return tuple(found)
+
+
+def _fact(node: Node) -> Fact | None:
+    flip = isinstance(node, Not)
+    if isinstance(node, Not):
+        node = node.child
+    if isinstance(node, Call) and node.name == "starts_with" and not flip:
+        text, prefix = node.arguments
+        beginnings = _values(prefix)
+        if beginnings is None or not isinstance(beginnings[0], str):
+            return None
+        return Fact(text, text_of(text), "starts_with", beginnings, text_of(node))
+    if not isinstance(node, Compare) or (flip and node.op not in _NEGATED):
+        return None
+    op = _NEGATED[node.op] if flip else node.op
+    left, right = node.left, node.right
+    if op not in ("in", "not in") and (_is_list(left) or _is_list(right)):
+        return None  # its values are the parts of one list, not alternatives
+    if (values := _values(right)) is not None and _values(left) is None:
+        subject = left
+    elif op in _MIRROR and (values := _values(left)) is not None and _values(right) is None:
+        subject, op = right, _MIRROR[op]
+    else:
+        return None
+    name = text_of(subject)
+    return None if UNSAID in name else Fact(subject, name, op, values, text_of(node))
+
+
+def _is_list(node: Node) -> bool:
+    match node:
+        case Canonical(child=child):
+            return _is_list(child)
+        case Const(value=value) | InputOf(value=value):
+            return isinstance(value, tuple)
+        case _:
+            return isinstance(node, Items)
+
+
+def _values(node: Node) -> tuple[Value, ...] | None:
+    match node:
+        case Canonical(child=child):
+            return _values(child)
+        case Const(value=value) | InputOf(value=value):
+            return value if isinstance(value, tuple) else (value,)
+        case Items(items=items):
+            each = [_values(item) for item in items]
+            return None if None in each else tuple(v for values in each for v in values or ())
+        case _:
+            return None
+
+
+def clash(a: Fact, b: Fact) -> bool:
+    """Whether the two cannot both be so. False where it cannot be told."""
+    if a.name != b.name:
+        return False
+    for known, other in ((a, b), (b, a)):
+        if known.op in ("==", "in") and not any(_fits(value, other) for value in known.values):
+            return True
+    if a.op == b.op == "starts_with":
+        one, two = str(a.values[0]), str(b.values[0])
+        return not one.startswith(two) and not two.startswith(one)
+    return _apart(a, b) or _apart(b, a)
+
+
+def _fits(value: Value, fact: Fact) -> bool:
+    if fact.op in ("==", "in"):
+        return any(_equal(value, other) for other in fact.values)
+    if fact.op in ("!=", "not in"):
+        return not any(_equal(value, other) for other in fact.values)
+    bound = fact.values[0]
+    if fact.op == "starts_with":
+        return isinstance(value, str) and value.startswith(str(bound))
+    if not (_is_number(value) and _is_number(bound)):
+        return True
+    return _compares(value, fact.op, bound)
+
+
+def _apart(low: Fact, high: Fact) -> bool:
+    """`x < 3` and `x > 5`."""
+    if low.op not in ("<", "<=") or high.op not in (">", ">="):
+        return False
+    least, most = high.values[0], low.values[0]
+    if not (_is_number(least) and _is_number(most)):
+        return False
+    a: Any = least
+    b: Any = most
+    return bool(a > b or (a == b and not (low.op == "<=" and high.op == ">=")))
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+
+
+def _compares(value: Any, op: str, bound: Any) -> bool:
+    return bool(
+        {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}[op]
+    )
+
+
+def _equal(a: Value, b: Value) -> bool:
+    if _is_number(a) and _is_number(b):
+        return bool(a == b)
+    return same(a, b)
+
+
+# ---------------------------------------------------------------- width
+
+_VERB = {
+    Op.CREATE: "create",
+    Op.LINK: "create",
+    Op.UPDATE: "update",
+    Op.DELETE: "delete",
+    Op.UNLINK: "delete",
+}
+
+
+def width(subject: Subject) -> Iterator[Problem]:
+    """What is let through that its author may not have meant."""
+    patterns = tuple(subject.patterns())
+    explaining = [p for p in patterns if p.section is not Stage.FORBID]
+    for pattern in explaining:
+        yield from _too_much(subject, pattern)
+        yield from _authorization(subject, pattern)
+    for forbidden in (p for p in patterns if p.section is Stage.FORBID):
+        for pattern in explaining:
+            branches = {branch_of(forbidden.id), branch_of(pattern.id)} - {""}
+            if len(branches) < 2:  # what one branch forbids another may require
+                yield from _overlap(subject, forbidden, pattern)
+
+
+def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
+    """A pattern that explains every change of its kind, whatever entity and field it concerns."""
+    if pattern.section is Stage.REQUIRE and pattern.high is not None:
+        return  # it explains so many and no more
+    for name in pattern.types:
+        if conditions(pattern, name):
+            return
+    if pattern.operations <= {Op.CREATE, Op.LINK} and pattern.high is not None:
+        return
+    if pattern.high is not None and pattern.fields is not None:
+        return
+    written_ = subject.written(pattern.id)
+    verb = next((op for op in ("any", *_VERB.values(), "link", "unlink") if op in written_), "any")
+    kind = "change" if verb == "any" else verb
+    only = f" in {', '.join(pattern.fields)}" if pattern.fields else ""
+    bound = " and a `count`" if pattern.operations <= {Op.CREATE, Op.LINK} else ""
+    yield subject.remark(
+        "explains-too-much",
+        subject.path(pattern.id),
+        f"`{pattern.id}` explains every {kind} of {' or '.join(pattern.types)}{only}",
+        f"say which entities are meant: `where: it.KEY == input.NAME`{bound}",
+    )
+
+
+def _authorization(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
+    rules = [clause for clause in subject.clauses() if isinstance(clause, BoundEffect)]
+    bounded = pattern.section is Stage.REQUIRE and pattern.high is not None and not pattern.is_every
+    for name in pattern.types:
+        entity = subject.contract.schema.by_name[name]
+        for op in sorted(pattern.operations, key=lambda o: o.value):
+            if (op in (Op.LINK, Op.UNLINK)) != entity.is_association and op is not Op.UPDATE:
+                continue
+            own = [r for r in rules if r.type == name and op in r.operations]
+            labels = [r.label for r in own if r.label is not None]
+            label = max(labels, key=list(Label).index) if labels else default_label(op, name)
+            if label is not Label.IRREVERSIBLE or any(r.authorized_by is not None for r in own):
+                continue
+            what = f"{_VERB[op]} {name}"
+            path = subject.path(pattern.id)
+            # The contract itself orders so many, so it is enough that the author says so.
+            if bounded and not own:
+                yield subject.remark(
+                    "unstated-effect",
+                    path,
+                    f"`{pattern.id}` requires `{what}`, which cannot be undone, and nothing is "
+                    "said about that",
+                    f"add `- on: {what}` with `reversibility: irreversible` under `effects`",
+                )
+            elif not bounded:
+                yield subject.remark(
+                    "unauthorized",
+                    path,
+                    f"`{pattern.id}` lets `{what}` happen, which cannot be undone, without asking "
+                    "for an authorization",
+                    f"add `- on: {what}` with `authorized_by:` under `effects`",
+                )
+
+
+def _overlap(subject: Subject, forbidden: Pattern, other: Pattern) -> Iterator[Problem]:
+    types = [t for t in other.types if t in forbidden.types]
+    operations = forbidden.operations & other.operations
+    if not types or not operations or (forbidden.by and other.by and forbidden.by != other.by):
+        return
+    a, b = forbidden.fields, other.fields
+    if Op.UPDATE in operations and a is not None and b is not None and not set(a) & set(b):
+        operations -= {Op.UPDATE}
+    if not operations or all(_disjoint(forbidden, other, name) for name in types):
+        return
+    path = subject.path(other.id)
+    verb = "allows" if other.section is None else "requires"
+    if _covers(forbidden, other):
+        yield subject.remark(
+            "contradiction",
+            path,
+            f"whatever `{other.id}` {verb}, `{forbidden.id}` forbids",
+        )
+    elif other.section is None:
+        yield subject.remark(
+            "allow-forbid-overlap",
+            path,
+            f"`{other.id}` and `{forbidden.id}` can mean the same change of {types[0]}",
+            _way_to_separate(forbidden, types[0]),
+        )
+
+
+def _disjoint(a: Pattern, b: Pattern, name: str) -> bool:
+    if any(clash(x, y) for x in facts(a, name) for y in facts(b, name)):
+        return True
+    one, two = _texts(conditions(a, name)), _texts(conditions(b, name))
+    return any(f"not {text}" in two or f"not ({text})" in two for text in one) or any(
+        f"not {text}" in one or f"not ({text})" in one for text in two
+    )
+
+
+def _covers(forbidden: Pattern, other: Pattern) -> bool:
+    """Whether every change the other pattern means is one that is forbidden, by what is written."""
+    if not (
+        set(other.types) <= set(forbidden.types)
+        and other.operations <= forbidden.operations
+        and forbidden.low <= 1
+        and forbidden.by in (None, other.by)
+        and (forbidden.fields is None or set(other.fields or ("",)) <= set(forbidden.fields))
+    ):
+        return False
+    for name in other.types:
+        that = forbidden.that.get(name)
+        asked = conditions(forbidden, name)
+        if that is not None and that not in asked and not set(conjuncts(that)) <= set(asked):
+            return False
+        mine, its = _texts(asked), _texts(conditions(other, name))
+        if any(UNSAID in text for text in mine) or not mine <= its:
+            return False
+    return True
+
+
+def _texts(nodes: tuple[Node, ...]) -> frozenset[str]:
+    return frozenset(text_of(node) for node in nodes)
+
+
+def _way_to_separate(forbidden: Pattern, name: str) -> str:
+    asked = " and ".join(sorted(_texts(conditions(forbidden, name))))
+    if not asked or UNSAID in asked:
+        return "narrow the forbid clause, or name what it forbids in the allow clause's `where`"
+    return f"add `not ({asked})` to the allow clause's `where`"
+
+
+# ---------------------------------------------------------------- truth
 
 MAX_ENTITIES: Final = 50_000
 """Of a larger type the base state is not searched; lint stays quick."""
@@ -49,18 +367,20 @@ def truth(subject: Subject) -> Iterator[Problem]:
         is_condition = isinstance(clause, Condition) and clause.section is Stage.FORBID
         if holds is Truth.FAILS and is_condition:
             yield subject.remark(
-                "already-forbidden", path,
+                "already-forbidden",
+                path,
                 f"`{clause.id}` is so before anything happens: every run would DIVERGE",
-            )  # fmt: skip
+            )
 
 
 def _never_fails(subject: Subject, clause: Pattern) -> Iterator[Problem]:
     unbounded = clause.low == 0 and clause.high is None and not clause.is_every
     if clause.section is Stage.REQUIRE and unbounded and not any(clause.that.values()):
         yield subject.remark(
-            "never-fails", (*subject.path(clause.id), "count"),
+            "never-fails",
+            (*subject.path(clause.id), "count"),
             f"`{clause.id}` asks for none or more: any number will do",
-        )  # fmt: skip
+        )
 
 
 def _never_matches(subject: Subject, clause: Pattern) -> Iterator[Problem]:
@@ -79,9 +399,11 @@ def _never_matches(subject: Subject, clause: Pattern) -> Iterator[Problem]:
             reason = _impossible(subject, fact)
             if reason:
                 yield subject.remark(
-                    "never-matches", path, f"`{fact.text}` is never so: {reason}",
+                    "never-matches",
+                    path,
+                    f"`{fact.text}` is never so: {reason}",
                     "compare with a value that the field can have",
-                )  # fmt: skip
+                )
                 return
 
 
@@ -135,9 +457,10 @@ def _matches_nothing(subject: Subject, clause: Pattern) -> Iterator[Problem]:
         except (TooCostly, KeyError):
             return
     yield subject.remark(
-        "matches-nothing", (*subject.path(clause.id), "where"),
+        "matches-nothing",
+        (*subject.path(clause.id), "where"),
         f"no {' or '.join(clause.types)} of the base state is meant by `where`",
-    )  # fmt: skip
+    )
 
 
 def _fields(subject: Subject, clause: Pattern) -> dict[str, tuple[str, ...]]:
@@ -161,9 +484,11 @@ def _condition(subject: Subject, clause: Condition) -> Iterator[Problem]:
         yield subject.remark("constant-clause", where, f"`{clause.text[:80]}` reads no state")
     elif trivial is not None:
         yield subject.remark(
-            "constant-clause", where, f"`{written(trivial)}` compares a thing with itself",
+            "constant-clause",
+            where,
+            f"`{text_of(trivial)}` compares a thing with itself",
             offset=trivial.offset,
-        )  # fmt: skip
+        )
     elif clause.section is Stage.REQUIRE and not _reads_the_run(clause):
         yield subject.remark(
             "fixed-before-run", where, f"`{clause.id}` reads only what was so before the run"
@@ -186,6 +511,6 @@ def _is_trivial(node: Node) -> bool:
     return (
         isinstance(node, Compare)
         and node.op in ("==", "!=", "<=", ">=", "<", ">")
-        and written(node.left) == written(node.right)
-        and UNSAID not in written(node.left)
+        and text_of(node.left) == text_of(node.right)
+        and UNSAID not in text_of(node.left)
     )

@@ -94,10 +94,12 @@ def _prompt(source: Document) -> Iterator[Problem]:
         for name in _PLACEHOLDER.findall(value) if isinstance(value, str) else ():
             if name not in names:
                 yield remark(
-                    source, "prompt-unknown-input", path,
+                    source,
+                    "prompt-unknown-input",
+                    path,
                     f"the agent would be told `{{{name}}}` as it stands; no input is called so",
                     f"add `{name}:` under `inputs`, or write the text out",
-                )  # fmt: skip
+                )
 
 
 def _weights(source: Document) -> Iterator[Problem]:
@@ -110,20 +112,24 @@ def _weights(source: Document) -> Iterator[Problem]:
         if weights[graver] < weights[lighter]:
             at = ("weights", graver) if graver in given else ("weights", lighter)
             yield remark(
-                source, "weights-out-of-order", at,
+                source,
+                "weights-out-of-order",
+                at,
                 f"{graver} changes weigh {weights[graver]}, {lighter} ones {weights[lighter]}",
                 f"give {graver} at least {weights[lighter]}",
-            )  # fmt: skip
+            )
 
 
 def _frame(source: Document) -> Iterator[Problem]:
     frame = source.value.get("frame")
     if isinstance(frame, dict) and source.value.get("sandbox") is not None:
         yield remark(
-            source, "open-frame", ("frame", "open"),
+            source,
+            "open-frame",
+            ("frame", "open"),
             f"the sandbox {source.value['sandbox']} is reset for every trial and used by nobody "
             "else, yet changes that no clause names are not judged",
-        )  # fmt: skip
+        )
 
 
 def _transition(source: Document) -> Iterator[Problem]:
@@ -136,9 +142,11 @@ def _transition(source: Document) -> Iterator[Problem]:
         if not reason or others < 2:
             lacks = "no reason" if not reason else "no second valid path"
             yield remark(
-                source, "transition", path,
+                source,
+                "transition",
+                path,
                 f"exactly one recorded outcome counts as right, with {lacks}",
-            )  # fmt: skip
+            )
 
 
 def _order(source: Document) -> Iterator[Problem]:
@@ -147,10 +155,12 @@ def _order(source: Document) -> Iterator[Problem]:
         names_tools = len(_CALLS.findall(text)) > 1 and len(_TOOL.findall(text)) > 1
         if names_tools and (found := _ORDERED.search(text)):
             yield remark(
-                source, "prescribed-order", path,
+                source,
+                "prescribed-order",
+                path,
                 f"`{found[0]}` prescribes the order of two calls; another order may be as right",
                 offset=found.start(),
-            )  # fmt: skip
+            )
     steps = source.value.get("steps")
     for index, step in enumerate(steps if isinstance(steps, list) else ()):
         that = step.get("that") if isinstance(step, dict) else None
@@ -158,15 +168,19 @@ def _order(source: Document) -> Iterator[Problem]:
         tool = on.get("tool") if isinstance(on, dict) else on
         if isinstance(tool, str) and isinstance(that, str) and (found := _ANY_CALL.search(that)):
             yield remark(
-                source, "prescribed-order", ("steps", index, "that"),
+                source,
+                "prescribed-order",
+                ("steps", index, "that"),
                 f"`{tool}` is right only after a call of another tool, whatever the state says",
                 offset=found.start(),
-            )  # fmt: skip
+            )
     for path, value in nodes(source.value):
         if len(path) > 1 and path[0] in ("steps", "actions") and path[-1] in _ORDER_KEYS:
             listed = value if isinstance(value, list) else []
             if len(listed) > 1:
                 yield remark(
-                    source, "prescribed-order", path,
+                    source,
+                    "prescribed-order",
+                    path,
                     f"`{path[-1]}` prescribes an order of {len(listed)} calls",
-                )  # fmt: skip
+                )

@@ -1,5 +1,9 @@
 """From ruamel.yaml's events to plain values, refusing what the documents of statediff do not use.
 
+A plain scalar means what YAML 1.2's core rules say, with three refusals instead of guesses: numbers
+with leading zeros (octal in YAML 1.1, decimal in 1.2, an identifier to most people), `.inf` and
+`.nan`, and numbers too large to be meant. `no`, `on`, `y` and `off` are text.
+
 Events are taken one at a time, so depth, number of nodes and every refused feature (anchors,
 aliases, tags, merge keys, duplicate or non-text keys, further documents) are met before anything
 is built from them, and nothing here or in ruamel.yaml recurses further than the allowed depth.
@@ -8,9 +12,11 @@ is built from them, and nothing here or in ruamel.yaml recurses further than the
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeAlias
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -26,15 +32,181 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from statediff.contract.yaml.clues import explained
-from statediff.contract.yaml.scalars import (
-    NotAScalar,
-    has_surrogate,
-    hidden_character,
-    quoted,
-    resolve,
-)
 from statediff.errors import ContractError, Problem
+from statediff.model.values import printable
+
+MAX_DIGITS: Final = 100
+"""Characters in one number. Python's own limit on digits (4,300) would raise later."""
+MAX_EXPONENT: Final = 400
+"""Largest power of ten, either way: a little more than binary floats have."""
+
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?([0-9]+))?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
+
+NOT_IN_DOCUMENTS: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # controls; a tab and line ends are fine
+    "|\r(?!\n)"  # alone it overwrites the line on a console and ends one for some parsers only
+    "|[\u2028\u2029\ufeff\ufffe\uffff]"  # line ends for some parsers only; a misplaced mark
+    "|[\u202a-\u202e\u2066-\u2069]"  # bidirectional controls show text in another order
+)
+_INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class NotAScalar(ValueError):
+    """The text is neither a value nor safely a string; the message is ours, `hint` the way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def resolve(text: str) -> None | bool | int | Decimal | str:
+    """The value of a plain scalar; `NotAScalar` for a number that is ambiguous or out of bounds."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _NOT_FINITE.fullmatch(text):
+        raise NotAScalar(
+            f"expected a finite number, found {text}",
+            "quote it if it is text; there is no infinity and no NaN",
+        )
+    whole = _INT.fullmatch(text)
+    number = whole or _FLOAT.fullmatch(text)
+    if number is None:
+        return text
+    if len(text) > MAX_DIGITS:
+        raise NotAScalar(
+            f"a number of {len(text)} characters; the limit is {MAX_DIGITS}",
+            "quote it if it is text",
+        )
+    if _LEADING_ZERO.match(text):
+        raise NotAScalar(
+            f"{text} begins with a zero: octal to some, decimal to others",
+            "quote it if it is text, drop the zero if it is a number",
+        )
+    if whole:
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    exponent = number[1] or "0"
+    if len(exponent) > len(str(MAX_EXPONENT)) or int(exponent) > MAX_EXPONENT:
+        raise NotAScalar(f"{text} has an exponent beyond {MAX_EXPONENT}", "quote it if it is text")
+    return Decimal(text)
+
+
+def hidden_character(text: str, *, is_key: bool) -> str | None:
+    """The name of the first character in `text` that a reader cannot see, or `None`.
+
+    In an expression line ends and tabs are ordinary; in a key nothing but the plain space is.
+    """
+    for character in text:
+        if character.isascii() and character.isprintable():
+            continue
+        if not is_key and character in ("\t", "\n"):
+            continue
+        category = unicodedata.category(character)
+        if (
+            category[0] == "C"
+            or category in ("Zl", "Zp")
+            or character in _INVISIBLE_LETTERS
+            or (is_key and category == "Zs")
+        ):
+            return character_name(character)
+    return None
+
+
+def has_surrogate(text: str) -> bool:
+    r"""Whether an escape such as `\ud800` put half a character into the text."""
+    return _SURROGATE.search(text) is not None
+
+
+def character_name(character: str) -> str:
+    """A character as a message can show it: code point and Unicode name."""
+    name = unicodedata.name(character, "")
+    return f"U+{ord(character):04X}" + (f" {name}" if name else "")
+
+
+def quote(text: str, limit: int = 40) -> str:
+    """Text inside backticks for a message: one line, nothing hidden, never long."""
+    shown = printable(" ".join(text.split()) if "\n" in text else text)
+    return "`" + (shown if len(shown) <= limit else shown[: limit - 1] + "…") + "`"
+
+
+class Explanation(NamedTuple):
+    """Where the text goes wrong (both from 1), what was expected there, and what often helps."""
+
+    line: int
+    column: int
+    words: str
+    hint: str
+
+
+def explain_error(error: MarkedYAMLError, text: str) -> Explanation:
+    """What ruamel.yaml refused `text` for, and where to look."""
+    said = f"{error.context or ''} {error.problem or ''}"
+    clue = next(
+        (clue for clue in _CLUES if clue.said in said),
+        _Clue(said, f"not YAML: {' '.join(said.split())[:120]}"),
+    )
+    marks = [error.problem_mark, error.context_mark]
+    mark = next((m for m in marks[:: -1 if clue.at_beginning else 1] if m is not None), None)
+    line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+    written = ["", *text.split("\n"), ""]
+    hint = ""
+    if " #" in written[line - 1]:
+        hint = "YAML ends the line above at ` #`; if that is no comment, quote the text"
+    elif _EXPRESSION_LINE.match(written[line]):
+        hint = (
+            "an expression that begins with a quote or bracket or holds `: ` goes on a "
+            "line of its own, indented, below `key: >-`"
+        )
+    return Explanation(line, column, clue.words, hint)
+
+
+_EXPRESSION_LINE = re.compile(
+    r"\s*(?:- +)*(?:(?:where|that|authorized_by|always|after_every_call|calls)\s*:|[\"'\[({])"
+)
+
+
+@dataclass(frozen=True)
+class _Clue:
+    """What ruamel.yaml says, what we say, and whether to point at where the construct began."""
+
+    said: str
+    words: str
+    at_beginning: bool = False
+
+
+_CLUES: Final = (
+    _Clue("mapping values are not allowed", "expected one `key: value` here, found another `: `"),
+    _Clue(
+        "cannot start any token",
+        "expected a value, found a character that cannot begin one (indent with spaces, quote "
+        "text that begins with @, `, % or a tab)",
+    ),
+    _Clue(
+        "found unexpected end of stream",
+        "expected a closing quote, found the end of the file",
+        at_beginning=True,
+    ),
+    _Clue(
+        "unknown escape character",
+        "expected a known escape, found another; in single quotes a backslash is itself",
+    ),
+    _Clue("'<document start>'", "expected the end of the file, found more"),
+    _Clue("while scanning a simple key", "expected `key: value`, found a line without `: `"),
+    _Clue("while parsing a flow", "expected `,` or the closing bracket, found something else"),
+    _Clue(
+        "while parsing a block",
+        "expected the next key or item, found something that does not fit: check the "
+        "indentation above and here, and for text after a closed quote or bracket",
+    ),
+)
+
 
 MAX_DEPTH: Final = 30
 MAX_NODES: Final = 20_000
@@ -46,10 +218,16 @@ NodePath: TypeAlias = tuple[str | int, ...]
 
 EXPRESSION_KEYS: Final = frozenset(
     (
-        "where", "that", "authorized_by", "always", "after_every_call", "calls",
-        "when", "participation",
+        "where",
+        "that",
+        "authorized_by",
+        "always",
+        "after_every_call",
+        "calls",
+        "when",
+        "participation",
     )
-)  # fmt: skip
+)
 _OF_ACCESS: Final = frozenset(("when", "participation"))
 """Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys."""
 _NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
@@ -191,7 +369,7 @@ class Composer:
         if isinstance(event, AliasEvent):
             self._problem(
                 event,
-                f"expected a value, found the alias {quoted('*' + event.anchor)}",
+                f"expected a value, found the alias {quote('*' + event.anchor)}",
                 "anchor",
                 "write the value out; quote text that begins with `*`",
             )
@@ -199,7 +377,7 @@ class Composer:
         if event.anchor is not None:
             self._problem(
                 event,
-                f"expected a value, found the anchor {quoted('&' + event.anchor)}",
+                f"expected a value, found the anchor {quote('&' + event.anchor)}",
                 "anchor",
                 "write the value out; quote text that begins with `&`",
             )
@@ -207,7 +385,7 @@ class Composer:
         if tag is not None:
             self._problem(
                 event,
-                f"expected a value, found the tag {quoted(str(tag))}",
+                f"expected a value, found the tag {quote(str(tag))}",
                 "tag",
                 "remove it; quote text that begins with `!`",
             )
@@ -237,7 +415,7 @@ class Composer:
                 first = self.positions[(*path, name)]
                 self._problem(
                     key,
-                    f"expected each key once, found {quoted(name)} again; "
+                    f"expected each key once, found {quote(name)} again; "
                     f"first on line {first.key_line}",
                     "duplicate-key",
                 )
@@ -281,7 +459,7 @@ class Composer:
             except NotAScalar:
                 is_text = False
             if not is_text:
-                found = quoted(event.value) if event.value else "nothing"
+                found = quote(event.value) if event.value else "nothing"
                 self._problem(
                     event,
                     f"expected text as a key, found {found}",
@@ -308,7 +486,7 @@ class Composer:
                 self._problem(
                     event,
                     f"expected an expression in block style or quotes, found "
-                    f"{quoted(event.value)} in flow style",
+                    f"{quote(event.value)} in flow style",
                     "flow-expression",
                     "between { } or [ ] a comma or bracket cuts it: write the mapping "
                     "or list on lines of its own, or quote the expression",
@@ -347,7 +525,7 @@ class Composer:
         raise ContractError(tuple(self._problems))
 
     def _syntax_error(self, error: MarkedYAMLError) -> NoReturn:
-        told = explained(error, self.text)
+        told = explain_error(error, self.text)
         self._fatal(told.line, told.column, told.words, "syntax", told.hint)
 
 

@@ -18,8 +18,16 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final
 
-from statediff.contract.yaml.composer import Composer, NodePath, Position, Span, line_and_column
-from statediff.contract.yaml.scalars import NOT_IN_DOCUMENTS, character_name, quoted
+from statediff.contract.yaml.composer import (
+    NOT_IN_DOCUMENTS,
+    Composer,
+    NodePath,
+    Position,
+    Span,
+    character_name,
+    line_and_column,
+    quote,
+)
 from statediff.errors import ContractError, Problem
 
 __all__ = ["MAX_BYTES", "Document", "NodePath", "Position", "read_document", "too_large"]
@@ -115,7 +123,7 @@ def read_document(data: bytes, file: str) -> Document:
 
     `file` is the name used in messages. Bounded: 256 KiB, 30 levels, 20,000 nodes.
     """
-    text = _decoded(data, file)
+    text = _decode(data, file)
     problems = chain(
         islice(_unreadable_characters(text, file), 10), islice(_directives(text, file), 10)
     )
@@ -126,7 +134,7 @@ def read_document(data: bytes, file: str) -> Document:
     return Document(value, file, data, text, composer.positions, composer.spans)
 
 
-def _decoded(data: bytes, file: str) -> str:
+def _decode(data: bytes, file: str) -> str:
     if len(data) > MAX_BYTES:
         raise ContractError((too_large(file, len(data)),))
     try:
@@ -180,7 +188,7 @@ def _directives(text: str, file: str) -> Iterator[Problem]:
                 file,
                 number,
                 1,
-                f"expected a mapping, found the directive {quoted(line.rstrip())}",
+                f"expected a mapping, found the directive {quote(line.rstrip())}",
                 "directive",
                 "remove it; documents are YAML 1.2 without directives",
             )

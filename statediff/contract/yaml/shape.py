@@ -1,6 +1,6 @@
 """A document's shape checked against a pydantic model, in words a contract's author can act on.
 
-`shaped` gives the model or a `ContractError` with every problem, each at the line and column of
+`as_model` gives the model or a `ContractError` with every problem, each at the line and column of
 the key or value that is wrong. pydantic decides *whether* a document fits; *what was expected* is
 read from the model itself: the description of the field, or the kinds of value its type allows.
 """
@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from statediff.contract.yaml.composer import quote
 from statediff.contract.yaml.reader import Document, NodePath
-from statediff.contract.yaml.scalars import quoted
 from statediff.errors import ContractError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -41,7 +41,7 @@ _WORDS: Final[dict[Any, str]] = {
 }
 
 
-def shaped(document: Document, model: type[Model]) -> Model:
+def as_model(document: Document, model: type[Model]) -> Model:
     """The document as an instance of `model`, lists become tuples; `ContractError` if it is not."""
     try:
         instance = model.model_validate(frozen(document.value))
@@ -67,7 +67,7 @@ def _empty_keys(document: Document, model: type[BaseModel]) -> Iterator[Problem]
         if _value_at(document, path) is None and path[-1] in _known_keys(model, path[:-1]):
             yield document.problem(
                 path,
-                f"{_label(path)}expected {_expected(model, path)}, found nothing",
+                f"{_label(path)}expected {_expectation(model, path)}, found nothing",
                 hint=_hint(None, None, set()),
             )
 
@@ -97,7 +97,7 @@ class _Error:
     context: dict[str, Any]
 
 
-def _located(detail: ErrorDetails, document: Document) -> _Error:
+def _locate(detail: ErrorDetails, document: Document) -> _Error:
     """The error without the names of union branches and validators that stand in its location."""
     value: Any = document.value
     path: NodePath = ()
@@ -118,7 +118,7 @@ def _located(detail: ErrorDetails, document: Document) -> _Error:
 def _problems(
     error: ValidationError, document: Document, model: type[BaseModel]
 ) -> Iterator[Problem]:
-    errors = [_located(detail, document) for detail in error.errors()[:_MAX_ERRORS]]
+    errors = [_locate(detail, document) for detail in error.errors()[:_MAX_ERRORS]]
     chosen = [found for found in errors if found.union_at is None]
     unions: dict[NodePath, list[_Error]] = {}
     for found in errors:
@@ -154,7 +154,7 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
             )
         return document.problem(
             path,
-            f"unknown key {quoted(name)}",
+            f"unknown key {quote(name)}",
             code="unknown-key",
             hint=did_you_mean(name, _known_keys(model, path[:-1])),
             at_key=True,
@@ -162,28 +162,28 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
     if error.kind == "missing":
         return document.problem(
             path[:-1],
-            f"missing key `{name}`: expected {_expected(model, path)}",
+            f"missing key `{name}`: expected {_expectation(model, path)}",
             code="missing-key",
         )
     if error.is_key:
         return document.problem(
             path,
-            f"expected as a key {_expected_key(model, path[:-1])}, found {quoted(name)}",
+            f"expected as a key {_expected_key(model, path[:-1])}, found {quote(name)}",
             at_key=True,
         )
     found = _value_at(document, path)
     return document.problem(
         path,
-        f"{_label(path)}expected {_expected(model, path)}, found {_found(found)}",
+        f"{_label(path)}expected {_expectation(model, path)}, found {_describe_value(found)}",
         hint=_hint(found, document.source(path), _leaves(model, path)),
     )
 
 
 def _label(path: NodePath) -> str:
     if isinstance(path[-1], str):
-        return f"{quoted(path[-1])}: "
+        return f"{quote(path[-1])}: "
     names = [step for step in path if isinstance(step, str)]
-    return f"{quoted(names[-1])}, item {path[-1] + 1}: "
+    return f"{quote(names[-1])}, item {path[-1] + 1}: "
 
 
 def _value_at(document: Document, path: NodePath) -> Any:
@@ -193,7 +193,7 @@ def _value_at(document: Document, path: NodePath) -> Any:
     return value
 
 
-def _found(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     match value:
         case None:
             return "nothing"
@@ -205,7 +205,7 @@ def _found(value: Any) -> str:
             return f"{value} (a number)"
         case str():
             length = f" ({len(value)} characters)" if len(value) > 40 else ""
-            return f"the text {quoted(value)}{length}" if value else "empty text"
+            return f"the text {quote(value)}{length}" if value else "empty text"
         case dict():
             return "a mapping" if value else "an empty mapping"
         case _:
@@ -279,7 +279,7 @@ def _leaves(model: type[BaseModel], path: NodePath) -> set[Any]:
     return {get_origin(option.type) or option.type for option in _at(model, path)}
 
 
-def _expected(model: type[BaseModel], path: NodePath) -> str:
+def _expectation(model: type[BaseModel], path: NodePath) -> str:
     words: dict[str, None] = {}
     for option in _at(model, path):
         if option.type is not NoneType:

@@ -12,8 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from statediff.contract.document.contract import BranchClauses, Clause
-from statediff.contract.document.sections import Evidence, OpenFrame
+from statediff.contract.clauses.access import READS
+from statediff.contract.clauses.alternatives import BranchClauses
+from statediff.contract.clauses.patterns import Clause
+from statediff.contract.document.contract import KINDS, Evidence, OpenFrame
 from statediff.evaluate import ContractFile
 from statediff.meta.reference import Reference, rebuild, with_state
 from statediff.model.batches import Row
@@ -24,21 +26,8 @@ from statediff.resolve.pairing import skeleton
 
 MAX_NAME: Final = 200
 """Characters of a text that can be somebody's or something's name."""
-_ASSERTING: Final = (
-    "forbid",
-    "require",
-    "allow",
-    "derive",
-    "any_of",
-    "disputed",
-    "transition",
-    "effects",
-    "steps",
-    "actions",
-    "turns",
-    "answer",
-)
-"""The sections of a contract that judge something."""
+_ASSERTING: Final = tuple(s for kind in KINDS if kind is not READS for s in kind.sections)
+"""The sections of a contract that judge what was done, not what was read."""
 _OPEN: Final = OpenFrame(open="the study asks what is missed without the frame")
 
 

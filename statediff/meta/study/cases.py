@@ -186,9 +186,7 @@ def _fold_opinion(clauses: Sequence[ClauseTruth], keeps: StageFilter) -> Evaluat
 
 
 def _clause(entry: Mapping[str, Any]) -> ClauseTruth:
-    return ClauseTruth(
-        str(entry["clause"]), Stage(entry["stage"]), Truth(entry["truth"]), str(entry["sentence"])
-    )
+    return ClauseTruth(str(entry["clause"]), Stage(entry["stage"]), Truth(entry["truth"]))
 
 
 def live_cases(

@@ -21,11 +21,14 @@ from typing import Final
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.model.delta import Delta, Diff, Op, delta_id
+from statediff.model.explanation import Argument, Cause, Reason, cause, causes
 from statediff.model.timelines import Timelines
 from statediff.model.trace import Trace
 from statediff.policy.attribution.claims import Claim, claims
 
-UNATTRIBUTED: Final = "attribution: no history says who made the change"
+_SHOWN: Final = 2
+"""How many causes an explanation names."""
+UNATTRIBUTED: Final = Reason.UNATTRIBUTED()
 READS: Final = frozenset(
     {Read("trace", CALL_TYPE, "effects"), Read("trace", CALL_TYPE, "principal")}
 )
@@ -48,7 +51,7 @@ class Maker:
     """Who made a delta. `action` is None where that is not certain, and `cause` says why."""
 
     action: str | None = None
-    cause: str = ""
+    cause: Cause = ""
     actions: tuple[str, ...] = ()
     """Every known call that touched it on the way, in the order of its commits."""
     transactions: tuple[str, ...] = ()
@@ -67,10 +70,10 @@ class Attribution:
     claims: Mapping[tuple[str, int], Claim] = field(default_factory=dict)
     principals: Mapping[str, str | None] = field(default_factory=dict)
     """The id of a call → who made it."""
-    causes: Mapping[str, str] = field(default_factory=dict)
+    causes: Mapping[str, Cause] = field(default_factory=dict)
     """Type → why its transactions attribute nothing."""
 
-    def by(self, delta: Delta, principal: str) -> tuple[int, str]:
+    def by(self, delta: Delta, principal: str) -> tuple[int, Cause]:
         """Whether the principal made the change: TRUE, FALSE, or both with the reason."""
         place = delta_id(delta.type, delta.key, delta.path)
         if self.touched is None:
@@ -82,20 +85,22 @@ class Attribution:
                 None if claim.action is None else self.principals.get(claim.action)
                 for claim in claimed
             )
-            causes = sorted({claim.cause for claim in claimed if claim.cause})
+            found = causes({claim.cause for claim in claimed if claim.cause})
         else:
             whole = self.touched.get(delta_id(delta.type, delta.key, ""), frozenset())
             who = self.touched.get(place, frozenset()) | whole
-            causes = []
+            found = ()
         if who == {principal}:
             return TRUE, ""
         if who and None not in who and principal not in who:
             return FALSE, ""
         if not who:
-            return TRUE | FALSE, f"attribution: no call says that it changed {place}"
-        names = ", ".join(sorted(name or "somebody unknown" for name in who))
-        why = f" ({'; '.join(causes[:2])})" if causes else ""
-        return TRUE | FALSE, f"attribution: {place} was changed by {names}{why}"
+            return TRUE | FALSE, Reason.NOBODY_CHANGED(place=place)
+        known: list[Argument] = [*sorted(name for name in who if name)]
+        somebody = [] if len(known) == len(who) else [Reason.SOMEBODY()]
+        return TRUE | FALSE, Reason.CHANGED_BY(
+            place=place, principals=(*known, *somebody), because=found[:_SHOWN]
+        )
 
     def maker(self, delta: Delta) -> Maker:
         """Who left the change."""
@@ -125,10 +130,8 @@ class Attribution:
         return tuple(replace(delta, action=self.maker(delta).action) for delta in deltas)
 
     def _claim(self, touch: Touch) -> Claim:
-        name = f"transaction {touch.number} of {touch.source}"
-        return self.claims.get(
-            (touch.source, touch.number), Claim(None, f"no recorded call made {name}")
-        )
+        why = Reason.NO_CALL_MADE(number=touch.number, source=touch.source)
+        return self.claims.get((touch.source, touch.number), Claim(None, why))
 
     def _touches(self, delta: Delta) -> tuple[Touch, ...]:
         """The transactions that changed the place; of a transaction's own delta, only it."""
@@ -142,13 +145,14 @@ class Attribution:
             source, _, number = delta.transaction.rpartition(" ")
             upto = source.removesuffix(" up to")
             found = [
-                t for t in found
+                t
+                for t in found
                 if t.source == upto
                 and (t.number <= int(number) if upto != source else t.number == int(number))
-            ]  # fmt: skip
+            ]
         return tuple(sorted(dict.fromkeys(found), key=lambda t: (t.source, t.number)))
 
-    def _cause(self, delta: Delta) -> str:
+    def _cause(self, delta: Delta) -> Cause:
         return self.causes.get(delta.type, UNATTRIBUTED)
 
 
@@ -178,14 +182,17 @@ def attribution(trace: Trace, timelines: Timelines, own: Own) -> Attribution:
 def _by_transactions(trace: Trace, timelines: Timelines, own: Own) -> Attribution:
     if not is_marked(trace):
         return NOBODY
-    causes = {name: f"attribution: {cause}" for name, cause in timelines.unfollowed}
+    why: dict[str, Cause] = {
+        name: Reason.NOT_FOLLOWED(cause=cause(gap)) for name, gap in timelines.unfollowed
+    }
     touches: dict[str, list[Touch]] = {}
     for line in timelines.lines:
         if line.gap is not None:
-            causes |= dict.fromkeys(line.types, f"attribution: {line.source}: {line.gap}")
+            gap = Reason.HISTORY_GAP(source=line.source, cause=cause(line.gap))
+            why |= dict.fromkeys(line.types, gap)
             continue
         for name in line.types:
-            causes[name] = f"attribution: no transaction of {line.source} changed it"
+            why[name] = Reason.NO_TRANSACTION(source=line.source)
         for place, touch in _touches_of(line.source, own.get(line.source, ())):
             touches.setdefault(place, []).append(touch)
     return Attribution(
@@ -193,7 +200,7 @@ def _by_transactions(trace: Trace, timelines: Timelines, own: Own) -> Attributio
         {place: tuple(found) for place, found in touches.items()},
         claims(trace, timelines),
         {action.id: action.principal for action in trace.told},
-        causes,
+        why,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.timelines import SourceTimeline, Step, Timelines
 from statediff.model.trace import Action, ActionClass, Trace
 
@@ -23,7 +24,7 @@ class Claim:
     """The call that made a transaction, or None and why that is not certain."""
 
     action: str | None
-    cause: str = ""
+    cause: Cause = ""
 
 
 def claims(trace: Trace, timelines: Timelines) -> Mapping[tuple[str, int], Claim]:
@@ -41,9 +42,8 @@ def claims(trace: Trace, timelines: Timelines) -> Mapping[tuple[str, int], Claim
             else:
                 named.setdefault((mark.source, mark.name), []).append(action.id)
     silent = [
-        a for a in trace.told
-        if a.transactions is None and a.action_class is not ActionClass.READ
-    ]  # fmt: skip
+        a for a in trace.told if a.transactions is None and a.action_class is not ActionClass.READ
+    ]
     found: dict[tuple[str, int], Claim] = {}
     for line in timelines.lines:
         shared = _shared(line)
@@ -52,7 +52,7 @@ def claims(trace: Trace, timelines: Timelines) -> Mapping[tuple[str, int], Claim
             who = {call for name in names for call in named.get((line.source, name), ())}
             possible = vague.get(line.source, ())
             if who:
-                found[line.source, number] = _one(_innermost(who, actions), "name it")
+                found[line.source, number] = _one(_innermost(who, actions), Reason.SEVERAL_NAME_IT)
             elif possible:
                 claim = _by_time(step, possible, silent, trace.gap)
                 found[line.source, number] = claim
@@ -91,14 +91,14 @@ def _by_time(
     step: Step, possible: Iterable[Action], silent: Iterable[Action], gap: str | None
 ) -> Claim:
     if gap is not None:
-        return Claim(None, f"the log may lack calls: {gap}")
+        return Claim(None, Reason.CALLS_MISSING(cause=cause(gap)))
     if step.committed_at is None:
-        return Claim(None, "its instant is not known")
+        return Claim(None, Reason.INSTANT_UNKNOWN())
     first, last = step.committed_at, step.committed_at + _resolution(step.committed_at)
     who = {a.id for a in possible if _could(a, first, last)}
     # A call of which nobody recorded what it wrote may have left work behind that came later.
     who |= {a.id for a in silent if a.started_at is None or a.started_at <= last}
-    return _one(who, "were at work then") if who else Claim(None, "no call was at work then")
+    return _one(who, Reason.SEVERAL_AT_WORK) if who else Claim(None, Reason.NO_CALL_AT_WORK())
 
 
 def _could(action: Action, first: datetime, last: datetime) -> bool:
@@ -114,9 +114,9 @@ def _resolution(instant: datetime) -> timedelta:
     return timedelta(milliseconds=1) if instant.microsecond % 1000 == 0 else timedelta(0)
 
 
-def _one(who: set[str], what: str) -> Claim:
+def _one(who: set[str], several: Reason) -> Claim:
     if len(who) == 1:
         return Claim(next(iter(who)))
     names = sorted(who)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return Claim(None, f"several calls {what}: {', '.join(names[:_SHOWN])}{more}")
+    more = max(0, len(names) - _SHOWN)
+    return Claim(None, several(calls=tuple(names[:_SHOWN]), more=more))

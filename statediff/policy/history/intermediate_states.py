@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff, Doubt
+from statediff.model.explanation import Argument, Cause, Explanation, Reason, cause
 from statediff.model.schema import Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.timelines import NO_TIMELINES, SourceTimeline, Timelines
-from statediff.model.values import Key, key_order, printable
+from statediff.model.values import Key, key_order
 from statediff.model.view import View
 from statediff.policy.matching import Change, JudgingContext, changes
 
@@ -41,8 +42,8 @@ class Commit:
 class Stretch:
     """Changes between two states of one source, and the context in which they are judged."""
 
-    where: str
-    """In words: `in transaction 3 of shop-db (position 17)`."""
+    where: Explanation
+    """The transaction, and whether the changes are its own."""
     context: JudgingContext
     candidates: tuple[Change, ...]
     """The changes with those that ν hides."""
@@ -65,10 +66,10 @@ class IntermediateStates:
     commits: Mapping[str, tuple[Commit, ...]] = field(default_factory=dict)
     after: Mapping[str, View] = field(default_factory=dict)
 
-    def gaps(self, types: Iterable[str]) -> set[str]:
+    def gaps(self, types: Iterable[str]) -> set[Cause]:
         """Why these types may have been otherwise in between as well."""
         found = {self.course.gap(name) for name in types}
-        return {f"no history: {gap}" for gap in found if gap is not None}
+        return {Reason.NO_HISTORY(cause=cause(gap)) for gap in found if gap is not None}
 
     def is_still(self, types: Iterable[str]) -> bool:
         """Whether it is known that these types never changed."""
@@ -112,10 +113,12 @@ class IntermediateStates:
         if math.prod(len(numbers) for _, numbers in ways) > MAX_ORDERS:
             return None
         return (
-            (", ".join(line.side(n) for (line, _), n in zip(ways, at, strict=True)),
-             self.where({line.source: n for (line, _), n in zip(ways, at, strict=True)}))
+            (
+                ", ".join(line.side(n) for (line, _), n in zip(ways, at, strict=True)),
+                self.where({line.source: n for (line, _), n in zip(ways, at, strict=True)}),
+            )
             for at in itertools.product(*(numbers for _, numbers in ways))
-        )  # fmt: skip
+        )
 
     def stretches(self, types: Iterable[str], context: JudgingContext) -> Iterator[Stretch]:
         """What each transaction changed and what had changed by then, for the lines of the types.
@@ -129,7 +132,11 @@ class IntermediateStates:
             names = line.types & set(types)
             pairs = zip(line.steps, self.commits.get(line.source, ()), strict=False)
             for number, (step, commit) in enumerate(pairs, start=1):
-                place = f"transaction {number} of {line.source}{_position(step.position)}"
+                place: dict[str, Argument] = {
+                    "number": number,
+                    "source": line.source,
+                    "position": step.position or "",
+                }
                 sides = line.side(number - 1), line.side(number)
                 own, so_far = (_all(diff) for diff in (commit.own, commit.so_far))
                 for entity in {*map(_entity, own), *map(_entity, so_far)}:
@@ -143,11 +150,12 @@ class IntermediateStates:
                     continue
                 if line.gap is None:
                     there = context.between(sides, commit.own.deltas, commit.own.doubts)
-                    yield Stretch(f"in {place}", there, own, (), True)
+                    yield Stretch(Reason.IN_TRANSACTION(**place), there, own, (), True)
                 doubts = tuple(d for group in waiting.values() for d in dict.fromkeys(group))
                 there = context.between(("before", sides[1]), commit.so_far.deltas, doubts)
                 everything = tuple(c for group in standing.values() for c in group)
-                yield Stretch(f"after {place}", there, so_far, everything, False)
+                after = Reason.AFTER_TRANSACTION(**place)
+                yield Stretch(after, there, so_far, everything, False)
 
     def named(self, ids: Collection[str]) -> tuple[Delta, ...]:
         """The changes by transactions that findings name, in the order of sources and commits."""
@@ -167,17 +175,20 @@ class IntermediateStates:
     def where(self, numbers: Mapping[str, int]) -> View:
         """The lines' states after these steps; of the others, what never changed."""
         parts: dict[str, View] = {}
-        causes = {name: f"no history: {cause}" for name, cause in self.course.unfollowed}
+        causes: dict[str, Explanation] = {
+            name: Reason.NO_HISTORY(cause=cause(gap)) for name, gap in self.course.unfollowed
+        }
         for line in self.course.lines:
             number = numbers.get(line.source)
             for name in line.types:
                 if number is not None:
                     parts[name] = self.views[line.side_of(name, number)]
                 elif line.gap is not None:
-                    causes[name] = f"no history: {line.source}: {line.gap}"
+                    gap = Reason.IN(place=line.source, cause=cause(line.gap))
+                    causes[name] = Reason.NO_HISTORY(cause=gap)
                 elif line.moves(name):
-                    others = " and ".join(sorted({*numbers, line.source}))
-                    causes[name] = f"no history: the order of the commits of {others} is not known"
+                    others = tuple(sorted({*numbers, line.source}))
+                    causes[name] = Reason.ORDER_OF(sources=others)
                 else:
                     parts[name] = self.views["before"]
         return Composed(self.views["before"].schema, parts, causes)
@@ -215,7 +226,7 @@ class Composed:
     """A state put together type by type; what no view shows is unobserved, with the cause."""
 
     def __init__(
-        self, schema: Schema, parts: Mapping[str, View], causes: Mapping[str, str]
+        self, schema: Schema, parts: Mapping[str, View], causes: Mapping[str, Explanation]
     ) -> None:
         self._schema = schema
         self._parts = parts
@@ -228,8 +239,8 @@ class Composed:
     def enumeration(self, type_name: str) -> Enumeration:
         part = self._parts.get(type_name)
         if part is None:
-            cause = self._causes.get(type_name, "no history: nobody tells of it")
-            return Enumeration(Coverage.UNOBSERVED, cause)
+            why = self._causes.get(type_name, Reason.NOBODY_TELLS())
+            return Enumeration(Coverage.UNOBSERVED, explanation=why)
         return part.enumeration(type_name)
 
     def row(self, type_name: str, key: Key) -> Row | None:
@@ -248,7 +259,3 @@ def _entity(place: Change | Doubt) -> Any:
 def _all(diff: Diff) -> tuple[Change, ...]:
     """The changes with those that ν hides: it may not hide what Γ matches."""
     return changes((*diff.deltas, *(h.delta for h in diff.hidden if not h.by_boundary)))
-
-
-def _position(position: str) -> str:
-    return f" (position {printable(position)})" if position else ""

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from statediff.evaluate.worded import clause_sentence, worded_finding
 from statediff.evidence import verify as v
+from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.leaf_partition import SUMMARY
@@ -121,7 +123,7 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
             ),
             stages=tuple(_stages(summary["clauses"])),
             codes=tuple((name(code), meaning_of(code)) for code in summary["codes"]),
-            counterexample=_counterexample(at[COUNTEREXAMPLE]) if COUNTEREXAMPLE in at else None,
+            counterexample=_counterexample(at) if COUNTEREXAMPLE in at else None,
             withheld=tuple(_withheld(verified.withheld)),
             facts=(
                 ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
@@ -149,14 +151,26 @@ def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:
             yield Stage(title, meaning, tuple(own))
 
 
-def _counterexample(found: Json) -> Counterexample:
+def _files(at: Mapping[str, Json]) -> dict[str, bytes]:
+    """The contract, its recorded changes and the schema, as far as the copy discloses them."""
+    texts = {name: at.get(f"{name}#") for name in ("contract.yaml", "transition.yaml")}
+    files = {name: leaf[0].encode() for name, leaf in texts.items() if leaf is not None}
+    schema = at.get("schema.json#")
+    return files if schema is None else {**files, "schema.json": write(schema[0])}
+
+
+def _counterexample(at: Mapping[str, Json]) -> Counterexample:
+    """The counterexample; what its clause asks is known where the contract is disclosed too."""
+    recorded = at[COUNTEREXAMPLE]
+    asked = recorded.get("asked") or clause_sentence(_files(at), str(recorded["clause"]))
+    found = worded_finding(recorded, asked)
     witness = found["witness"]
     return Counterexample(
         clause=name(found["clause"]),
         code=name(found["code"]),
         meaning=meaning_of(found["code"]),
         sentence=cut(found["sentence"]),
-        asked=cut(found["asked"]),
+        asked=cut(asked),
         missing=tuple(cut(each) for each in found["missing"]),
         comparisons=tuple(
             Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.package import Bundle
 from statediff.reports.html.changes import STANDINGS, Standings
 from statediff.reports.html.words import Sign
@@ -35,7 +36,7 @@ def unjudged(bundle: Bundle, where: str) -> Parsed:
     """The bundle as if nobody had judged it; `BundleError` if it contradicts itself."""
     with reading(where):
         documents: Mapping[str, Json] = {
-            "judgement.json": _without_judgement(bundle.document("judgement.json")),
+            "judgement.json": _without_judgement(worded_judgement(bundle)),
             # The names of an agent and of a trial often tell what was expected of them.
             "trial.json": {**bundle.document("trial.json"), "agent": _HIDDEN, "id": _HIDDEN},
         }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from statediff.errors import BundleError, UsageError
+from statediff.evaluate.worded import worded_judgement
 from statediff.evidence.canonical import write
 from statediff.evidence.package import Bundle, load, save
 from statediff.reports.review.pages import PAGE, case_page, desk_page
@@ -40,7 +41,7 @@ def test_a_blind_page_holds_the_evidence_and_nothing_that_statediff_thinks_of_it
     shown = words(page)
     for told in TOLD:
         assert told not in shown, told
-    judged = BUNDLES[KINDS[number]].document("judgement.json")
+    judged = worded_judgement(BUNDLES[KINDS[number]])
     for finding in judged["findings"]:
         if finding["truth"] == "FAILS" and finding["sentence"] not in [
             clause["sentence"] for clause in judged["clauses"]
@@ -200,7 +201,7 @@ def test_a_bundle_that_was_changed_meanwhile_is_not_shown(
 def test_what_is_missing_stands_beside_the_rule_that_needed_it(make_desk: MakeDesk) -> None:
     page = Page(case_page(make_desk(is_blind=False), 1, "/x"))
     shown = page.sections["missing"]
-    judged = BUNDLES["unknown"].document("judgement.json")
+    judged = worded_judgement(BUNDLES["unknown"])
     unknown = [f for f in judged["findings"] if f["truth"] == "UNKNOWN"]
     assert unknown
     sentences = {c["clause"]: c["sentence"] for c in judged["clauses"]}

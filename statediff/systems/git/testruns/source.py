@@ -25,9 +25,9 @@ from pydantic import Field as Described
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.contract.document.load import read_bytes
-from statediff.contract.document.parts import Part
+from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import read_document
-from statediff.contract.yaml.shape import shaped
+from statediff.contract.yaml.shape import as_model
 from statediff.errors import UsageError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
@@ -113,7 +113,7 @@ class TestPlan:
 
 def read_test_plan(path: Path) -> TestPlan:
     """The plan in a file; `ContractError` or `UsageError` says what is wrong with it and where."""
-    plan = shaped(read_document(read_bytes(path), str(path)), TestPlanDocument)
+    plan = as_model(read_document(read_bytes(path), str(path)), TestPlanDocument)
     for folder in (plan.tests, *plan.import_from, plan.held_out or "."):
         if folder.startswith("/") or ".." in PurePosixPath(folder).parts:
             raise UsageError(f"{path}: expected a folder below, found {folder!r}")

@@ -1,0 +1,1 @@
+"""The kinds of clause, a module each; `KINDS` in `contract/document/contract.py` lists them."""

@@ -1,0 +1,487 @@
+"""`access`: what the agent may read, for whom and as of when, and what must have been read.
+
+Everything fails closed [GE §3.1]: what no role grants is not seen, what has no time did not exist
+yet, and a call that nobody can tie to artifacts leaves open what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
+
+from statediff.contract.clauses.conduct import Tool
+from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
+from statediff.contract.clauses.visibility import (
+    ACCESS,
+    CITATIONS,
+    KEY_KINDS,
+    BoundAccess,
+    Citing,
+    Holding,
+    Needed,
+    ReadBy,
+    Search,
+    Shelf,
+)
+from statediff.contract.language.english import phrase, words
+from statediff.contract.language.kinds import describe, suggest
+from statediff.contract.language.syntax import (
+    CALL_TYPE,
+    EntityT,
+    Node,
+    Read,
+    ScalarT,
+    Type,
+    footprint,
+)
+from statediff.contract.parts import Expression, Identifier, Part, Reason, TypeName
+from statediff.model.schema import EntityType, Kind
+
+# ---------------------------------------------------------------- as written
+
+Person = Annotated[
+    str, Field(min_length=1, max_length=200, description="a name of at most 200 characters")
+]
+Subsystems = Annotated[tuple[Identifier, ...], Field(description="a list of subsystems")]
+CallPath = Annotated[
+    str,
+    Field(
+        pattern=r"^(arguments|result)(\[\])?(\.[A-Za-z_][A-Za-z0-9_]*(\[\])?)*$",
+        max_length=200,
+        description="a path in a call, e.g. arguments.issue or result.issues[].issue",
+    ),
+]
+
+
+class Subsystem(Part):
+    """The entities that lie in one subsystem, and when each came to be."""
+
+    type: TypeName
+    where: Annotated[
+        Expression | None, Field(description="a condition over `it`: which of them lie there")
+    ] = None
+    at: Annotated[
+        Expression | None,
+        Field(description="the instant at which `it` came to be, e.g. it.sent_at"),
+    ] = None
+    recorded_at: Annotated[
+        Expression | None,
+        Field(description="the instant from which `it` could be read, where that is later"),
+    ] = None
+    timeless: Reason | None = None
+    participation: Annotated[
+        Expression | None,
+        Field(description="a condition over `it` that grants reading it, whatever the role"),
+    ] = None
+    title: Annotated[
+        str | None, Field(max_length=200, description="the field that a search shows")
+    ] = None
+    text: Annotated[
+        tuple[str, ...], Field(description="the fields that a search looks through")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _has_one_time(self) -> Subsystem:
+        if self.at is not None and self.timeless is not None:
+            raise ValueError("names both `at` and `timeless`; what came to be at a time has one")
+        return self
+
+
+class Place(Part):
+    """Artifacts of a subsystem: all, or those that satisfy a condition."""
+
+    in_: Annotated[Identifier, Field(alias="in", description="the name of a subsystem")]
+    where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
+
+
+class Absence(Part):
+    """What must have been looked at before something may be said not to be."""
+
+    id: Identifier | None = None
+    when: Annotated[
+        Expression | None,
+        Field(description="the claim, e.g. answer.exists == false; always where it is left out"),
+    ] = None
+    space: Annotated[
+        tuple[Place, ...], Field(min_length=1, description="a list of places to look through")
+    ]
+    because: Reason | None = None
+
+
+class ToRetrieve(Part):
+    """Evidence that an answer must rest on: fetched and, where asked for, cited."""
+
+    id: Identifier | None = None
+    when: Annotated[
+        Expression | None, Field(description="a condition over `answer`; else it is always needed")
+    ] = None
+    in_: Annotated[Identifier, Field(alias="in", description="the name of a subsystem")]
+    where: Annotated[Expression | None, Field(description="a condition over `it`")] = None
+    count: Annotated[
+        int | None,
+        Field(ge=1, description="how many suffice, from 1; all of them where it is left out"),
+    ] = None
+    cite: Annotated[bool, Field(description="true if each must be cited too")] = False
+    because: Reason | None = None
+
+
+class Reader(Part):
+    """Another tool that reads: which artifacts a call of it names or delivers."""
+
+    tool: Tool
+    fetches: Identifier | None = None
+    finds: Identifier | None = None
+    key: CallPath
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Reader:
+        if (self.fetches is None) == (self.finds is None):
+            raise ValueError("needs either `fetches` or `finds`, with the name of a subsystem")
+        if self.finds is not None and not self.key.startswith("result"):
+            raise ValueError("what a search finds stands in its `result`")
+        return self
+
+
+class Aside(Part):
+    """Tools that show nothing of any subsystem, and why that is so."""
+
+    tools: Annotated[tuple[Tool, ...], Field(min_length=1, description="a list of tools")]
+    because: Reason
+
+
+class Access(Part):
+    """For whom the agent acts, what may be read then, and what must have been."""
+
+    actor: Person
+    as_of: Annotated[
+        str | None,
+        Field(
+            max_length=40,
+            description="an instant with its zone, or a day; where left out, the run's begin",
+        ),
+    ] = None
+    actors: Annotated[
+        dict[Person, Identifier], Field(min_length=1, description="a mapping of actors to roles")
+    ]
+    roles: Annotated[
+        dict[Identifier, Subsystems],
+        Field(description="a mapping of roles to the subsystems that each may read"),
+    ]
+    broadcast: Annotated[
+        tuple[Identifier, ...],
+        Field(description="subsystems that every known actor may read"),
+    ] = ()
+    subsystems: Annotated[
+        dict[Identifier, Subsystem],
+        Field(min_length=1, description="a mapping of subsystems to what lies in them"),
+    ]
+    absence: Annotated[
+        tuple[Absence, ...], Field(description="a list of what to search before denying it")
+    ] = ()
+    evidence: Annotated[
+        tuple[ToRetrieve, ...], Field(description="a list of evidence to retrieve")
+    ] = ()
+    citations: Annotated[
+        str | None, Field(description="the name in the answer under which it lists its sources")
+    ] = None
+    reads: Annotated[
+        tuple[Reader, ...], Field(description="a list of other tools that read, and what")
+    ] = ()
+    aside: Aside | None = None
+    submitted_by: Tool | None = None
+
+
+# ---------------------------------------------------------------- binding
+
+_LOG: Final = Read("trace", CALL_TYPE, "")
+_DAY: Final = len("2026-03-05")
+
+
+@dataclass(frozen=True)
+class _AccessBinder:
+    """Binds `access:` with the scope, and into the problems, of `binder`."""
+
+    binder: Binder
+
+    def bound(self, document: Access) -> BoundAccess | None:
+        """The section over the schema; None where it has problems."""
+        as_of = self._as_of(document)
+        holdings = tuple(
+            held
+            for name, subsystem in document.subsystems.items()
+            if (held := self._holding(name, subsystem, document)) is not None
+        )
+        if len(holdings) < len(document.subsystems):
+            return None
+        known = {held.name: held for held in holdings}
+        searches = tuple(self._search(i, a, known) for i, a in enumerate(document.absence))
+        needed = tuple(self._evidence(i, e, known) for i, e in enumerate(document.evidence))
+        self._check_citations(document)
+        readers = tuple(self._reader(i, r, known) for i, r in enumerate(document.reads))
+        role = document.actors.get(document.actor)
+        seen = document.roles.get(role or "", ()) + document.broadcast
+        what = " and ".join(words(name) for name in known if name in seen) or "nothing at all"
+        acting = f"{document.actor} ({words(role or 'of no role')})"
+        until = "" if as_of is None else f", as of {as_of.isoformat().replace('+00:00', 'Z')}"
+        return BoundAccess(
+            id=ACCESS,
+            sentence=f"For {acting} the agent reads {what}{until}, and nothing else.",
+            reads=frozenset({_LOG}).union(*(held.footprint for held in holdings)),
+            actor=document.actor,
+            as_of=as_of,
+            actors=document.actors,
+            roles=document.roles,
+            broadcast=document.broadcast,
+            holdings=holdings,
+            searches=tuple(each for each in searches if each is not None),
+            needed=tuple(each for each in needed if each is not None),
+            citing=self._citing(document),
+            readers=tuple(each for each in readers if each is not None),
+            aside=frozenset(document.aside.tools if document.aside else ()),
+            submitted_by=document.submitted_by,
+        )
+
+    def _as_of(self, document: Access) -> datetime | None:
+        text = document.as_of
+        if text is None:
+            return None
+        try:
+            read = datetime.fromisoformat(text)
+        except ValueError:
+            read = None
+        if read is not None and len(text) == _DAY:
+            # `as of March 5` includes that day.
+            return read.replace(tzinfo=UTC) + timedelta(days=1, microseconds=-1)
+        if read is None or read.tzinfo is None:
+            self.binder.problem(
+                (ACCESS, "as_of"),
+                f"expected an instant with its zone, or a day, found {text!r}",
+                "write e.g. 2026-03-05T09:00:00Z, or 2026-03-05 for the end of that day in UTC",
+            )
+            return None
+        return read.astimezone(UTC)
+
+    def _holding(self, name: str, document: Subsystem, whole: Access) -> Holding | None:
+        path: Path = (ACCESS, "subsystems", name)
+        before = len(self.binder.problems)
+        entities, _ = self.binder.types(path, "type", (document.type,))
+        if not entities:
+            return None
+        entity = entities[0]
+        kinds = tuple(entity.by_name[field].kind for field in entity.key)
+        if not kinds or any(kind not in KEY_KINDS for kind in kinds):
+            self.binder.problem(
+                (*path, "type"),
+                f"{entity.name} has no key of texts or whole numbers, so nothing could cite it",
+                "declare its key in the state schema",
+            )
+        if whole.as_of is not None and document.at is None and document.timeless is None:
+            self.binder.problem(
+                path,
+                f"when does what lies in `{name}` come to be? `as_of` needs to know",
+                "write `at: it.FIELD`, or `timeless: REASON` if it was always there",
+            )
+        self._check_fields(path, document, entity)
+        variables: dict[str, Type] = {"it": EntityT(entity.name)}
+        nodes = {
+            key: self._condition((*path, key), getattr(document, key), variables)
+            for key in ("where", "participation")
+        }
+        times = {
+            key: self._instant((*path, key), getattr(document, key), variables)
+            for key in ("at", "recorded_at")
+        }
+        if len(self.binder.problems) > before:
+            return None
+        return Holding(
+            name=name,
+            type=entity.name,
+            key_kinds=kinds,
+            where=nodes["where"],
+            at=times["at"],
+            recorded_at=times["recorded_at"],
+            participation=nodes["participation"],
+            title=document.title,
+            text=document.text,
+            footprint=_reads(entity, *nodes.values(), *times.values()),
+        )
+
+    def _check_fields(self, path: Path, document: Subsystem, entity: EntityType) -> None:
+        named = [(("title",), document.title)] if document.title is not None else []
+        for place, field in (*named, *((("text", i), f) for i, f in enumerate(document.text))):
+            if field not in entity.by_name and not entity.is_open:
+                self.binder.problem(
+                    (*path, *place),
+                    f"{entity.name} has no field `{field}`",
+                    suggest(field, entity.by_name),
+                    code="unknown-name",
+                )
+
+    def _condition(
+        self, path: Path, text: str | None, variables: Mapping[str, Type]
+    ) -> Node | None:
+        return None if text is None else self.binder.expression(path, text, variables)
+
+    def _instant(self, path: Path, text: str | None, variables: Mapping[str, Type]) -> Node | None:
+        if text is None:
+            return None
+        node = self.binder.expression(path, text, variables, boolean=False)
+        if node is None or node.type == ScalarT(Kind.TIMESTAMP):
+            return node
+        zoneless = node.type == ScalarT(Kind.LOCAL_TIMESTAMP)
+        self.binder.problem(
+            path,
+            f"expected an instant, found {describe(node.type)}",
+            "declare the field's zone in the state schema"
+            if zoneless
+            else "declare the field as `timestamp` in the state schema",
+        )
+        return None
+
+    def _shelf(
+        self, path: Path, place: Place | ToRetrieve, known: Mapping[str, Holding]
+    ) -> Shelf | None:
+        held = known.get(place.in_)
+        if held is None:
+            self._no_subsystem((*path, "in"), place.in_, known)
+            return None
+        entity = self.binder.schema.by_name[held.type]
+        node = self._condition((*path, "where"), place.where, {"it": EntityT(held.type)})
+        if place.where is not None and node is None:
+            return None
+        return Shelf(place.in_, node, held.footprint | _reads(entity, node))
+
+    def _no_subsystem(self, path: Path, name: str, known: Mapping[str, Holding]) -> None:
+        hint = suggest(name, known)
+        self.binder.problem(path, f"there is no subsystem `{name}`", hint, code="unknown-name")
+
+    def _search(self, index: int, document: Absence, known: Mapping[str, Holding]) -> Search | None:
+        path: Path = (ACCESS, "absence", index)
+        name = self.binder.name(path, document.id)
+        when = self._condition((*path, "when"), document.when, {})
+        found = [self._shelf((*path, "space", i), p, known) for i, p in enumerate(document.space)]
+        shelves = tuple(shelf for shelf in found if shelf is not None)
+        if len(shelves) < len(found) or (document.when is not None and when is None):
+            return None
+        said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
+        return Search(
+            name,
+            _with_condition(when, f"{said} has been looked at."),
+            _clause_reads(when, shelves),
+            when,
+            shelves,
+        )
+
+    def _evidence(
+        self, index: int, document: ToRetrieve, known: Mapping[str, Holding]
+    ) -> Needed | None:
+        path: Path = (ACCESS, "evidence", index)
+        name = self.binder.name(path, document.id)
+        when = self._condition((*path, "when"), document.when, {})
+        shelf = self._shelf(path, document, known)
+        if shelf is None or (document.when is not None and when is None):
+            return None
+        few = "every" if document.count is None else f"at least {document.count}"
+        done = "fetched and cited" if document.cite else "fetched"
+        return Needed(
+            name,
+            _with_condition(when, f"{self._artifacts(shelf, few)} is {done}."),
+            _clause_reads(when, (shelf,)),
+            when,
+            shelf,
+            document.count,
+            document.cite,
+        )
+
+    def _artifacts(self, shelf: Shelf, quantity: str) -> str:
+        such = "" if shelf.where is None else f" such that {phrase(shelf.where)}"
+        return f"{quantity} artifact of {words(shelf.subsystem)}{such}"
+
+    def _citing(self, document: Access) -> Citing | None:
+        if document.citations is None:
+            return None
+        self.binder.name((ACCESS, CITATIONS), CITATIONS)
+        reads = frozenset({_LOG, Read("answer", "", document.citations)})
+        said = f"Whatever the answer lists as its {words(document.citations)} was fetched, validly."
+        return Citing(CITATIONS, said, reads, document.citations)
+
+    def _check_citations(self, document: Access) -> None:
+        name = document.citations
+        if name is None:
+            cited = [i for i, each in enumerate(document.evidence) if each.cite]
+            for index in cited[:1]:
+                self.binder.problem(
+                    (ACCESS, "evidence", index, "cite"),
+                    "nobody says where the answer lists its sources",
+                    "write `citations: NAME` with the name of a list in `answer: schema:`",
+                )
+        elif self.binder.scope.answer.get(name) not in ("list", "any"):
+            self.binder.problem(
+                (ACCESS, CITATIONS),
+                f"the answer's schema has no list `{name}`",
+                suggest(name, self.binder.scope.answer) or f"add `{name}: list` to it",
+                code="unknown-name",
+            )
+
+    def _reader(self, index: int, document: Reader, known: Mapping[str, Holding]) -> ReadBy | None:
+        path: Path = (ACCESS, "reads", index)
+        is_search = document.finds is not None
+        name = document.finds or document.fetches or ""
+        held = known.get(name)
+        if held is None:
+            self._no_subsystem((*path, "finds" if is_search else "fetches"), name, known)
+            return None
+        if len(held.key_kinds) != 1:
+            self.binder.problem(
+                (*path, "key"), f"{held.type} has a key of {len(held.key_kinds)} parts, not of one"
+            )
+        steps = tuple(document.key.replace("[]", ".[]").split("."))
+        return ReadBy(document.tool, name, is_search, steps)
+
+
+def _reads(entity: EntityType, *nodes: Node | None) -> frozenset[Read]:
+    """What expressions over an entity read, and its key."""
+    own = {Read("before", entity.name, field) for field in ("", *entity.key)}
+    return frozenset(own).union(*(footprint(node) for node in nodes if node is not None))
+
+
+def _clause_reads(when: Node | None, shelves: tuple[Shelf, ...]) -> frozenset[Read]:
+    asked = frozenset() if when is None else footprint(when)
+    return frozenset({_LOG}) | asked.union(*(shelf.footprint for shelf in shelves))
+
+
+def _with_condition(when: Node | None, said: str) -> str:
+    """The sentence, with its condition before it."""
+    return said[:1].upper() + said[1:] if when is None else f"If {phrase(when)}, {said}"
+
+
+# ---------------------------------------------------------------- the kind
+
+
+def _bind(binder: Binder, written: Access | None) -> Iterator[BoundAccess]:
+    if written is None:
+        return
+    bound = _AccessBinder(binder).bound(written)
+    if bound is not None:
+        yield bound
+
+
+READS: Final = ClauseKind(
+    name="access",
+    sections=(ACCESS,),
+    judged=JudgedAs.ACCESS,
+    bind=_bind,
+    keys=(
+        *("id", "actor", "as_of", "actors", "roles", "broadcast", "subsystems", "absence"),
+        *("when", "in", "type", "where", "count"),
+        *("at", "recorded_at", "timeless", "participation", "space", "cite", "evidence"),
+    ),
+    named_by_author=tuple((ACCESS, key) for key in ("actors", "roles", "subsystems")),
+    heading="What may be read, and what must have been",
+    reserved=(ACCESS,),
+    places={ACCESS: (ACCESS,), CITATIONS: (ACCESS, CITATIONS)},
+)

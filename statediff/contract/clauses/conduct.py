@@ -1,0 +1,538 @@
+"""`steps`, `actions` and `turns`: what must hold of the run itself.
+
+Steps are invariants and transition assertions, never a prescribed path [STA].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from statediff.contract.clauses.kind import OPERATIONS, Binder, ClauseKind, JudgedAs, Path
+from statediff.contract.language.calls import CALLS, reads_now
+from statediff.contract.language.english import VERBS, phrase, quantity, words
+from statediff.contract.language.kinds import suggest
+from statediff.contract.language.parser import ExpressionError, parse
+from statediff.contract.language.syntax import (
+    ANY,
+    CALL_TYPE,
+    Compare,
+    Const,
+    FieldOf,
+    Items,
+    Node,
+    Read,
+    Type,
+    footprint,
+    walk,
+)
+from statediff.contract.parts import Count, Expression, Identifier, Part, Reason
+from statediff.model.delta import Op
+from statediff.model.trace import ActionClass
+
+# ---------------------------------------------------------------- as written
+
+Tool = Annotated[
+    str, Field(min_length=1, max_length=200, description="the name of a tool, as the trace has it")
+]
+ActionClassName = Literal[
+    "read",
+    "reversible-update",
+    "conditional-update",
+    "irreversible-deletion",
+    "permission-change",
+    "schema-change",
+    "notification",
+    "unknown",
+]
+Happening = Annotated[
+    str,
+    Field(
+        pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+        description="an operation and a type, e.g. `create refund`",
+    ),
+]
+FORMS = ("always", "on", "after_every_call", "effect", "calls")
+
+
+class OnCall(Part):
+    """The calls that a step is about: of a tool, of a class, or both."""
+
+    tool: Tool | None = None
+    class_: Annotated[ActionClassName | None, Field(alias="class")] = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> OnCall:
+        if self.tool is None and self.class_ is None:
+            raise ValueError("needs `tool`, `class` or both")
+        return self
+
+
+class Step(Part):
+    """One assertion along the run, in one form: `always`, `on`, `after_every_call` and so on."""
+
+    id: Identifier | None = None
+    always: Annotated[
+        Expression | None, Field(description="a condition over `now`, in every state of the run")
+    ] = None
+    on: Annotated[
+        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and class")
+    ] = None
+    that: Annotated[
+        Expression | None,
+        Field(description="what holds at each such call: a condition over `call` and `calls`"),
+    ] = None
+    after_every_call: Annotated[
+        Expression | None, Field(description="a condition over `now`, `call` and `calls`")
+    ] = None
+    effect: Happening | None = None
+    before: Happening | None = None
+    calls: Annotated[
+        Expression | None, Field(description="a condition that says which calls are counted")
+    ] = None
+    count: Annotated[
+        Annotated[int, Field(ge=0)] | Count | None,
+        Field(description="a whole number of at least 0, or a mapping of min and max"),
+    ] = None
+    because: Reason | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Step:
+        named = [form for form in FORMS if getattr(self, form) is not None]
+        if len(named) > 1:
+            raise ValueError(f"names both {named[0]} and {named[1]}; a step has one form")
+        if not named:
+            raise ValueError(f"needs one of {', '.join(FORMS)}")
+        partners = {"on": "that", "effect": "before", "calls": "count"}
+        for form, partner in partners.items():
+            if (form in named) != (getattr(self, partner) is not None):
+                raise ValueError(
+                    f"`{form}` needs `{partner}`"
+                    if form in named
+                    else f"`{partner}` belongs to `{form}`"
+                )
+        return self
+
+
+class Permits(Part):
+    """Calls by the class of their effect, by the name of their tool."""
+
+    classes: Annotated[
+        tuple[ActionClassName, ...], Field(description="a list of classes of action")
+    ] = ()
+    tools: Annotated[tuple[Tool, ...], Field(description="a list of tools")] = ()
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Permits:
+        if not (self.classes or self.tools):
+            raise ValueError("needs `classes`, `tools` or both")
+        return self
+
+
+class Actions(Part):
+    """Which calls the agent may make, and how often it may try one until it is right."""
+
+    allow: Annotated[
+        Permits | None, Field(description="a mapping of classes and tools; no call may be outside")
+    ] = None
+    forbid: Annotated[
+        Permits | None, Field(description="a mapping of classes and tools; no call may be inside")
+    ] = None
+    attempts: Annotated[
+        int | None,
+        Field(ge=1, description="within how many attempts a call must succeed, a number from 1"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Actions:
+        if self.allow is None and self.forbid is None and self.attempts is None:
+            raise ValueError("needs `allow`, `forbid` or `attempts`")
+        return self
+
+
+class Turn(Part):
+    """One message of the user, and the predicates that hold once the agent is done with it."""
+
+    id: Identifier | None = None
+    user: Annotated[
+        str, Field(min_length=1, max_length=20000, description="what the user says in this turn")
+    ]
+    then: Annotated[
+        tuple[Expression, ...],
+        Field(min_length=1, description="a list of conditions over `now`, `calls` and `reply`"),
+    ]
+
+
+# ---------------------------------------------------------------- as bound
+
+
+@dataclass(frozen=True)
+class Asserted:
+    """What every assertion about the run has."""
+
+    id: str
+    sentence: str
+    reads: frozenset[Read]
+
+
+@dataclass(frozen=True)
+class Always(Asserted):
+    """A condition over `now` in every state of the run, the ends included."""
+
+    node: Node
+    text: str
+
+
+@dataclass(frozen=True)
+class AtCalls(Asserted):
+    """A condition at every call of a tool, of a class, or both."""
+
+    tool: str | None
+    action_class: ActionClass | None
+    node: Node
+    text: str
+
+
+@dataclass(frozen=True)
+class AfterCalls(Asserted):
+    """A condition over the state that each call left."""
+
+    node: Node
+    text: str
+
+
+@dataclass(frozen=True)
+class Happens:
+    """A kind of effect on the world."""
+
+    operations: frozenset[Op]
+    type: str
+
+
+@dataclass(frozen=True)
+class Order(Asserted):
+    """No `then` unless a `first` came before it, or with it in one commit."""
+
+    first: Happens
+    then: Happens
+
+
+@dataclass(frozen=True)
+class Occurrence(Asserted):
+    """How many calls satisfy a condition; `high` None means unbounded."""
+
+    node: Node
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
+class Permission(Asserted):
+    """The calls that are allowed, or (with `forbids`) the calls that are not.
+
+    `excepted` are tools allowed by name, of which a forbidden class need not be known.
+    """
+
+    forbids: bool
+    classes: frozenset[ActionClass]
+    tools: frozenset[str]
+    excepted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Attempts(Asserted):
+    """Within how many attempts a call that failed must have succeeded."""
+
+    most: int
+
+
+@dataclass(frozen=True)
+class Gate(Asserted):
+    """One turn, by its number from 1, with the (condition, text) pairs that hold after it."""
+
+    number: int
+    of: int
+    """How many turns the contract has."""
+    message: str
+    conditions: tuple[tuple[Node, str], ...]
+
+
+BoundStep: TypeAlias = Always | AtCalls | AfterCalls | Order | Occurrence
+ActionRule: TypeAlias = Permission | Attempts
+
+# ---------------------------------------------------------------- binding
+
+_LOG: Final = Read("trace", CALL_TYPE, "")
+_CLASS_FIELD: Final = (CALL_TYPE, "class")
+_CLASSES: Final = {entry.value for entry in ActionClass if entry is not ActionClass.UNKNOWN}
+
+
+@dataclass(frozen=True)
+class _RunBinder:
+    """Binds assertions about the run with the scope, and into the problems, of `binder`."""
+
+    binder: Binder
+
+    def steps(self, documents: tuple[Step, ...]) -> tuple[BoundStep, ...]:
+        """Every step that could be bound."""
+        bound = (self._step(index, step) for index, step in enumerate(documents))
+        return tuple(step for step in bound if step is not None)
+
+    def _step(self, index: int, step: Step) -> BoundStep | None:
+        name = self.binder.name(("steps", index), step.id)
+        path: Path = ("steps", index)
+        if step.effect is not None and step.before is not None:
+            return self._order(name, path, step.effect, step.before)
+        if step.always is not None:
+            node = self._expression((*path, "always"), step.always, {}, True)
+            if node is None:
+                return None
+            if not reads_now(node):
+                self.binder.problem(
+                    (*path, "always"),
+                    "the condition does not read `now`, so it says nothing about the run",
+                    "write now.TYPE, or a require clause",
+                )
+            sentence = f"At every moment of the run, {phrase(node)}."
+            return Always(name, sentence, footprint(node), node, step.always)
+        if step.after_every_call is not None:
+            node = self._expression((*path, "after_every_call"), step.after_every_call, CALLS, True)
+            if node is None:
+                return None
+            sentence = f"After every call, {phrase(node)}."
+            reads = footprint(node) | {_LOG}
+            return AfterCalls(name, sentence, reads, node, step.after_every_call)
+        if step.calls is not None:
+            return self._occurrence(name, path, step.calls, step.count)
+        return self._at_calls(name, path, step)
+
+    def _at_calls(self, name: str, path: Path, step: Step) -> AtCalls | None:
+        on = step.on if isinstance(step.on, OnCall) else OnCall(tool=step.on)
+        node = self._expression((*path, "that"), step.that or "", CALLS)
+        if node is None:
+            return None
+        which = [f"of class {on.class_}"] if on.class_ else []
+        which = [f"of {words(on.tool)}", *which] if on.tool else which
+        sentence = f"At every call {' and '.join(which)}, {phrase(node)}."
+        action_class = None if on.class_ is None else ActionClass(on.class_)
+        reads = footprint(node) | {_LOG}
+        return AtCalls(name, sentence, reads, on.tool, action_class, node, step.that or "")
+
+    def _occurrence(
+        self, name: str, path: Path, text: str, count: int | Count | None
+    ) -> Occurrence | None:
+        node = self._expression((*path, "calls"), text, CALLS)
+        if node is None:
+            return None
+        low, high = (count.min, count.max) if isinstance(count, Count) else (count or 0, count or 0)
+        if low == 0 and high is None:
+            self.binder.problem((*path, "count"), "any number of calls is no assertion")
+        noun = "call is" if high == 1 else "calls are"
+        sentence = f"{quantity(low, high)} {noun} such that {phrase(node)}."
+        return Occurrence(name, sentence, footprint(node) | {_LOG}, node, low, high)
+
+    def _order(self, name: str, path: Path, first: str, then: str) -> Order | None:
+        kinds = [self._happens((*path, key), text) for key, text in _pair(first, then)]
+        one, two = kinds
+        if one is None or two is None:
+            return None
+        if one == two:
+            self.binder.problem((*path, "before"), "an effect cannot come before itself")
+        reads = {
+            Read(side, kind.type, name)
+            for kind in (one, two)
+            for side in ("before", "after")
+            for name in ("", *(f.name for f in self.binder.schema.by_name[kind.type].fields))
+        }
+        sentence = f"{_happening(first)} before {_happening(then, 'a')}."
+        return Order(name, sentence, frozenset(reads), one, two)
+
+    def _happens(self, path: Path, text: str) -> Happens | None:
+        key, _, name = text.partition(" ")
+        if name in self.binder.schema.by_name:
+            return Happens(OPERATIONS[key], name)
+        known = self.binder.schema.by_name
+        self.binder.problem(path, f"unknown entity type `{name}`", suggest(name, known))
+        return None
+
+    # ------------------------------------------------------------ actions
+
+    def actions(self, document: Actions | None) -> tuple[ActionRule, ...]:
+        """What may be called, what may not, and how often a call may be tried."""
+        if document is None:
+            return ()
+        rules: list[ActionRule] = []
+        named = frozenset(document.allow.tools) if document.allow else frozenset[str]()
+        for key, permits in (("forbid", document.forbid), ("allow", document.allow)):
+            if permits is None:
+                continue
+            listed = _calls_of(permits)
+            if key == "forbid":
+                self._no_overlap(document)
+            sentence = f"No call is {listed}." if key == "forbid" else f"Every call is {listed}."
+            rules.append(
+                Permission(
+                    self.binder.name(("actions", 0), f"actions-{key}"),
+                    sentence,
+                    frozenset({_LOG}),
+                    key == "forbid",
+                    frozenset(ActionClass(name) for name in permits.classes),
+                    frozenset(permits.tools),
+                    named if key == "forbid" else frozenset(),
+                )
+            )
+        if document.attempts is not None:
+            most = document.attempts
+            repaired = f"followed by one of its tool that succeeds, within {most} attempts"
+            sentence = (
+                "Every call succeeds at the first attempt."
+                if most == 1
+                else f"Every call that fails is {repaired}."
+            )
+            name = self.binder.name(("actions", 0), "actions-attempts")
+            rules.append(Attempts(name, sentence, frozenset({_LOG}), most))
+        return tuple(rules)
+
+    def _no_overlap(self, document: Actions) -> None:
+        if document.allow is None or document.forbid is None:
+            return
+        for key in ("classes", "tools"):
+            both = set(getattr(document.allow, key)) & set(getattr(document.forbid, key))
+            for name in sorted(both):
+                self.binder.problem(
+                    ("actions", "forbid", key),
+                    f"`{name}` is both allowed and forbidden",
+                    "forbidden wins; remove one of them",
+                )
+
+    # ------------------------------------------------------------ turns
+
+    def turns(self, documents: tuple[Turn, ...]) -> tuple[Gate, ...]:
+        """The gate of every turn, in order."""
+        return tuple(
+            self._gate(index, turn, len(documents)) for index, turn in enumerate(documents)
+        )
+
+    def _gate(self, index: int, turn: Turn, of: int) -> Gate:
+        name = self.binder.name(("turns", index), turn.id)
+        conditions: list[tuple[Node, str]] = []
+        variables = {"calls": CALLS["calls"], "reply": ANY}
+        for at, text in enumerate(turn.then):
+            node = self._expression(("turns", index, "then", at), text, variables, True)
+            if node is not None:
+                conditions.append((node, text))
+        said = " and ".join(phrase(node) for node, _ in conditions)
+        reads = frozenset({Read("trace", "turn", "")}).union(*(footprint(n) for n, _ in conditions))
+        return Gate(
+            name,
+            f"After turn {index + 1}, {said}.",
+            reads,
+            index + 1,
+            of,
+            turn.user,
+            tuple(conditions),
+        )
+
+    # ------------------------------------------------------------ expressions
+
+    def _expression(
+        self, path: Path, text: str, variables: Mapping[str, Type], has_now: bool = False
+    ) -> Node | None:
+        scope = replace(self.binder.scope, variables=variables, has_now=has_now)
+        try:
+            node = parse(text, scope)
+        except ExpressionError as error:
+            self.binder.problem(path, str(error), error.hint, error.offset, "expression")
+            return None
+        for part in walk(node):
+            if isinstance(part, Compare):
+                self._check_class(path, part)
+        return node
+
+    def _check_class(self, path: Path, node: Compare) -> None:
+        """A class that no call can have would make the condition true or false of everything."""
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            if not (isinstance(one, FieldOf) and (one.entity_type, one.field) == _CLASS_FIELD):
+                continue
+            values = other.items if isinstance(other, Items) else (other,)
+            for value in values:
+                if isinstance(value, Const) and value.value not in _CLASSES:
+                    self.binder.problem(
+                        path,
+                        f"no call has the class {value.value!r}",
+                        suggest(str(value.value), _CLASSES) or ", ".join(sorted(_CLASSES)),
+                        value.offset,
+                        "expression",
+                    )
+
+
+def _pair(first: str, then: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("effect", first), ("before", then)
+
+
+def _happening(text: str, article: str = "A") -> str:
+    key, _, name = text.partition(" ")
+    noun = words(name)
+    return f"{article}{'n' if noun[:1] in 'aeio' else ''} {noun} is {VERBS[key]}"
+
+
+def _calls_of(permits: Permits) -> str:
+    parts = []
+    if permits.classes:
+        parts.append("of class " + " or ".join(permits.classes))
+    if permits.tools:
+        parts.append("of " + " or ".join(words(tool) for tool in permits.tools))
+    return " or ".join(parts)
+
+
+# ---------------------------------------------------------------- the kinds
+
+
+def _bind_steps(binder: Binder, written: tuple[Step, ...]) -> tuple[BoundStep, ...]:
+    return _RunBinder(binder).steps(written)
+
+
+def _bind_actions(binder: Binder, written: Actions | None) -> tuple[ActionRule, ...]:
+    return _RunBinder(binder).actions(written)
+
+
+def _bind_turns(binder: Binder, written: tuple[Turn, ...]) -> tuple[Gate, ...]:
+    return _RunBinder(binder).turns(written)
+
+
+STEPS: Final = ClauseKind(
+    name="steps",
+    sections=("steps",),
+    judged=JudgedAs.STEP,
+    bind=_bind_steps,
+    keys=(
+        *("id", "on", "always", "after_every_call", "calls", "effect", "before"),
+        *("count", "min", "max", "that"),
+    ),
+    heading="What must hold on the way",
+    listed=("steps",),
+    attributes={"node": "that"},
+)
+ACTIONS: Final = ClauseKind(
+    name="actions",
+    sections=("actions",),
+    judged=JudgedAs.ACTION,
+    bind=_bind_actions,
+    keys=("forbid", "allow"),
+    heading="Which actions are permitted",
+    places={f"actions-{key}": ("actions", key) for key in ("forbid", "allow", "attempts")},
+    must_hold=False,
+)
+TURNS: Final = ClauseKind(
+    name="turns",
+    sections=("turns",),
+    judged=JudgedAs.TURN,
+    bind=_bind_turns,
+    keys=("id", "user", "then"),
+    heading="What must hold after each message",
+    listed=("turns",),
+    attributes={"conditions": "then"},
+)

@@ -1,0 +1,249 @@
+"""`derive`: a field that the system keeps, typed once and read on either side of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import Field as Described
+
+from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
+from statediff.contract.language.english import derived_sentence, phrase
+from statediff.contract.language.kinds import comparable, describe, suggest, type_of_field
+from statediff.contract.language.syntax import (
+    BOOL,
+    UNWRITTEN,
+    AnswerOf,
+    Canonical,
+    Compare,
+    Comprehension,
+    Entities,
+    EntityT,
+    FieldOf,
+    Follow,
+    Lookup,
+    Loop,
+    Node,
+    Read,
+    Variable,
+    footprint,
+    walk,
+)
+from statediff.contract.parts import Expression, Identifier, Part, Reason
+from statediff.model.schema import EntityType, Field, Kind
+
+_N = TypeVar("_N", bound=Node)
+
+# ---------------------------------------------------------------- as written
+
+
+class Derive(Part):
+    """A field that the system itself keeps equal to an expression over the same state."""
+
+    id: Identifier | None = None
+    field: Annotated[str, Described(description="TYPE.FIELD")]
+    is_: Annotated[Expression, Described(alias="is")]
+    because: Reason
+
+
+# ---------------------------------------------------------------- as bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived:
+    """A field that the system keeps equal to an expression: `after` and `before` compare the two.
+
+    Both are `it.FIELD == EXPRESSION`, one over the state after the run, one over that before it.
+    """
+
+    id: str
+    type: str
+    field: str
+    after: Compare
+    before: Compare
+    sentence: str
+    reads: frozenset[Read]
+    is_row_local: bool
+    """Whether the expression reads nothing but the entity's own fields."""
+    ties: tuple[tuple[str, str], ...] | None = None
+    """(type, field) of the rows that the expression ranges over, each for the entity it refers to.
+
+    Every one is taken only where that field equals the entity's key. None: it reads others too.
+    """
+
+
+# ---------------------------------------------------------------- binding
+
+
+def _bind(binder: Binder, written: tuple[Derive, ...]) -> Iterator[Derived]:
+    for index, raw in enumerate(written):
+        path: Path = ("derive", index)
+        derived = _derived_field(binder, path, raw, binder.name(path, raw.id))
+        if derived is not None:
+            yield derived
+
+
+def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derived | None:
+    found = _field(binder, path, raw.field)
+    if found is None:
+        return None
+    entity, spec = found
+    node = binder.expression((*path, "is"), raw.is_, {"it": EntityT(entity.name)}, boolean=False)
+    if node is None:
+        return None
+    kind = binder.policy.kind_of(entity.name, spec.name) or spec.kind
+    held = type_of_field(kind, spec.reference)
+    wrong = _not_of_one_state(node)
+    if wrong is not None:
+        hint = "write `it.FIELD` and `after.TYPE`; for the state before, statediff reads the same"
+        binder.problem((*path, "is"), wrong, hint)
+    elif kind is Kind.FLOAT:
+        binder.problem(
+            (*path, "field"),
+            f"{raw.field} is a binary floating-point number, which equals nothing exactly",
+            "canonicalize the field with decimal@1",
+        )
+    elif not comparable(held, node.type):
+        binder.problem(
+            (*path, "is"), f"{raw.field} is {describe(held)}, this is {describe(node.type)}"
+        )
+    else:
+        return _bound(binder, entity, spec, raw, name, node)
+    return None
+
+
+def _bound(
+    binder: Binder, entity: EntityType, spec: Field, raw: Derive, name: str, node: Node
+) -> Derived:
+    own = f"the {entity.name.replace('_', ' ')}"
+    sentence = derived_sentence(entity.name, spec.name, phrase(node, own))
+    local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
+    apply = binder.policy.literal(entity.name, spec.name)
+    if apply is not None:
+        node = Canonical(node.type, UNWRITTEN, node, entity.name, spec.name, apply)
+    it = Variable(EntityT(entity.name), UNWRITTEN, "it")
+    field = FieldOf(node.type, UNWRITTEN, it, entity.name, spec.name, spec.is_nullable)
+    after = Compare(BOOL, UNWRITTEN, "==", field, node, f"it.{spec.name} == {raw.is_}")
+    before = on_side(after, "before")
+    reads = footprint(after) | footprint(before) | {Read("delta", entity.name, spec.name)}
+    ties = _ties(node, entity, binder)
+    return Derived(
+        id=name,
+        type=entity.name,
+        field=spec.name,
+        after=after,
+        before=before,
+        sentence=sentence,
+        reads=reads,
+        is_row_local=local,
+        ties=ties,
+    )
+
+
+def _ties(node: Node, entity: EntityType, binder: Binder) -> tuple[tuple[str, str], ...] | None:
+    """How every range of the expression is tied to the entity, as `Derived.ties` has it."""
+    parts = list(walk(node))
+    loops = [loop for part in parts if isinstance(part, Comprehension) for loop in part.loops]
+    ranged = [loop for loop in loops if isinstance(loop.source, Entities)]
+    everything = [part for part in parts if isinstance(part, Entities)]
+    if len(ranged) != len(everything) or any(isinstance(p, Follow | Lookup) for p in parts):
+        return None
+    ties: list[tuple[str, str]] = []
+    for loop in ranged:
+        tie = _tie(loop, entity, binder)
+        if tie is None:
+            return None
+        ties.append(tie)
+    return tuple(ties)
+
+
+def _tie(loop: Loop, entity: EntityType, binder: Binder) -> tuple[str, str] | None:
+    """(type, field) where the first thing the loop asks is whether the field is the entity's key.
+
+    Asked first, it decides of all other rows, whatever is undefined or unknown about them.
+    """
+    match loop.conditions:
+        case (Compare(op="==", left=FieldOf() as left, right=FieldOf() as right), *_):
+            pass
+        case _:
+            return None
+    for one, own in ((left, right), (right, left)):
+        if one.part or own.part or entity.key != (own.field,):
+            continue
+        if (_variable(one), _variable(own)) != (loop.name, "it"):
+            continue
+        keyless = binder.schema.by_name[one.entity_type].is_keyless
+        ruled = binder.policy.literal(one.entity_type, one.field) is not None
+        return None if keyless or ruled else (one.entity_type, one.field)
+    return None
+
+
+def _variable(field: FieldOf) -> str | None:
+    return field.entity.name if isinstance(field.entity, Variable) else None
+
+
+def _field(binder: Binder, path: Path, named: str) -> tuple[EntityType, Field] | None:
+    holder, _, member = named.rpartition(".")
+    entity = binder.schema.by_name.get(holder)
+    at: Path = (*path, "field")
+    if entity is None:
+        known = suggest(holder, binder.schema.by_name) or "write TYPE.FIELD"
+        binder.problem(at, f"unknown entity type `{holder or named}`", known)
+        return None
+    spec = entity.by_name.get(member)
+    rule = binder.policy.excluded(entity.name, member)
+    if spec is None:
+        binder.problem(at, f"{holder} has no field `{member}`", suggest(member, entity.by_name))
+    elif entity.is_keyless:
+        binder.problem(at, f"{holder} has no key, so none of its rows has a value before and after")
+    elif member in entity.key:
+        binder.problem(at, f"{named} is part of a key; a key is never derived")
+    elif rule is not None:
+        binder.problem(at, f"{named} lies outside the boundary ({rule})", code="boundary")
+    else:
+        return entity, spec
+    return None
+
+
+def _not_of_one_state(node: Node) -> str | None:
+    for part in walk(node):
+        if isinstance(part, Entities) and part.root != "after":
+            return f"`{part.root}.{part.entity}`: a derived field is a function of one state"
+        if isinstance(part, AnswerOf):
+            return f"`answer.{part.name}`: a derived field is a function of one state"
+    return None
+
+
+def on_side(node: _N, side: str) -> _N:
+    """The same expression with its whole types read on the other side of the run."""
+    if isinstance(node, Entities):
+        return replace(node, root=side)
+    changed: dict[str, Any] = {}
+    for spec in fields(node):
+        value = getattr(node, spec.name)
+        if isinstance(value, Node):
+            changed[spec.name] = on_side(value, side)
+        elif isinstance(value, tuple) and any(isinstance(item, (Node, Loop)) for item in value):
+            changed[spec.name] = tuple(_item_on_side(item, side) for item in value)
+    return replace(node, **changed)
+
+
+def _item_on_side(item: Any, side: str) -> Any:
+    if isinstance(item, Loop):
+        conditions = tuple(on_side(c, side) for c in item.conditions)
+        return replace(item, source=on_side(item.source, side), conditions=conditions)
+    return on_side(item, side) if isinstance(item, Node) else item
+
+
+DERIVE: Final = ClauseKind(
+    name="derive",
+    sections=("derive",),
+    judged=JudgedAs.DERIVED,
+    bind=_bind,
+    keys=("id", "field", "is"),
+    heading="What the system keeps by itself",
+    attributes={"after": "is", "before": "is"},
+    can_fail=False,
+    must_hold=False,
+)

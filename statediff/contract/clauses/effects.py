@@ -1,0 +1,190 @@
+"""`effects`: what holds for a kind of change, Λ: reversibility, authorization, undoing, retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from statediff.contract.clauses.kind import OPERATIONS, Binder, ClauseKind, JudgedAs, Path
+from statediff.contract.language.english import phrase, words
+from statediff.contract.language.kinds import suggest
+from statediff.contract.language.syntax import EntityT, Node, Read, Type, footprint
+from statediff.contract.parts import Expression, Part, TypeName
+from statediff.model.delta import Label, Op
+
+# ---------------------------------------------------------------- as written
+
+
+class Approval(Part):
+    """An authorization by an approval that was there before the run and that the run let be."""
+
+    approval: TypeName
+    where: Annotated[
+        Expression,
+        Field(description="a condition over `approval`, the approval, and `it`, what was done"),
+    ]
+
+
+class Effect(Part):
+    """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
+
+    on: Annotated[
+        str,
+        Field(
+            pattern=r"^(create|update|delete|link|unlink|any) [A-Za-z_][\w.]*$",
+            description="an operation and a type, e.g. `create refund`",
+        ),
+    ]
+    reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
+    authorized_by: Annotated[
+        Expression | Approval | None,
+        Field(description="an expression, or a mapping of approval and where"),
+    ] = None
+    tool: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="the tool whose call has such an effect"),
+    ] = None
+    compensation: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="the tool that undoes such an effect"),
+    ] = None
+    retry_safe: bool | None = None
+
+
+# ---------------------------------------------------------------- as bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundEffect:
+    """Λ for an operation on a type. `authorized_by` None means that no authorization is needed."""
+
+    id: str
+    operations: frozenset[Op]
+    type: str
+    label: Label | None
+    authorized_by: Node | None
+    text: str
+    compensation: str | None
+    is_retry_safe: bool | None
+    sentence: str
+    reads: frozenset[Read]
+    approval: str | None = None
+    """The type of the approvals that `authorized_by` is about, one by one; None: it says itself."""
+    tool: str | None = None
+    """The tool each of whose calls has one such effect; None: any that does not only read."""
+
+    @property
+    def is_judged_for_retries(self) -> bool:
+        """Whether a retried call must not have brought the effect about twice."""
+        return self.is_retry_safe is False and bool(self.operations & {Op.CREATE, Op.LINK})
+
+    @property
+    def retry_id(self) -> str:
+        """The clause that no retried call repeated the effect."""
+        return self.id.replace("authorized-", "retried-", 1)
+
+
+# ---------------------------------------------------------------- binding
+
+
+def _bind(binder: Binder, written: tuple[Effect, ...]) -> Iterator[BoundEffect]:
+    for index, raw in enumerate(written):
+        bound = _effect(binder, ("effects", index), raw)
+        if bound is not None:
+            yield bound
+
+
+def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
+    key, _, type_name = raw.on.partition(" ")
+    name = f"authorized-{key}-{type_name}"
+    if name in binder.ids:
+        binder.problem((*path, "on"), f"there is already a clause `{name}`", "keep one of them")
+    binder.ids[name] = path
+    if raw.retry_safe is False:
+        binder.ids[f"retried-{key}-{type_name}"] = path
+    if type_name not in binder.schema.by_name:
+        binder.problem(
+            (*path, "on"),
+            f"unknown entity type `{type_name}`",
+            suggest(type_name, binder.schema.by_name),
+            code="unknown-name",
+        )
+        return None
+    approval = raw.authorized_by if isinstance(raw.authorized_by, Approval) else None
+    node: Node | None = None
+    if raw.authorized_by is not None:
+        node = _authorization(binder, (*path, "authorized_by"), type_name, raw.authorized_by)
+        if node is None:
+            return None
+    own = f"the {type_name.replace('_', ' ')}"
+    by = "" if approval is None else " by an approval from before the run that it left alone"
+    sentence = f"Every {key} of {own.removeprefix('the ')} is authorized{by}" + (
+        f": {phrase(node, own)}." if node is not None else "."
+    )
+    reads = footprint(node) if node is not None else frozenset()
+    if approval is not None:
+        reads |= {Read("before", approval.approval, "")}
+    return BoundEffect(
+        id=name,
+        operations=OPERATIONS[key],
+        type=type_name,
+        label=None if raw.reversibility is None else Label(raw.reversibility),
+        authorized_by=node,
+        text=str(raw.authorized_by or "") if approval is None else approval.where,
+        compensation=raw.compensation,
+        is_retry_safe=raw.retry_safe,
+        sentence=sentence,
+        reads=reads,
+        approval=None if approval is None else approval.approval,
+        tool=raw.tool,
+    )
+
+
+def _authorization(
+    binder: Binder, path: Path, type_name: str, written: str | Approval
+) -> Node | None:
+    variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
+    if isinstance(written, str):
+        return binder.expression(path, written, variables)
+    if not binder.types(path, "approval", (written.approval,))[0]:
+        return None
+    variables["approval"] = EntityT(written.approval)
+    return binder.expression((*path, "where"), written.where, variables)
+
+
+# ---------------------------------------------------------------- the kind
+
+
+def _describe(clause: BoundEffect) -> str:
+    parts = [clause.sentence] if clause.authorized_by is not None else []
+    subject = "It" if parts else clause.id.removeprefix("authorized-").replace("-", " of ", 1)
+    if clause.label is not None:
+        counted = f"{subject} counts as {clause.label.value}."
+        parts.append(counted[:1].upper() + counted[1:])
+    if clause.compensation is not None:
+        parts.append(f"It is undone by “{words(clause.compensation)}”.")
+    if clause.is_retry_safe is not None:
+        parts.append(f"To do it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
+    return " ".join(parts) or clause.sentence
+
+
+def _id_of(written: Mapping[str, Any]) -> str | None:
+    on = written.get("on")
+    return f"authorized-{on}".replace(" ", "-", 1) if isinstance(on, str) else written.get("id")
+
+
+EFFECTS: Final = ClauseKind(
+    name="effects",
+    sections=("effects",),
+    judged=JudgedAs.EFFECT,
+    bind=_bind,
+    keys=("on", "where", "reversibility", "authorized_by", "compensation", "retry_safe"),
+    heading="What needs an authorization",
+    describe=_describe,
+    id_of=_id_of,
+    can_fail=False,
+    must_hold=False,
+)

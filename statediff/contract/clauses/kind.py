@@ -1,0 +1,235 @@
+"""What a kind of clause is, and what its clauses are bound with.
+
+A module beside this one holds everything about one kind, or about a few that belong together: its
+keys in the document, what it is bound to, the binding, its English, and a `ClauseKind` that says
+the rest. Clauses are versions of the kernel: `KINDS` in `contract/document/contract.py` is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from statediff.contract.language.kinds import suggest
+from statediff.contract.language.parser import ExpressionError, Scope, parse
+from statediff.contract.language.syntax import Node, Type
+from statediff.contract.yaml.reader import NodePath
+from statediff.errors import Problem
+from statediff.model.delta import Op
+from statediff.model.schema import EntityType, Kind, Schema
+from statediff.model.values import Map, Observed, Value
+
+Path: TypeAlias = NodePath
+Locate: TypeAlias = Callable[[Path, int], tuple[str, int, int]]
+"""(path in the document, character of the scalar) → (file, line, column)."""
+
+MAX_KNOWN: Final = 200
+"""Characters of the known names that the hint for an unknown one shows."""
+
+OPERATIONS: Final[dict[str, frozenset[Op]]] = {
+    "create": frozenset({Op.CREATE, Op.LINK}),
+    "update": frozenset({Op.UPDATE}),
+    "delete": frozenset({Op.DELETE, Op.UNLINK}),
+    "link": frozenset({Op.LINK}),
+    "unlink": frozenset({Op.UNLINK}),
+    "any": frozenset(Op),
+}
+
+
+class JudgedAs(Enum):
+    """How bound clauses are judged, in the order of an explanation; policy has a runner for each.
+
+    The value is the attribute of a bound `Contract` that holds them. Kinds may share one: what is
+    bound to a `Pattern` that forbids is judged as what `forbid` says.
+    """
+
+    FORBIDDEN = "forbid"
+    EFFECT = "effects"
+    ALLOWED = "allow"
+    DERIVED = "derived"
+    REQUIRED = "require"
+    ALTERNATIVES = "alternatives"
+    STEP = "steps"
+    TURN = "turns"
+    ACTION = "actions"
+    ACCESS = "access"
+    TRANSITION = "transition"
+    CLAIM = "claims"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClauseKind:
+    """One kind of clause: what reading, binding, linting, formatting and explaining ask of it."""
+
+    name: str
+    """What remarks and explanations call the list that its clauses are in."""
+    sections: tuple[str, ...]
+    """The keys of the contract document that hold it."""
+    judged: JudgedAs
+    bind: Callable[..., Iterable[Any]]
+    """(binder, the value of each section) → the bound clauses; problems are noted in the binder."""
+    keys: tuple[str, ...] = ()
+    """Its keys in the order in which `fmt` writes them; others follow as they are."""
+    named_by_author: tuple[NodePath, ...] = ()
+    """Mappings whose keys, and so their order, are the author's."""
+    heading: str = ""
+    """What an explanation writes above its clauses; empty for one that stands elsewhere."""
+    describe: Callable[[Any], str] = lambda clause: str(clause.sentence)
+    """A bound clause in English, as an explanation shows it."""
+    listed: NodePath | None = None
+    """Where the list is whose items have ids that are checked as the file is read."""
+    label: str = ""
+    """What a clause without an id is called, before its number; the name where it is left out."""
+    id_of: Callable[[Mapping[str, Any]], str | None] = lambda written: written.get("id")
+    """The id that a written clause gives itself."""
+    reserved: tuple[str, ...] = ()
+    """Names of its clauses that no author gives, and so no author may give to another one."""
+    places: Mapping[str, NodePath] = field(default_factory=dict)
+    """Where clauses stand that are not in a list, by their ids."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Attributes of the bound clause that hold expressions under another key of the document."""
+    can_fail: bool = True
+    """Whether it states something by itself, so that a contract may consist of nothing else."""
+    must_hold: bool = True
+    """Whether its clauses must hold, so that undefined fails them; else it decides nothing."""
+
+    def written(self, document: Any) -> Iterable[Any]:
+        """What the document holds of it: the clauses of its list, or the value of each section."""
+        if self.listed is None:
+            return [value for s in self.sections if (value := getattr(document, s)) is not None]
+        for key in self.listed:
+            document = getattr(document, str(key))
+        return tuple(document)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What stage 3 and Ω tell the binder about fields; the contract layer knows neither."""
+
+    literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
+    kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
+    excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+
+
+def plain_value(raw: Any) -> Value:
+    """A value of a document (input or literal) as a value of the model."""
+    match raw:
+        case list() | tuple():
+            return tuple(plain_value(item) for item in raw)
+        case dict():
+            return Map.of({str(k): plain_value(v) for k, v in raw.items()})
+        case None | bool() | int() | Decimal() | str():
+            return raw
+        case _:
+            pass
+    raise ValueError(f"not a plain value: {type(raw).__name__}")
+
+
+@dataclass
+class Binder:
+    """What clauses are bound with over one schema; it collects ids, and the problems it meets."""
+
+    schema: Schema
+    policy: Policy
+    locate: Locate
+    scope: Scope
+    reserved: frozenset[str] = frozenset()
+    """Names that no author may give to a clause."""
+    problems: list[Problem] = field(default_factory=list)
+    ids: dict[str, Path] = field(default_factory=dict)
+    """Where each clause stands, by its id."""
+
+    def problem(
+        self, path: Path, message: str, hint: str = "", offset: int = 0, code: str = "contract"
+    ) -> None:
+        """Notes a problem at a node of the document."""
+        file, line, column = self.locate(path, offset)
+        self.problems.append(Problem(file, line, column, message, code, hint))
+
+    def name(self, path: Path, given: str | None, within: str = "") -> str:
+        """The clause's id; clauses of a branch are `BRANCH/ID`."""
+        section, index = path[-2:]
+        own = given or f"{section}-{int(index) + 1}"
+        name = within + own
+        if own in self.reserved:
+            self.problem(
+                (*path, "id"),
+                f"`{own}` is the name of a clause that every contract has",
+                "choose another id",
+            )
+        if name in self.ids:
+            self.problem(
+                (*path, "id") if given else path,
+                f"two clauses are called `{own}`",
+                "give each its own id",
+            )
+        self.ids[name] = path
+        return name
+
+    def expression(
+        self, path: Path, text: str, variables: Mapping[str, Type], boolean: bool = True
+    ) -> Node | None:
+        """The typed expression; None with its problem noted."""
+        try:
+            return parse(text, replace(self.scope, variables=variables), boolean=boolean)
+        except ExpressionError as error:
+            self.problem(path, str(error), error.hint, error.offset, error.code)
+            return None
+
+    def types(
+        self, path: Path, key: str, names: tuple[str, ...]
+    ) -> tuple[tuple[EntityType, ...], str | None]:
+        """The entity types; for `link: TYPE.field` also the relation."""
+        found: list[EntityType] = []
+        relation: str | None = None
+        for name in names:
+            if name in self.schema.by_name:
+                self._check_inside(path, key, name)
+                found.append(self.schema.by_name[name])
+                continue
+            holder, _, member = name.rpartition(".")
+            if key in ("link", "unlink") and holder in self.schema.by_name:
+                spec = self.schema.by_name[holder].by_name.get(member)
+                if spec is not None and spec.reference is not None:
+                    if len(names) > 1:
+                        self.problem(
+                            (*path, key),
+                            f"`{name}` is a reference; a clause over one names nothing else",
+                            "write a clause for each",
+                        )
+                    found.append(self.schema.by_name[holder])
+                    relation = member
+                    continue
+            own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
+            self.problem(
+                (*path, key),
+                f"unknown entity type `{name}`",
+                suggest(name, self.schema.by_name) or "known: " + own[:MAX_KNOWN],
+                code="unknown-name",
+            )
+        if key in ("link", "unlink") and relation is None:
+            self._check_associations(path, key, found)
+        return tuple(found), relation
+
+    def _check_inside(self, path: Path, key: str, name: str) -> None:
+        rule = self.policy.excluded(name, "")
+        if rule is not None:
+            self.problem(
+                (*path, key),
+                f"{name} lies outside the boundary ({rule})",
+                "drop the exclusion or the clause",
+                code="boundary",
+            )
+
+    def _check_associations(self, path: Path, key: str, entities: Iterable[EntityType]) -> None:
+        for entity in entities:
+            if not entity.is_association:
+                self.problem(
+                    (*path, key),
+                    f"{entity.name} is not an association",
+                    f"write `{'create' if key == 'link' else 'delete'}: "
+                    f"{entity.name}` or name a reference, `{entity.name}.field`",
+                )

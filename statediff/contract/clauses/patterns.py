@@ -1,0 +1,563 @@
+"""`forbid`, `require` and `allow`: patterns over deltas, or expressions over the states.
+
+The three share their keys, their bound forms and their binding. A kind of another name whose
+clauses are bound to a `Pattern` or a `Condition` needs no judging of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final, Literal, Protocol
+
+from pydantic import Field as Described
+from pydantic import ValidationInfo, field_validator, model_validator
+
+from statediff.contract.clauses.kind import (
+    OPERATIONS,
+    Binder,
+    ClauseKind,
+    JudgedAs,
+    Path,
+    plain_value,
+)
+from statediff.contract.language.english import PatternWords, pattern_sentence, phrase
+from statediff.contract.language.kinds import comparable, describe, suggest, type_of, type_of_field
+from statediff.contract.language.syntax import (
+    UNWRITTEN,
+    Canonical,
+    CollectionT,
+    Const,
+    EntityT,
+    Node,
+    Read,
+    Type,
+    footprint,
+)
+from statediff.contract.parts import (
+    Count,
+    Expression,
+    Identifier,
+    Part,
+    Reason,
+    TypeName,
+    TypeNames,
+)
+from statediff.model.delta import Op
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.verdict import Stage
+
+# ---------------------------------------------------------------- as written
+
+
+class Cascade(Part):
+    """How many rows of a type the system may add or remove with one matched entity."""
+
+    max: Annotated[int, Described(ge=1, description="a whole number of at least 1")]
+
+
+class Clause(Part):
+    """A pattern over deltas, or (with `that` alone) an expression over the states."""
+
+    id: Identifier | None = None
+    create: TypeNames | None = None
+    update: TypeNames | None = None
+    delete: TypeNames | None = None
+    link: TypeNames | None = None
+    unlink: TypeNames | None = None
+    any: TypeNames | None = None
+    where: Expression | None = None
+    set: Annotated[
+        dict[str, Any] | None, Described(description="a mapping of fields to their values after")
+    ] = None
+    from_: Annotated[
+        dict[str, Any] | None,
+        Described(alias="from", description="a mapping of fields to their values before"),
+    ] = None
+    fields: Annotated[tuple[str, ...] | None, Described(description="a list of field names")] = None
+    count: Annotated[
+        Annotated[int, Described(ge=0)] | Literal["every"] | Count | None,
+        Described(description="a whole number of at least 0, `every`, or a mapping of min and max"),
+    ] = None
+    that: Expression | None = None
+    by: Literal["agent", "user", "system"] | None = None
+    during: Literal["run"] | None = None
+    distinct: Annotated[tuple[str, ...] | None, Described(description="a list of clause ids")] = (
+        None
+    )
+    cascade: Annotated[
+        dict[TypeName, Cascade] | None,
+        Described(description="a mapping of entity types to `max`, the most rows for one entity"),
+    ] = None
+    because: Reason | None = None
+
+    @property
+    def operation(self) -> str | None:
+        return next((op for op in OPERATIONS if getattr(self, op) is not None), None)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        named = getattr(self, self.operation) if self.operation else ()
+        return (named,) if isinstance(named, str) else tuple(named)
+
+    @field_validator("fields")
+    @classmethod
+    def _some_field(
+        cls, fields: tuple[str, ...] | None, info: ValidationInfo
+    ) -> tuple[str, ...] | None:
+        # A guard that can never fire would pass every run.
+        if fields == () and info.data.get("update") is not None:
+            raise ValueError(
+                "`fields` is empty, so no `update` is ever selected; name a field, or leave it out"
+            )
+        return fields
+
+    @model_validator(mode="after")
+    def _one_operation(self) -> Clause:
+        named = [op for op in OPERATIONS if getattr(self, op) is not None]
+        if len(named) > 1:
+            raise ValueError(f"names both {named[0]} and {named[1]}; a clause has one operation")
+        if not named and self.that is None:
+            raise ValueError(f"needs one of {', '.join(OPERATIONS)}, or `that` with an expression")
+        if not named:
+            for key in ("where", "set", "from_", "fields", "count", "by", "distinct", "cascade"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"`{key.rstrip('_')}` needs an operation such as `update:`")
+        return self
+
+
+Clauses = tuple[Clause, ...]
+
+
+class HasClauses(Protocol):
+    """A contract, or a branch of one."""
+
+    @property
+    def forbid(self) -> Clauses: ...
+    @property
+    def require(self) -> Clauses: ...
+    @property
+    def allow(self) -> Clauses: ...
+
+
+# ---------------------------------------------------------------- as bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """A clause over deltas. `where` and `that` are bound once per type it names.
+
+    `sets` and `froms` are (path, expression) pairs that the new and the old entity must equal.
+    `fields` are the selected paths, None for all. `high` None means unbounded.
+    """
+
+    id: str
+    section: Stage | None
+    """FORBID, REQUIRE, or None for an allow clause, which explains and never fails by itself."""
+    operations: frozenset[Op]
+    types: tuple[str, ...]
+    where: Mapping[str, Node | None]
+    sets: Mapping[str, tuple[tuple[str, Node], ...]]
+    froms: Mapping[str, tuple[tuple[str, Node], ...]]
+    fields: tuple[str, ...] | None
+    low: int
+    high: int | None
+    is_every: bool
+    that: Mapping[str, Node | None]
+    by: str | None
+    during_run: bool
+    sentence: str
+    reads: frozenset[Read]
+    distinct: tuple[str, ...] = ()
+    relation: str | None = None
+    """For `link: TYPE.field`: the to-one reference whose re-pointing it selects."""
+    names_fields: bool = False
+    """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
+    cascade: tuple[tuple[str, int], ...] = ()
+    """(type, most): rows of it the system may add or remove with one matched entity."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A clause that is one expression over the states or the answer."""
+
+    id: str
+    section: Stage
+    node: Node
+    text: str
+    sentence: str
+    reads: frozenset[Read]
+    during_run: bool = False
+
+
+# ---------------------------------------------------------------- binding
+
+
+def bind_clauses(
+    binder: Binder, at: Path, stage: Stage | None, clauses: Clauses, within: str = ""
+) -> Iterator[Pattern | Condition]:
+    """What can be bound of a list of clauses; `within` stands before the ids of a branch's."""
+    for index, clause in enumerate(clauses):
+        path: Path = (*at, index)
+        name = binder.name(path, clause.id, within)
+        if clause.operation is not None:
+            bound: Pattern | Condition | None
+            bound = PatternBinder(binder, path, stage, clause).pattern(name)
+        elif stage is None:
+            binder.problem(path, "an allow clause names an operation and a type")
+            continue
+        else:
+            during_run = clause.during == "run"
+            bound = bind_condition(
+                binder, name, stage, (*path, "that"), clause.that or "", during_run
+            )
+        if bound is not None:
+            yield bound
+
+
+def bind_patterns(
+    binder: Binder, at: Path, clauses: Clauses, within: str = ""
+) -> tuple[Pattern, ...]:
+    """The patterns of a list of allow clauses."""
+    bound = bind_clauses(binder, at, None, clauses, within)
+    return tuple(clause for clause in bound if isinstance(clause, Pattern))
+
+
+def bind_condition(
+    binder: Binder, name: str, stage: Stage, path: Path, text: str, during_run: bool = False
+) -> Condition | None:
+    """The clause that is one expression; None with its problem noted."""
+    node = binder.expression(path, text, {})
+    if node is None:
+        return None
+    sentence = phrase(node)
+    if stage is Stage.FORBID:
+        sentence = f"It must not be that {sentence}"
+    elif stage is Stage.ANSWER:
+        sentence = f"The answer is true: {sentence}"
+    else:
+        sentence = sentence[:1].upper() + sentence[1:]
+    if during_run:
+        sentence += ", at any moment of the run"
+    return Condition(name, stage, node, text, sentence + ".", footprint(node), during_run)
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    """The expressions of a pattern, each by the type that it is bound to."""
+
+    where: dict[str, Node | None]
+    that: dict[str, Node | None]
+    sets: dict[str, tuple[tuple[str, Node], ...]]
+    froms: dict[str, tuple[tuple[str, Node], ...]]
+
+    def nodes(self) -> Iterator[Node]:
+        """All of them."""
+        yield from (node for node in (*self.where.values(), *self.that.values()) if node)
+        for pairs in (*self.sets.values(), *self.froms.values()):
+            yield from (node for _, node in pairs)
+
+    def sentence(self, type_name: str, own: str) -> str:
+        """What selects the changes of a type, in English."""
+        where = self.where[type_name]
+        parts = [] if where is None else [phrase(where, own)]
+        for pairs, verb in ((self.froms[type_name], "was"), (self.sets[type_name], "becomes")):
+            parts += [f"its {n.replace('_', ' ')} {verb} {phrase(node, own)}" for n, node in pairs]
+        return " and ".join(parts)
+
+
+@dataclass(frozen=True)
+class PatternBinder:
+    """Binds one pattern with the scope, and into the problems, of `binder`."""
+
+    binder: Binder
+    path: Path
+    stage: Stage | None
+    clause: Clause
+
+    def pattern(self, name: str) -> Pattern | None:
+        """The bound pattern; None with its problems noted."""
+        binder, clause = self.binder, self.clause
+        key = str(clause.operation)
+        before = len(binder.problems)
+        entities, relation = binder.types(self.path, key, clause.types)
+        if len(binder.problems) > before:
+            return None
+        fields = self._fields(entities, relation)
+        conditions = self._conditions(entities)
+        if clause.set is not None and key == "delete":
+            self._problem(("set",), "a deleted entity has no new values", "write `from:`")
+        if clause.from_ is not None and key == "create":
+            self._problem(("from",), "a created entity has no old values", "write `set:`")
+        low, high, every = self._count()
+        cascade = self._cascade(entities)
+        if len(binder.problems) > before:
+            return None
+        reads = {Read("delta", e.name, f) for e in entities for f in (fields or ("",))}
+        sentence = self._sentence(entities, relation, conditions, (low, high, every), cascade)
+        return Pattern(
+            id=name,
+            section=self.stage,
+            operations=frozenset({Op.UPDATE}) if relation else OPERATIONS[key],
+            types=tuple(e.name for e in entities),
+            where=conditions.where,
+            sets=conditions.sets,
+            froms=conditions.froms,
+            fields=fields,
+            low=low,
+            high=high,
+            is_every=every,
+            that=conditions.that,
+            by=clause.by,
+            during_run=clause.during == "run",
+            sentence=sentence,
+            reads=frozenset(reads).union(*(footprint(node) for node in conditions.nodes())),
+            distinct=clause.distinct or (),
+            relation=f"{key}:{relation}" if relation else None,
+            names_fields=clause.fields is not None,
+            cascade=cascade,
+        )
+
+    def _problem(self, below: Path, message: str, hint: str = "", code: str = "contract") -> None:
+        self.binder.problem((*self.path, *below), message, hint, code=code)
+
+    def _sentence(
+        self,
+        entities: tuple[EntityType, ...],
+        relation: str | None,
+        conditions: _Conditions,
+        count: tuple[int, int | None, bool],
+        cascade: tuple[tuple[str, int], ...],
+    ) -> str:
+        clause, first = self.clause, entities[0].name
+        own = f"the {first.replace('_', ' ')}"
+        that = conditions.that[first]
+        sections = {Stage.FORBID: "forbid", Stage.REQUIRE: "require"}
+        low, high, every = count
+        words = PatternWords(
+            section=sections.get(self.stage or Stage.FRAME, "allow"),
+            operation="update" if relation else str(clause.operation),
+            types=tuple(e.name for e in entities),
+            where=conditions.sentence(first, own),
+            fields=(relation,) if relation else clause.fields,
+            low=low,
+            high=high,
+            is_every=every,
+            that="" if that is None else phrase(that, own),
+            cascade=cascade,
+        )
+        sentence = pattern_sentence(words)
+        if clause.during != "run":
+            return sentence
+        is_required = self.stage is Stage.REQUIRE
+        more = "and never more than that" if is_required else "at any moment of the run"
+        return f"{sentence.removesuffix('.')}, {more}."
+
+    def _conditions(self, entities: tuple[EntityType, ...]) -> _Conditions:
+        clause = self.clause
+        found = _Conditions({}, {}, {}, {})
+        for entity in entities:
+            name = entity.name
+            variables: dict[str, Type] = {"it": EntityT(name)}
+            if clause.operation in ("update", "any", "link", "unlink"):
+                variables["new"] = EntityT(name)
+            wider = dict(variables)
+            if len(entities) == 1:
+                wider["them"] = CollectionT(name)
+            found.where[name] = self._expression("where", clause.where, variables)
+            found.that[name] = self._expression("that", clause.that, wider)
+            found.sets[name] = self._values("set", clause.set, entity, variables)
+            found.froms[name] = self._values("from", clause.from_, entity, variables)
+        return found
+
+    def _expression(self, key: str, text: str | None, variables: Mapping[str, Type]) -> Node | None:
+        return None if text is None else self.binder.expression((*self.path, key), text, variables)
+
+    def _cascade(self, entities: tuple[EntityType, ...]) -> tuple[tuple[str, int], ...]:
+        found: list[tuple[str, int]] = []
+        matched = {entity.name for entity in entities}
+        by_name = self.binder.schema.by_name
+        for name, bound in sorted((self.clause.cascade or {}).items()):
+            spec = by_name.get(name)
+            place: Path = ("cascade", name)
+            if spec is None:
+                self._problem(place, f"unknown entity type `{name}`", suggest(name, by_name))
+            elif self.stage is Stage.FORBID:
+                self._problem(place, "a forbidden change explains nothing, so nothing goes with it")
+            elif not matched & {field.reference for field in spec.fields}:
+                self._problem(
+                    place,
+                    f"{name} refers to no {' or '.join(sorted(matched))}, so no row of it goes "
+                    "with one",
+                    "name the reference in the state schema, or write an allow clause",
+                )
+            else:
+                found.append((name, bound.max))
+        return tuple(found)
+
+    def _fields(
+        self, entities: tuple[EntityType, ...], relation: str | None
+    ) -> tuple[str, ...] | None:
+        if relation is not None:
+            return (relation,)
+        clause = self.clause
+        named = clause.fields
+        sets, froms = clause.set or {}, clause.from_ or {}
+        if named is None and clause.operation in ("update", "any") and (sets or froms):
+            named = tuple(dict.fromkeys((*sets, *froms)))
+        # What `set` and `from` name is checked where their values are.
+        for index, name in enumerate(clause.fields or ()):
+            for entity in entities:
+                self._check_field(("fields", index), entity, name)
+        return named
+
+    def _check_field(self, below: Path, entity: EntityType, name: str) -> bool:
+        """Whether the type has the field, inside the boundary."""
+        if name not in entity.by_name and not entity.is_open:
+            message = f"{entity.name} has no field `{name}`"
+            self._problem(below, message, suggest(name, entity.by_name), code="unknown-name")
+            return False
+        rule = self.binder.policy.excluded(entity.name, name)
+        if rule is not None and (name in entity.by_name or below[0] != "fields"):
+            message = f"{entity.name}.{name} lies outside the boundary ({rule})"
+            self._problem(below, message, code="boundary")
+            return False
+        return True
+
+    def _values(
+        self,
+        key: str,
+        raw: Mapping[str, Any] | None,
+        entity: EntityType,
+        variables: Mapping[str, Type],
+    ) -> tuple[tuple[str, Node], ...]:
+        binder = self.binder
+        pairs: list[tuple[str, Node]] = []
+        for name, value in (raw or {}).items():
+            if not self._check_field((key, name), entity, name):
+                continue
+            spec = entity.by_name.get(name) or Field(name, Kind.ANY)
+            node: Node | None
+            if isinstance(value, dict) and set(value) == {"is"} and isinstance(value["is"], str):
+                place = (*self.path, key, name, "is")
+                node = binder.expression(place, value["is"], variables, False)
+                if node is None:
+                    continue
+            else:
+                plain = plain_value(value)
+                node = Const(type_of(plain), UNWRITTEN, plain)
+            kind = binder.policy.kind_of(entity.name, name) or spec.kind
+            expected = type_of_field(kind, spec.reference)
+            if not comparable(expected, node.type):
+                message = (
+                    f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
+                )
+                self._problem((key, name), message)
+                continue
+            apply = binder.policy.literal(entity.name, name)
+            if apply is not None:
+                node = Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
+            pairs.append((name, node))
+        return tuple(pairs)
+
+    def _count(self) -> tuple[int, int | None, bool]:
+        """The least number, the most, and whether it is `every`."""
+        stage = self.stage
+        match self.clause.count:
+            case "every":
+                operation = self.clause.operation
+                if stage is not Stage.REQUIRE or operation not in ("update", "delete"):
+                    self._problem(("count",), "`every` is for required updates and deletions")
+                return 0, None, True
+            case Count(min=low, max=high):
+                if stage is Stage.FORBID and high is not None:
+                    self._problem(
+                        ("count",),
+                        "a forbidden change stays one when there are more of them",
+                        "give the least number that is forbidden, `min`",
+                    )
+                if stage is None and low > 0:
+                    self._problem(
+                        ("count",),
+                        "what is only allowed need not happen, so it has no `min`",
+                        "write a require clause",
+                    )
+                return low, high, False
+            case int() as n:
+                if n == 0 and stage is Stage.FORBID:
+                    self._problem(("count",), "count is not 0 here")
+                if stage is None:
+                    return 0, n, False
+                return n, n if stage is not Stage.FORBID else None, False
+            case _:
+                pass
+        if stage is Stage.REQUIRE:
+            return 1, 1, False
+        return (1 if stage is Stage.FORBID else 0), None, False
+
+
+# ---------------------------------------------------------------- `distinct`
+
+
+def check_distinct(
+    binder: Binder, at: Path, within: HasClauses, outer: HasClauses | None = None
+) -> None:
+    """What `distinct` names is a required pattern, of the same contract or of the one around it."""
+    counted = _counted(within) | (frozenset() if outer is None else _counted(outer))
+    known = {*binder.ids, *(name.partition("/")[2] for name in binder.ids)} if at else binder.ids
+    for section in ("forbid", "require", "allow"):
+        for index, clause in enumerate(getattr(within, section)):
+            for name in clause.distinct or ():
+                path: Path = (*at, section, index, "distinct")
+                if name not in known:
+                    hint = suggest(name, binder.ids)
+                    binder.problem(path, f"no clause is called `{name}`", hint, code="unknown-name")
+                elif section != "require":
+                    binder.problem(path, "`distinct` is for required changes")
+                elif name not in counted:
+                    message = f"`distinct` tells required changes apart; `{name}` is none"
+                    binder.problem(path, message)
+
+
+def _counted(within: HasClauses) -> frozenset[str | None]:
+    """The required patterns that need a number of entities of their own."""
+    return frozenset(
+        clause.id
+        for clause in within.require
+        if clause.operation is not None and clause.count != "every"
+    )
+
+
+# ---------------------------------------------------------------- the kinds
+
+
+def _bind(
+    section: str, stage: Stage | None, binder: Binder, clauses: Clauses
+) -> Iterable[Pattern | Condition]:
+    return bind_clauses(binder, (section,), stage, clauses)
+
+
+def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> ClauseKind:
+    operations = ("create", "update", "delete", "link", "unlink", "any")
+    which = ("by", "where", "from", "set", "fields")
+    counted = ("count", "min", "max", "that", "during", "distinct", "cascade")
+    return ClauseKind(
+        name=section,
+        sections=(section,),
+        judged=judged,
+        bind=partial(_bind, section, stage),
+        keys=("id", *operations, *which, *counted),
+        heading=heading,
+        listed=(section,),
+        attributes={"node": "that", "sets": "set", "froms": "from"},
+        can_fail=stage is not None,
+        must_hold=stage is Stage.REQUIRE,
+    )
+
+
+FORBID: Final = _kind(
+    "forbid", Stage.FORBID, JudgedAs.FORBIDDEN, "What must not happen, whatever else does"
+)
+REQUIRE: Final = _kind("require", Stage.REQUIRE, JudgedAs.REQUIRED, "What must have happened")
+ALLOW: Final = _kind("allow", None, JudgedAs.ALLOWED, "What else may change")

@@ -1,0 +1,87 @@
+"""A recorded judgement with its sentences, as reports and `--json` show it.
+
+Bundles hold explanations and no English. Here each finding gets its sentence, its causes and its
+comparisons in words, and each clause the sentence of its contract. A bundle of kernel 6 or older
+holds sentences already; they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from statediff.errors import AdapterError, BundleError, UsageError
+from statediff.evaluate.contracts import compile_contract, parse_contract
+from statediff.evidence import documents as doc
+from statediff.evidence.canonical import read
+from statediff.evidence.package import Bundle
+from statediff.evidence.shapes import check_shape
+from statediff.model.explanation import Reason
+from statediff.model.sentences import sentence_of
+from statediff.policy.clause_sentences import clause_sentences
+
+Json: TypeAlias = Any
+
+
+def worded_judgement(bundle: Bundle) -> Json:
+    """The judgement in a bundle, worded; `BundleError` or `InputError` for what is none."""
+    judged = bundle.document("judgement.json")
+    asked = _asked(bundle.files) if _needs_words(judged) else {}
+    return {
+        **judged,
+        "clauses": [
+            {"sentence": asked.get(c["clause"], c["clause"]), **c} for c in judged["clauses"]
+        ],
+        "findings": [worded_finding(f, asked.get(f["clause"], "")) for f in judged["findings"]],
+    }
+
+
+def worded_finding(finding: Json, asked: str) -> Json:
+    """A finding as a bundle holds it, worded; `asked` is the sentence of its clause."""
+    if "explanation" not in finding:
+        return finding
+    explanation, witness = finding["explanation"], finding["witness"]
+    is_clause = explanation["is"] == Reason.AS_ASKED and asked
+    worded = {
+        **finding,
+        "sentence": asked if is_clause else sentence_of(explanation),
+        "missing": [sentence_of(cause) for cause in finding["missing"]],
+        "witness": {
+            **witness,
+            "comparisons": [
+                {**each, "left": sentence_of(each["left"]), "right": sentence_of(each["right"])}
+                for each in witness["comparisons"]
+            ],
+        },
+    }
+    del worded["explanation"]
+    return worded
+
+
+def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:
+    """What a clause asks; nothing where the contract or the schema is not among the files."""
+    return _asked(files).get(clause, "")
+
+
+def _needs_words(judged: Json) -> bool:
+    return not all("sentence" in clause for clause in judged["clauses"])
+
+
+def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:
+    contract, schema = files.get("contract.yaml"), files.get("schema.json")
+    if contract is None or schema is None:
+        return {}
+    return _sentences(contract, schema, files.get("transition.yaml", b""))
+
+
+@lru_cache(maxsize=64)
+def _sentences(contract: bytes, schema: bytes, recorded: bytes) -> Mapping[str, str]:
+    """The sentences of a contract's clauses; none where this version cannot read it."""
+    try:
+        document = read(schema, "schema.json")
+        check_shape(document, "schema.json")
+        file = parse_contract(contract, "contract.yaml", lambda _name: recorded)
+        return clause_sentences(compile_contract(file, doc.schema_from(document)).contract)
+    except (UsageError, AdapterError, BundleError):
+        return {}
