@@ -214,14 +214,10 @@ def changes(
     >>> delta["op"], delta["type"], delta["key"]
     ('delete', 'user', 1)
     """
-    from statediff.diff import diff  # noqa: PLC0415 - a stage; few who import the API need it
+    from statediff.evaluate.comparing import compare  # noqa: PLC0415 - few who import this need it
     from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
-    from statediff.resolve import resolve  # noqa: PLC0415 - as above
 
-    resolution = resolve(*_captures(before, after, schema, None))
-    matching = resolution.matchings[0]
-    evidence = {name: (before, after) for name, before, after in resolution.readings_of}
-    found = diff(matching.before, matching.after, evidence=evidence)
+    found = compare(*_captures(before, after, schema, None))
     if found.doubts:
         doubt = found.doubts[0]
         raise InputError(

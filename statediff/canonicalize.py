@@ -13,12 +13,12 @@ through every rule except `ignore@1`; of a `Digested` content a rule leaves noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statediff.contract.document.contract import Canonicalize
-from statediff.contract.rules import RANK_REST, RULES, Rule, Setting, Transform
+from statediff.contract.rules import JSON_TYPE, RANK_REST, RULES, Rule, Setting, Transform
 from statediff.model.batches import Row
 from statediff.model.boundary import RuleError, did_you_mean, locate
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -33,7 +33,9 @@ from statediff.model.values import (
     same,
 )
 
-__all__ = ["RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "rule_book"]
+__all__ = [
+    "RULES", "BoundRule", "Rule", "RuleBook", "RuleError", "equality_of_types", "rule_book",
+]  # fmt: skip
 
 _ROUNDS: Final = 8
 """A bound, not a need: three rounds are the most that any text is known to take."""
@@ -64,10 +66,14 @@ class RuleBook:
         self.uses = tuple(uses)
         self._by_type: dict[str, dict[str, list[BoundRule]]] = {}
         self._zipped: dict[str, list[tuple[str, ...]]] = {}
+        self._exact: set[tuple[str, str]] = set()
+        """(type, field) of plain numbers, which are compared by their value everywhere anyhow."""
         for use in self.uses:
             by_field = self._by_type.setdefault(use.type, {})
             for name in use.fields:
                 by_field.setdefault(name, []).append(use)
+                if use.rule is JSON_TYPE and _kind_in(schema, use.type, name) is Kind.DECIMAL:
+                    self._exact.add((use.type, name))
             if len(use.fields) > 1:
                 self._zipped.setdefault(use.type, []).append(use.fields)
 
@@ -77,7 +83,12 @@ class RuleBook:
 
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
         """Whether no rule is on any of the fields."""
-        return self._by_type.get(type_name, {}).keys().isdisjoint(fields)
+        ruled = self._by_type.get(type_name, {})
+        return not any(name in ruled and (type_name, name) not in self._exact for name in fields)
+
+    def is_multiset(self, type_name: str, field_name: str) -> bool:
+        """Whether a list in the field has no order."""
+        return any(use.rule.name == "unordered" for use in self._on(type_name, field_name))
 
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         """A new row with every rule of the type applied."""
@@ -121,6 +132,12 @@ class RuleBook:
         return self._by_type.get(type_name, {}).get(field_name, ())
 
 
+def _kind_in(schema: Schema, type_name: str, name: str) -> Kind | None:
+    entity_type = schema.by_name.get(type_name)
+    field = None if entity_type is None else entity_type.by_name.get(name)
+    return None if field is None else field.kind
+
+
 def rule_book(schema: Schema, document_rules: tuple[Canonicalize, ...]) -> RuleBook:
     """The contract's `canonicalize` section over a schema.
 
@@ -140,7 +157,38 @@ def rule_book(schema: Schema, document_rules: tuple[Canonicalize, ...]) -> RuleB
             for name in fields:
                 _check_beside(use, name, [u for u in uses if _covers(u, type_name, name)], index)
             uses.append(use)
-    return RuleBook(schema, uses)
+    return RuleBook(schema, (*_implicit(schema, uses), *uses))
+
+
+def equality_of_types(before: Schema, after: Schema) -> RuleBook:
+    """ν where no contract is: the equality of JSON types, and nothing else."""
+    types = {**after.by_name, **before.by_name}
+    return rule_book(Schema("types", "0", tuple(types[name] for name in sorted(types))), ())
+
+
+_IMPLICIT: Final = "the equality of the JSON type"
+_IN_JSON: Final = frozenset({Kind.MAP, Kind.LIST, Kind.DECIMAL, Kind.ANY})
+"""The kinds of value in which JSON has more than one spelling."""
+
+
+def _equality(entity_type: EntityType, field: Field) -> Rule | None:
+    """The rule that is the equality of the field's own type, where it is not that of values."""
+    if field.kind is Kind.JSON:
+        return RULES["json@1"]
+    is_json = field.kind is Kind.MAP or (entity_type.is_json and field.kind in _IN_JSON)
+    return JSON_TYPE if is_json else None
+
+
+def _implicit(schema: Schema, uses: Sequence[BoundRule]) -> Iterator[BoundRule]:
+    """`json@1` on each field that holds JSON, but for keys and where a rule says otherwise."""
+    for entity_type in schema.types:
+        for field in entity_type.fields:
+            rule = _equality(entity_type, field)
+            if rule is None or field.name in entity_type.key or field.reference is not None:
+                continue
+            beside = [use.rule for use in uses if _covers(use, entity_type.name, field.name)]
+            if not any(other.stands_alone or other.name == "json" for other in beside):
+                yield BoundRule(rule, entity_type.name, (field.name,), _IMPLICIT, (), rule.make({}))
 
 
 def _rule(name: str, index: int) -> Rule:

@@ -31,7 +31,10 @@ from statediff.model.delta import (
     Op,
     default_label,
 )
+from statediff.model.json_values import as_nested
 from statediff.model.multiset import Item, cancel, doubts_about
+from statediff.model.nested import places_that_differ, step_order
+from statediff.model.paths import Steps, at
 from statediff.model.state import Coverage, Enumeration, State, Table
 from statediff.model.values import (
     ABSENT,
@@ -118,7 +121,9 @@ class _Scope:
 
 
 def _delta_order(delta: Delta) -> tuple[Any, ...]:
-    return (delta.type, key_order(delta.key), delta.path, _OP_ORDER.get(delta.op, len(_OP_ORDER)))
+    steps = tuple(map(step_order, delta.steps))
+    op = _OP_ORDER.get(delta.op, len(_OP_ORDER))
+    return (delta.type, key_order(delta.key), delta.path, steps, op)
 
 
 def _doubt_order(doubt: Doubt) -> tuple[Any, ...]:
@@ -295,17 +300,38 @@ class _Comparison:
                 continue
             if name not in differing and same(raw[0][name], raw[1][name]):
                 continue
-            delta = self._delta(
-                Op.UPDATE, key, name,
-                canonical[0][name], canonical[1][name], raw[0][name], raw[1][name],
-            )  # fmt: skip
+            sides = (canonical[0][name], canonical[1][name], raw[0][name], raw[1][name])
             if name in differing:
-                yield delta
+                yield from self._updates(key, name, sides)
                 continue
+            delta = self._delta(Op.UPDATE, key, name, *sides)
             if moved is not None and name == self._deleted_when:
                 delta = moved
             rule, by_boundary = self._view.why_hidden([name])
             yield HiddenDelta(delta, rule, by_boundary)
+
+    def _updates(
+        self, key: Key, name: str, sides: tuple[Observed, Observed, Observed, Observed]
+    ) -> Iterator[Delta]:
+        """One delta for each place inside the field's values that differs, or one for all of it."""
+        before, after, raw_before, raw_after = sides
+        is_whole = isinstance(after, tuple) and self._view.is_multiset(name)
+        inside = None if is_whole else places_that_differ(before, after)
+        if inside is None:
+            yield self._delta(Op.UPDATE, key, name, *sides)
+            return
+        raw = as_nested(raw_before), as_nested(raw_after)
+        for change in inside:
+            yield self._delta(
+                Op.UPDATE,
+                key,
+                name,
+                change.before,
+                change.after,
+                at(raw[0], change.steps),
+                at(raw[1], change.steps),
+                steps=change.steps,
+            )
 
     def _softly_moved(self, key: Key, before: Row, after: Row) -> Delta | None:
         """The deletion, or its undoing, that the field named by `deleted_when` tells of."""
@@ -344,6 +370,8 @@ class _Comparison:
         after: Observed | Entity,
         raw_before: Observed | Entity,
         raw_after: Observed | Entity,
+        *,
+        steps: Steps = (),
     ) -> Delta:
         options = self._options
         label = default_label(op, self._name, options.permission_types, options.message_types)
@@ -352,6 +380,7 @@ class _Comparison:
             self._name,
             key,
             path,
+            steps=steps,
             before=before,
             after=after,
             raw_before=raw_before,

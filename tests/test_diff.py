@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,6 +19,7 @@ from statediff.diff import diff, table_changes
 from statediff.model.batches import Row, encode_rows
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
+from statediff.model.nested import Change, apply
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
@@ -215,6 +217,16 @@ def test_table_changes_are_what_a_row_by_row_comparison_finds(drawn: Any, trust:
     assert really == wanted
 
 
+def naive_places(place: str, v0: Any, v1: Any, *, is_multiset: bool) -> Iterator[Any]:
+    """Where two values differ, as a reader would say it."""
+    if isinstance(v0, tuple) and isinstance(v1, tuple) and not is_multiset:
+        for at in range(max(len(v0), len(v1))):
+            one, two = (v[at] if at < len(v) else ABSENT for v in (v0, v1))
+            yield from naive_places(f"{place}[{at}]", one, two, is_multiset=False)
+    elif encode(v0) != encode(v1):
+        yield place, v0, v1
+
+
 def naive(before: Table, after: Table, nu: RuleBook | None, outside: Boundary) -> set[str]:
     """What a reader of the design would compute for a keyed type, one line a delta or doubt."""
     rows_before, rows_after = keyed(before), keyed(after)
@@ -237,7 +249,9 @@ def naive(before: Table, after: Table, nu: RuleBook | None, outside: Boundary) -
             elif isinstance(v0, Unobserved) or isinstance(v1, Unobserved):
                 lines.add(f"doubt {key!r} {name}")
             elif encode(v0) != encode(v1):
-                lines.add(f"update {key!r} {name} {encode(v0)} {encode(v1)}")
+                is_multiset = nu is not None and name == "tags"
+                for place, old, new in naive_places(name, v0, v1, is_multiset=is_multiset):
+                    lines.add(f"update {key!r} {place} {encode(old)} {encode(new)}")
             elif encode(one[name]) != encode(two[name]):
                 lines.add(f"hidden {key!r} {name}")
     return lines
@@ -265,7 +279,7 @@ def test_deltas_hidden_deltas_and_doubts_are_the_naive_ones(
     found = diff(before, after, nu, boundary)
     lines = {
         f"{d.op.value} {d.key!r}"
-        + (f" {d.path} {encode(d.before)} {encode(d.after)}" if d.path else "")  # type: ignore[arg-type]
+        + (f" {d.place} {encode(d.before)} {encode(d.after)}" if d.path else "")  # type: ignore[arg-type]
         for d in found.deltas
     }
     lines |= {f"hidden {h.delta.key!r} {h.delta.path}" for h in found.hidden}
@@ -278,12 +292,13 @@ def test_deltas_hidden_deltas_and_doubts_are_the_naive_ones(
 def test_applying_the_deltas_to_before_gives_after(drawn: Any, with_nu: bool) -> None:
     before, after = state({ITEM: drawn[0]}), state({ITEM: drawn[1]})
     nu = BOOK if with_nu else RuleBook(before.schema)
+    inside: dict[Any, list[Change]] = defaultdict(list)
     world = {order: nu.row("item", row) for order, (_, row) in keyed(before.tables["item"]).items()}
     for delta in diff(before, after, nu).deltas:
         order = key_order(delta.key)
         if delta.path:
-            assert same(world[order][delta.path], delta.before)  # type: ignore[arg-type]
-            world[order][delta.path] = delta.after  # type: ignore[assignment]
+            change = Change(delta.steps, delta.before, delta.after)  # type: ignore[arg-type]
+            inside[order, delta.path].append(change)
         elif isinstance(delta.after, Entity):
             assert order not in world
             world[order] = delta.after.as_row()
@@ -291,6 +306,8 @@ def test_applying_the_deltas_to_before_gives_after(drawn: Any, with_nu: bool) ->
             assert isinstance(delta.before, Entity)
             gone = world.pop(order)
             assert all(same(gone[n], v) for n, v in delta.before.fields)
+    for (order, name), changes in inside.items():
+        world[order][name] = apply(world[order][name], changes)  # type: ignore[arg-type]
     wanted = keyed(after.tables["item"])
     assert set(world) == set(wanted)
     for order, row in world.items():

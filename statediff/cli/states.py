@@ -114,18 +114,10 @@ def _write_tables(captured: Capture, out: Path) -> None:
 
 def diff(states: StatePair, schema: SchemaFileOption = None, as_json: JsonFlag = False) -> int:
     """Show what changed between two states, without a contract; the exit code is 0."""
-    from statediff.diff import diff as compare
-    from statediff.resolve import resolve
+    from statediff.evaluate.comparing import compare
     from statediff.workspace.inputs import capture_pair, refinements
 
-    one, two = capture_pair(states.before, states.after, refinements(schema))
-    resolution = resolve(one, two)
-    matching = resolution.matchings[0]
-    found = compare(
-        matching.before,
-        matching.after,
-        evidence={name: (b, a) for name, b, a in resolution.readings_of},
-    )
+    found = compare(*capture_pair(states.before, states.after, refinements(schema)))
     if as_json:
         from statediff.reports.plain import plain_diff
 

@@ -17,11 +17,12 @@ from typing import Any, Final, TypeAlias
 
 from statediff.contract.parts import seconds
 from statediff.model.boundary import did_you_mean
+from statediff.model.json_values import canonical_json, read_json_value
 from statediff.model.schema import Kind
-from statediff.model.values import Value, order_key
+from statediff.model.values import Observed, Unobserved, Value, order_key
 
-Transform: TypeAlias = Callable[[Value], Value]
-"""A known value (null included) in canonical form."""
+Transform: TypeAlias = Callable[[Value], Observed]
+"""A known value (null included) in canonical form; unobserved where only its raw form is known."""
 
 OPAQUE: Final = "\u2039opaque\u203a"
 """What every non-null value becomes under `opaque@1`."""
@@ -40,6 +41,7 @@ _ROUNDINGS: Final = {
 _YEAR_ONE: Final = datetime.min  # noqa: DTZ901 - local timestamps have no zone
 _ANY_KIND: Final = frozenset(Kind)
 _TEXT: Final = frozenset({Kind.TEXT, Kind.ANY})
+_NESTED: Final = frozenset({Kind.MAP, Kind.LIST})
 _NORMAL, _FOLD, _TRIM, RANK_REST = range(4)
 
 
@@ -172,6 +174,24 @@ def _rescale(settings: Mapping[str, Any]) -> Transform:
     return transform
 
 
+def _json(_settings: Mapping[str, Any]) -> Transform:
+    def transform(value: Value) -> Observed:
+        match value:
+            case str():
+                read = read_json_value(value)
+                return value if read is None else read
+            case bytes():
+                return Unobserved(f"{len(value)} bytes of binary JSON, which no decoder reads")
+            case _:
+                return canonical_json(value)
+
+    return transform
+
+
+def _nested(_settings: Mapping[str, Any]) -> Transform:
+    return canonical_json
+
+
 def _opaque(_settings: Mapping[str, Any]) -> Transform:
     return lambda value: None if value is None else OPAQUE
 
@@ -231,7 +251,7 @@ _ALL: Final = (
         "unordered",
         1,
         "Makes a list a multiset; parallel lists are zipped and sorted together.",
-        frozenset({Kind.LIST, Kind.ANY}),
+        frozenset({Kind.LIST, Kind.JSON, Kind.ANY}),
         _multiset,
         keeps_references=True,
         zips=True,
@@ -246,6 +266,23 @@ _ALL: Final = (
         yields=Kind.DECIMAL,
     ),
     Rule(
+        "json",
+        1,
+        "The equality of JSON: white space, order of keys, escapes and the spelling of numbers "
+        "mean nothing. It is on every JSON field, unless `raw@1` is.",
+        frozenset({Kind.JSON, Kind.TEXT, Kind.ANY}),
+        _json,
+        yields=Kind.ANY,
+    ),
+    Rule(
+        "raw",
+        1,
+        "Compares a JSON field as the text that was written.",
+        frozenset({Kind.JSON, *_NESTED}),
+        _leave,
+        stands_alone=True,
+    ),
+    Rule(
         "opaque",
         1,
         "Keeps only whether there is a value; for identifiers that mean nothing.",
@@ -255,6 +292,12 @@ _ALL: Final = (
         yields=Kind.TEXT,
     ),
 )
+
+JSON_TYPE: Final = Rule(
+    "json", 1, "The equality of JSON inside objects and lists that were read as such.",
+    _NESTED, _nested, keeps_references=True,
+)  # fmt: skip
+"""What `json@1` is where no text has to be read."""
 
 RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rule in _ALL}
 """Every rule by `name@version`."""

@@ -115,6 +115,9 @@ class Scoped:
             type_name, {}
         ).keys().isdisjoint(named)
 
+    def is_multiset(self, type_name: str, field_name: str) -> bool:
+        return self._book.is_multiset(type_name, field_name)
+
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         canonical = self._book.row(type_name, row)
         for name, rule in self._outside.get(type_name, {}).items():

@@ -63,7 +63,7 @@ def delta_document(delta: Delta) -> Json:
         "op": delta.op.value,
         "type": delta.type,
         "key": key_document(delta.key),
-        "path": delta.path,
+        "path": delta.place,
         "before": _side(delta.before),
         "after": _side(delta.after),
         "raw_before": _side(delta.raw_before),
@@ -193,6 +193,7 @@ def _type_document(entity: EntityType) -> Json:
         "deleted_when": entity.deleted_when,
         "made_by": entity.made_by,
         "is_open": entity.is_open,
+        **({"is_json": True} if entity.is_json else {}),
         "fields": [
             {
                 "name": f.name,
@@ -239,6 +240,7 @@ def schema_from(document: Json) -> Schema:
             deleted_when=t["deleted_when"],
             made_by=t["made_by"],
             is_open=t["is_open"],
+            is_json=t.get("is_json", False),
         )
         for t in document["types"]
     )

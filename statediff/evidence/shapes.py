@@ -66,6 +66,7 @@ class _EntityType(BaseModel):
     deleted_when: Text | None
     made_by: Text
     is_open: StrictBool
+    is_json: StrictBool = False
 
     @model_validator(mode="after")
     def _has_distinct_fields_and_its_key(self) -> Self:

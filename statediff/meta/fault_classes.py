@@ -28,6 +28,8 @@ _OPERATORS: Final = {
     "irreversible-change": "extra-delete soft-delete",
     "privilege-change": "privilege privilege-create privilege-update privilege-delete",
     "schema-change": "schema-create schema-update schema-delete",
+    "nested-change": "nested-value nested-type nested-added nested-removed nested-duplicated "
+    "nested-reordered nested-swapped",
     "false-claim": "false-claim",
     "unsettled-source": "unsettled",
     "stale-read": "stale",

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.patterns import Pattern
+from statediff.meta.nested import nested_changes
 from statediff.meta.reference import Change, is_known
 from statediff.meta.world import (
     Fault,
@@ -211,6 +212,7 @@ WORLD_FAULTS = (
     privileges,
     swaps,
     soft_deletions,
+    nested_changes,
 )
 
 

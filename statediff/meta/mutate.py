@@ -11,6 +11,7 @@ The same contract, references and seed give the same report.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -241,7 +242,8 @@ class Closing:
     def __str__(self) -> str:
         lines = [f"# {self.advice}", f"- id: {self.id}", f"  {self.head}"]
         if self.fields:
-            lines.append(f"  fields: [{', '.join(self.fields)}]")
+            names = (json.dumps(n) if "[" in n or '"' in n else n for n in self.fields)
+            lines.append(f"  fields: [{', '.join(names)}]")
         if self.sets:
             lines.append("  set:")
             lines += [f"    {name}: {value}" for name, value in self.sets]
@@ -272,13 +274,26 @@ def closing_clause(old: Judgement, new: Judgement | None) -> Closing | None:
         by = explained.get(delta.id, ())
         if right is not None and delta.op is Op.CREATE:
             return _pin(delta, _value_sets(delta, right), by)
+        if right is None and delta.steps and (inside := _places_beside(delta, old)):
+            named = by[0] if by else f"right-{_name(delta)}"
+            advice = f"in {named}: select only the places that may change"
+            return Closing(advice, named, f"update: {delta.type}", fields=inside)
         if delta.op is Op.UPDATE:
             wanted = delta.before if right is None else right.after
-            return _pin(delta, ((delta.path, _literal(wanted)),), by)
+            return _pin(delta, ((delta.place, _literal(wanted)),), by)
         return _bound(delta, by)
     kept = {delta.id for delta in new.deltas}
     gone = next((delta for delta in old.deltas if delta.id not in kept), None)
     return None if gone is None else _need(gone)
+
+
+def _places_beside(delta: Delta, old: Judgement) -> tuple[str, ...]:
+    """The places inside the same value that the right run changed."""
+    return tuple(
+        other.place
+        for other in old.deltas
+        if (other.type, other.key, other.path) == (delta.type, delta.key, delta.path)
+    )
 
 
 def _bound(delta: Delta, by: tuple[str, ...]) -> Closing:
@@ -298,7 +313,7 @@ def _value_sets(delta: Delta, right: Delta) -> tuple[tuple[str, str], ...]:
 
 
 def _need(delta: Delta) -> Closing:
-    fields = (delta.path,) if delta.path else ()
+    fields = (delta.place,) if delta.path else ()
     head = f"{delta.op.value}: {delta.type}"
     return Closing("require what may now be missing", f"needs-{_name(delta)}", head, fields=fields)
 

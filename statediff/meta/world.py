@@ -294,6 +294,8 @@ def some_value(kind: Kind, number: int = 1) -> Value:
             return (f"fault {number}",)
         case Kind.MAP:
             return Map.of({"fault": number})
+        case Kind.JSON:
+            return f'{{"fault":{number}}}'
         case Kind.TEXT | Kind.ANY:
             return f"fault {number}"
 

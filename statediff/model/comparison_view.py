@@ -49,6 +49,10 @@ class ComparisonView:
         """The row under ν, inside Ω and out."""
         return row if self._nu is None else self._nu.row(self.type_name, row)
 
+    def is_multiset(self, name: str) -> bool:
+        """Whether a list in the field is one value, whose items have no place."""
+        return self._nu is not None and self._nu.is_multiset(self.type_name, name)
+
     def compared(self, row: Row) -> Row:
         """What a comparison sees of the row: the canonical values within Ω."""
         canonical = self.canonical(self.whole(row))

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
+from statediff.model.paths import Steps, render
 from statediff.model.values import Key, Observed, Value, encode, printable
 
 MAX_NAME: Final = 60
@@ -62,7 +63,10 @@ class Delta:
     type: str
     key: Key
     path: str
+    """The field; empty for the whole entity."""
     _: KW_ONLY
+    steps: Steps = ()
+    """The way from the field to the place inside its value; none for all of it."""
     before: Observed | Entity
     after: Observed | Entity
     raw_before: Observed | Entity
@@ -73,9 +77,14 @@ class Delta:
     action: str | None = None
 
     @property
+    def place(self) -> str:
+        """The field and the place inside it, as a path is written."""
+        return render(self.path, self.steps)
+
+    @property
     def id(self) -> str:
         """How findings and bundles refer to it: `type[key].path`, and its transaction if any."""
-        name = delta_id(self.type, self.key, self.path)
+        name = delta_id(self.type, self.key, self.place)
         return name if self.transaction is None else f"{name} @ {self.transaction}"
 
 

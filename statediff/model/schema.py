@@ -26,6 +26,8 @@ class Kind(Enum):
     DATE = "date"
     LIST = "list"
     MAP = "map"
+    JSON = "json"
+    """A JSON document, kept as the text that the source has; compared by `json@1`."""
     ANY = "any"
 
 
@@ -69,6 +71,8 @@ class EntityType:
     made_by: str = "user"
     is_open: bool = False
     """No entity was seen, so its fields are not known: any name may be asked for, of any kind."""
+    is_json: bool = False
+    """Rows are JSON objects, so that a number in them is what it is however it is written."""
 
     @property
     def source_table(self) -> str:
@@ -132,6 +136,7 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                     deleted_when=known.deleted_when,
                     made_by=known.made_by,
                     is_open=known.is_open and entity_type.is_open,
+                    is_json=known.is_json and entity_type.is_json,
                 )
         for source, names in schema.sources:
             sources.setdefault(source, set()).update(names)

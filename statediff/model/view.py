@@ -28,6 +28,9 @@ class Canonicalizer(Protocol):
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
         """Whether these fields of the type stay as they are, whatever the rest of a row holds."""
 
+    def is_multiset(self, type_name: str, field_name: str) -> bool:
+        """Whether a list in the field has no order, so that no item of it has a place."""
+
 
 class View(Protocol):
     """One side of a trial, as the judging stages see it."""

@@ -24,7 +24,7 @@ from statediff.policy.findings import (
     that_of_all,
     unknown,
 )
-from statediff.policy.matching import COME, JudgingContext, Match, both, speaks_of_each
+from statediff.policy.matching import COME, JudgingContext, Match, both, selects, speaks_of_each
 from statediff.policy.witness import change, first_change
 
 
@@ -132,13 +132,17 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
     if pattern.fields is None:
         return KnownMask(TRUE)
     if delta.op is Op.UPDATE:
-        return KnownMask(TRUE if delta.path in pattern.fields else FALSE)
+        return KnownMask(TRUE if selects(pattern, delta) else FALSE)
     if not pattern.names_fields:
         return KnownMask(TRUE)
     value = delta.after if delta.op in COME else delta.before
-    inside = {*pattern.fields, *context.after.schema.by_name[delta.type].key}
+    key = context.after.schema.by_name[delta.type].key
     cells = value.fields if isinstance(value, Entity) else ()
-    outside = [(name, cell) for name, cell in cells if name not in inside]
+    outside = [
+        (name, cell)
+        for name, cell in cells
+        if name not in key and not pattern.selects(name, (), cell)
+    ]
     if any(isinstance(c, Digested) or (c is not None and is_value(c)) for _, c in outside):
         return KnownMask(FALSE)
     causes = frozenset[Cause](

@@ -14,7 +14,7 @@ from typing import Any, Final
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
-from statediff.contract.evaluation.relations import relate
+from statediff.contract.evaluation.relations import relate, settle
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -26,11 +26,13 @@ from statediff.contract.language.context import (
     Result,
     Seen,
     TooCostly,
+    Undefined,
     Unknown,
 )
 from statediff.contract.language.syntax import Node, Read, Variable, walk
-from statediff.model.delta import Delta, Doubt, Op
+from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.paths import FieldPath, at
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -97,7 +99,13 @@ def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:
     """The deltas of the change on the paths the pattern selects."""
     if change.op is not Op.UPDATE or pattern.fields is None:
         return change.deltas
-    return tuple(d for d in change.deltas if d.path in pattern.fields)
+    return tuple(delta for delta in change.deltas if selects(pattern, delta))
+
+
+def selects(pattern: Pattern, delta: Delta) -> bool:
+    """Whether the pattern selects all that the update changed."""
+    sides = [s for s in (delta.before, delta.after) if not isinstance(s, Entity)]
+    return pattern.selects(delta.path, delta.steps, *sides)
 
 
 def speaks_of_each(pattern: Pattern) -> bool:
@@ -370,7 +378,7 @@ def both(a: int, b: int) -> int:
 
 def _field_is(
     entity_ref: EntityRef | Unknown | None,
-    path: str,
+    path: FieldPath,
     node: Node,
     eval_context: EvalContext,
     env: Env,
@@ -378,7 +386,15 @@ def _field_is(
     if entity_ref is None:
         return FALSE
     wanted = evaluate(node, eval_context, env)
-    return relate("==", field_of(entity_ref, path), wanted, eval_context)
+    return relate("==", place_of(entity_ref, path), wanted, eval_context)
+
+
+def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:
+    """What is known of a place inside a field, as the expressions see it."""
+    held = field_of(entity_ref, path.field)
+    if not path.steps or isinstance(held, Unknown | Undefined | Absent):
+        return held
+    return at(settle(held), path.place)
 
 
 def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:

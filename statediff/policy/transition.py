@@ -7,7 +7,7 @@ key, and different names different keys. Nothing else is compared loosely.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from statediff.contract.clauses.transition import BoundTransition, Expected, New
@@ -16,7 +16,7 @@ from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
-from statediff.model.values import Absent, Excluded, Key, Observed, Unobserved, told_apart
+from statediff.model.values import ABSENT, Absent, Excluded, Key, Observed, Unobserved, told_apart
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.frame import ExplanationVote
@@ -72,14 +72,16 @@ def check_transition(rule: BoundTransition, context: JudgingContext) -> Checked:
         for wanted in rule.changes
         for path in (wanted.values if wanted.op is Op.UPDATE else ("",))
     ]
-    actual = [delta for made in context.changes for delta in made.deltas]
+    found = list(_whole_fields(context))
+    actual = [delta for delta, _ in found]
     pairs = _Pairs(expected, actual)
     masks = [_any(_matches(one, d, {}) for one in pairs.expected_of(d)) for d in actual]
     met = [_any(_matches(one, d, {}) for d in pairs.actual_of(one)) for one in expected]
     said = tuple(
-        ExplanationVote(d, ID, mask, _gaps(d))
-        for d, mask in zip(actual, masks, strict=True)
+        ExplanationVote(part, ID, mask, _gaps(d))
+        for (d, parts), mask in zip(found, masks, strict=True)
         if mask != FALSE
+        for part in parts
     )
     extra = [d for d, mask in zip(actual, masks, strict=True) if mask == FALSE]
     missing = [
@@ -95,6 +97,21 @@ def check_transition(rule: BoundTransition, context: JudgingContext) -> Checked:
     else:
         finding = _exactly(expected, actual, pairs)
     return Checked(finding, said, sum(mask == TRUE for mask in met))
+
+
+def _whole_fields(context: JudgingContext) -> Iterator[tuple[Delta, tuple[Delta, ...]]]:
+    """Each change with the deltas that it is: a field that changed inside is one change of it."""
+    for made in context.changes:
+        inside: dict[str, list[Delta]] = {}
+        for delta in made.deltas:
+            if delta.steps:
+                inside.setdefault(delta.path, []).append(delta)
+            else:
+                yield delta, (delta,)
+        for name, deltas in inside.items():
+            rows = (v.row(made.type, made.key) for v in (context.before, context.after))
+            before, after = (ABSENT if row is None else row.get(name, ABSENT) for row in rows)
+            yield replace(deltas[0], steps=(), before=before, after=after), tuple(deltas)
 
 
 def _exactly(expected: list[_One], actual: list[Delta], pairs: _Pairs) -> Finding:

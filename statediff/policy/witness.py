@@ -147,8 +147,8 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
             elif delta.path:
                 held = rows.get(name)
                 known = held.fields if held else ()
-                if delta.path not in dict(known):
-                    cells = (*known, (delta.path, value))
+                if delta.place not in dict(known):
+                    cells = (*known, (delta.place, value))
                     rows[name] = WitnessRow(side, delta.type, delta.key, cells)
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
 
@@ -190,7 +190,7 @@ def change(delta: Delta) -> Explanation:
     return Reason.UPDATE(
         entity_type=delta.type,
         key=key,
-        path=delta.path,
+        path=delta.place,
         before=_side(delta.before),
         after=_side(delta.after),
     )

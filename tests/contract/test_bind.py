@@ -6,10 +6,10 @@ differs, the test shows what it is now; read it, and put it there if it is right
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +19,11 @@ from statediff.contract.language.english import phrase
 from statediff.contract.language.syntax import Canonical, Node, Read, walk
 from statediff.errors import ContractError
 from statediff.evaluate import compile_contract, parse_contract
+from statediff.model.paths import FieldPath
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from tests.judging import TYPES, contract
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "binding"
+FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "binding"
 EVENT = EntityType(
     "event",
     ("id",),
@@ -65,6 +66,8 @@ def shown(value: Any) -> Any:
             ruled = (part for part in walk(value) if isinstance(part, Canonical))
             rules = "".join(f", by the rules of {r.entity_type}.{r.field}" for r in ruled)
             return f"<{phrase(value)}{rules}>"
+        case FieldPath():
+            return str(value)
         case Read():
             return f"{value.root}.{value.type}.{value.field}"
         case Enum():

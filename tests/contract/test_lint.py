@@ -115,6 +115,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "unsupported": (("identify: []", "retention: []"),),
     "duplicate-id": (("id: told-once", "id: refunded"),),
     "unknown-name": (("delete: customer", "delete: customr"),),
+    "path": (("fields: [status, updated_at]", "fields: [status.inner]"),),
     "contract": (("count: {min: 1}\n    that", "count: every\n    that"),),
     "expression": (("it.cents > 100000", "it.cents >"),),
     "boundary": (("fields: [status, updated_at]", "fields: [total_cents]"),

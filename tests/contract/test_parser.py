@@ -115,7 +115,7 @@ def tree(node: Node) -> str:
             return name
         case FieldOf(entity=entity, field=name, part=part):
             return ".".join((tree(entity), name, *part))
-        case PartOf(whole=whole, name=name):
+        case PartOf(whole=whole, step=name):
             return f"{tree(whole)}.{name}"
         case Follow(reference=reference):
             return f"{tree(reference)}>"

@@ -133,19 +133,11 @@ def _observation(before: Capture, after: Capture | None, sandbox: str | None) ->
     """What a draft is made of: a state, or what changed between two."""
     from statediff.contract.authoring.drafting import Seen
     from statediff.evaluate import schema_of
+    from statediff.evaluate.comparing import compare
 
     sources = tuple(part.reading.source for part in before.parts)
     schema = schema_of(before) if after is None else schema_of(before, after)
-    return Seen(schema, sources, () if after is None else _deltas(before, after), sandbox)
-
-
-def _deltas(before: Capture, after: Capture) -> tuple[Any, ...]:
-    """What differs between the two, with nothing excluded and nothing canonicalized."""
-    from statediff.diff import diff
-    from statediff.resolve import resolve
-
-    matching = resolve(before, after).matchings[0]
-    return diff(matching.before, matching.after).deltas
+    return Seen(schema, sources, () if after is None else compare(before, after).deltas, sandbox)
 
 
 def record(

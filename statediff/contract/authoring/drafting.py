@@ -28,6 +28,9 @@ SAMPLED: Final = 1000
 """Rows of a table that are looked at; a draft is a proposal, not a proof."""
 MAX_SETS: Final = 12
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_PATH: Final = re.compile(
+    r'[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_-]*|\."[^"\\]*"|\[[0-9]+\])*'
+)
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?"
 )
@@ -331,21 +334,25 @@ def _requirements(seen: Seen) -> Iterator[str]:
 
 def _sets(op: Op, entity: EntityType, deltas: Iterable[Delta]) -> Iterator[str]:
     if op is Op.UPDATE:
-        pairs = [(d.path, d.after) for d in deltas]
+        pairs = [(d.place, d.after) for d in deltas]
     elif op in (Op.CREATE, Op.LINK):
         made = next(iter(deltas)).after
         opaque = set(entity.key) if not entity.is_association else set()
         pairs = [(n, v) for n, v in getattr(made, "fields", ()) if n not in opaque]
     else:
         return
-    told = [(n, _scalar(v)) for n, v in pairs if v is not None and _PLAIN.fullmatch(n)]
+    told = [(n, _scalar(v)) for n, v in pairs if v is not None and _PATH.fullmatch(n)]
     known = [(n, v) for n, v in told if v is not None][:MAX_SETS]
     if known:
         yield "    set:"
-        yield from (f"      {name}: {value}" for name, value in known)
+        yield from (f"      {_key(name)}: {value}" for name, value in known)
     left = [n for n, v in told if v is None] + [n for n, _ in told[MAX_SETS:]]
     if left:
         yield f"    # not drafted: {', '.join(sorted(set(left)))}"
+
+
+def _key(path: str) -> str:
+    return json.dumps(path, ensure_ascii=False) if '"' in path or "[" in path else path
 
 
 def _scalar(value: object) -> str | None:

@@ -7,7 +7,7 @@ clauses are bound to a `Pattern` or a `Condition` needs no judging of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -45,8 +45,17 @@ from statediff.contract.parts import (
     TypeNames,
 )
 from statediff.model.delta import Op
+from statediff.model.json_values import canonical_json
+from statediff.model.paths import FieldPath, PathError, Selection, Steps, covers
+from statediff.model.paths import parse as parse_path
 from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import Observed
 from statediff.model.verdict import Stage
+
+NESTED: Final = frozenset({Kind.JSON, Kind.MAP, Kind.LIST, Kind.ANY})
+"""The kinds of value that may have something inside."""
+WHOLE: Final = ((),)
+"""The selection of all that is in a field."""
 
 # ---------------------------------------------------------------- as written
 
@@ -149,7 +158,8 @@ class Pattern:
     """A clause over deltas. `where` and `that` are bound once per type it names.
 
     `sets` and `froms` are (path, expression) pairs that the new and the old entity must equal.
-    `fields` are the selected paths, None for all. `high` None means unbounded.
+    `fields` are the selected fields, None for all; `places` are the places inside them. `high` None
+    means unbounded.
     """
 
     id: str
@@ -158,8 +168,8 @@ class Pattern:
     operations: frozenset[Op]
     types: tuple[str, ...]
     where: Mapping[str, Node | None]
-    sets: Mapping[str, tuple[tuple[str, Node], ...]]
-    froms: Mapping[str, tuple[tuple[str, Node], ...]]
+    sets: Mapping[str, tuple[tuple[FieldPath, Node], ...]]
+    froms: Mapping[str, tuple[tuple[FieldPath, Node], ...]]
     fields: tuple[str, ...] | None
     low: int
     high: int | None
@@ -176,6 +186,15 @@ class Pattern:
     """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
     cascade: tuple[tuple[str, int], ...] = ()
     """(type, most): rows of it the system may add or remove with one matched entity."""
+    places: tuple[tuple[str, Selection], ...] = ()
+    """(field, what is selected inside it); a field that is not here is selected as a whole."""
+
+    def selects(self, field: str, steps: Steps, *sides: Observed) -> bool:
+        """Whether all that is at the place, on each side, is selected."""
+        if self.fields is None:
+            return True
+        inside = [selection for name, selection in self.places if name == field]
+        return field in self.fields and covers(inside or WHOLE, steps, *sides)
 
 
 @dataclass(frozen=True)
@@ -249,8 +268,8 @@ class _Conditions:
 
     where: dict[str, Node | None]
     that: dict[str, Node | None]
-    sets: dict[str, tuple[tuple[str, Node], ...]]
-    froms: dict[str, tuple[tuple[str, Node], ...]]
+    sets: dict[str, tuple[tuple[FieldPath, Node], ...]]
+    froms: dict[str, tuple[tuple[FieldPath, Node], ...]]
 
     def nodes(self) -> Iterator[Node]:
         """All of them."""
@@ -263,7 +282,10 @@ class _Conditions:
         where = self.where[type_name]
         parts = [] if where is None else [phrase(where, own)]
         for pairs, verb in ((self.froms[type_name], "was"), (self.sets[type_name], "becomes")):
-            parts += [f"its {n.replace('_', ' ')} {verb} {phrase(node, own)}" for n, node in pairs]
+            parts += [
+                f"its {str(path).replace('_', ' ')} {verb} {phrase(node, own)}"
+                for path, node in pairs
+            ]
         return " and ".join(parts)
 
 
@@ -284,7 +306,8 @@ class PatternBinder:
         entities, relation = binder.types(self.path, key, clause.types)
         if len(binder.problems) > before:
             return None
-        fields = self._fields(entities, relation)
+        paths = self._paths(entities, relation)
+        fields = None if paths is None else tuple(dict.fromkeys(path.field for path in paths))
         conditions = self._conditions(entities)
         if clause.set is not None and key == "delete":
             self._problem(("set",), "a deleted entity has no new values", "write `from:`")
@@ -317,6 +340,7 @@ class PatternBinder:
             relation=f"{key}:{relation}" if relation else None,
             names_fields=clause.fields is not None,
             cascade=cascade,
+            places=_places(paths or ()),
         )
 
     def _problem(self, below: Path, message: str, hint: str = "", code: str = "contract") -> None:
@@ -396,21 +420,47 @@ class PatternBinder:
                 found.append((name, bound.max))
         return tuple(found)
 
-    def _fields(
+    def _paths(
         self, entities: tuple[EntityType, ...], relation: str | None
-    ) -> tuple[str, ...] | None:
+    ) -> tuple[FieldPath, ...] | None:
+        """The paths that the clause selects; None for all of an entity."""
         if relation is not None:
-            return (relation,)
+            return (FieldPath(relation),)
         clause = self.clause
-        named = clause.fields
-        sets, froms = clause.set or {}, clause.from_ or {}
-        if named is None and clause.operation in ("update", "any") and (sets or froms):
-            named = tuple(dict.fromkeys((*sets, *froms)))
-        # What `set` and `from` name is checked where their values are.
-        for index, name in enumerate(clause.fields or ()):
-            for entity in entities:
-                self._check_field(("fields", index), entity, name)
-        return named
+        if clause.fields is not None:
+            found = (
+                self._path(("fields", index), entity, name)
+                for index, name in enumerate(clause.fields)
+                for entity in entities
+            )
+        elif clause.operation in ("update", "any") and (clause.set or clause.from_):
+            # They are checked where their values are.
+            named = (*(clause.set or ()), *(clause.from_ or ()))
+            found = (_path_or_none(name, entity) for name in named for entity in entities)
+        else:
+            return None
+        return tuple(dict.fromkeys(path for path in found if path is not None))
+
+    def _path(self, below: Path, entity: EntityType, text: str) -> FieldPath | None:
+        """The path that the text writes over the fields of the type; None with a problem."""
+        try:
+            found = parse_path(text, entity.by_name)
+        except PathError as error:
+            self._problem(below, str(error), code="path")
+            return None
+        if not self._check_field(below, entity, found.field):
+            return None
+        spec = entity.by_name.get(found.field)
+        if found.steps and spec is not None and spec.kind not in NESTED:
+            kind = describe(type_of_field(spec.kind, None))
+            self._problem(
+                below,
+                f"{entity.name}.{found.field} is {kind}: there is nothing inside it",
+                "say `type: json` in the state schema if it holds JSON",
+                code="path",
+            )
+            return None
+        return found
 
     def _check_field(self, below: Path, entity: EntityType, name: str) -> bool:
         """Whether the type has the field, inside the boundary."""
@@ -431,35 +481,49 @@ class PatternBinder:
         raw: Mapping[str, Any] | None,
         entity: EntityType,
         variables: Mapping[str, Type],
-    ) -> tuple[tuple[str, Node], ...]:
-        binder = self.binder
-        pairs: list[tuple[str, Node]] = []
+    ) -> tuple[tuple[FieldPath, Node], ...]:
+        pairs: list[tuple[FieldPath, Node]] = []
         for name, value in (raw or {}).items():
-            if not self._check_field((key, name), entity, name):
+            path = self._path((key, name), entity, name)
+            node = None if path is None else self._written((key, name), value, variables)
+            if path is None or node is None:
                 continue
-            spec = entity.by_name.get(name) or Field(name, Kind.ANY)
-            node: Node | None
-            if isinstance(value, dict) and set(value) == {"is"} and isinstance(value["is"], str):
-                place = (*self.path, key, name, "is")
-                node = binder.expression(place, value["is"], variables, False)
-                if node is None:
-                    continue
-            else:
-                plain = plain_value(value)
-                node = Const(type_of(plain), UNWRITTEN, plain)
-            kind = binder.policy.kind_of(entity.name, name) or spec.kind
-            expected = type_of_field(kind, spec.reference)
-            if not comparable(expected, node.type):
-                message = (
-                    f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
-                )
-                self._problem((key, name), message)
-                continue
-            apply = binder.policy.literal(entity.name, name)
-            if apply is not None:
-                node = Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
-            pairs.append((name, node))
+            within = self._inside if path.steps else self._whole
+            node = within((key, name), entity, path, node)
+            if node is not None:
+                pairs.append((path, node))
         return tuple(pairs)
+
+    def _written(self, below: Path, value: Any, variables: Mapping[str, Type]) -> Node | None:
+        """A value as it is written, or the expression that computes it."""
+        if isinstance(value, dict) and set(value) == {"is"} and isinstance(value["is"], str):
+            place = (*self.path, *below, "is")
+            return self.binder.expression(place, value["is"], variables, False)
+        plain = plain_value(value)
+        return Const(type_of(plain), UNWRITTEN, plain)
+
+    def _inside(self, below: Path, _entity: EntityType, path: FieldPath, node: Node) -> Node | None:
+        """What one place inside a value must equal."""
+        try:
+            _ = path.place
+        except PathError as error:
+            self._problem(below, f"{error}; a value belongs to one place", code="path")
+            return None
+        return replace(node, value=canonical_json(node.value)) if isinstance(node, Const) else node
+
+    def _whole(self, below: Path, entity: EntityType, path: FieldPath, node: Node) -> Node | None:
+        """What a field must equal, under its rules."""
+        policy, name = self.binder.policy, path.field
+        spec = entity.by_name.get(name) or Field(name, Kind.ANY)
+        expected = type_of_field(policy.kind_of(entity.name, name) or spec.kind, spec.reference)
+        if not comparable(expected, node.type):
+            message = f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
+            self._problem(below, message)
+            return None
+        apply = policy.literal(entity.name, name)
+        if apply is None:
+            return node
+        return Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
 
     def _count(self) -> tuple[int, int | None, bool]:
         """The least number, the most, and whether it is `every`."""
@@ -495,6 +559,19 @@ class PatternBinder:
         if stage is Stage.REQUIRE:
             return 1, 1, False
         return (1 if stage is Stage.FORBID else 0), None, False
+
+
+def _path_or_none(text: str, entity: EntityType) -> FieldPath | None:
+    try:
+        return parse_path(text, entity.by_name)
+    except PathError:
+        return None
+
+
+def _places(paths: tuple[FieldPath, ...]) -> tuple[tuple[str, Selection], ...]:
+    """What is selected inside each field that is not selected as a whole."""
+    whole = {path.field for path in paths if not path.steps}
+    return tuple((path.field, path.steps) for path in paths if path.field not in whole)
 
 
 # ---------------------------------------------------------------- `distinct`

@@ -131,7 +131,14 @@ class _Refinement:
         found = _with_optional(entity, found)
         logical = self._columns(name, entity, found)
         fields = tuple(
-            self._field(name, logical[f.name], entity.fields.get(logical[f.name]), f, renamed)
+            self._field(
+                name,
+                logical[f.name],
+                entity.fields.get(logical[f.name]),
+                f,
+                renamed,
+                is_json=found.is_json,
+            )
             for f in found.fields
         )
         by_name = {f.name: f for f in fields}
@@ -233,12 +240,16 @@ class _Refinement:
         told: FieldRefinement | None,
         found: Field,
         renamed: Mapping[str, str],
+        *,
+        is_json: bool,
     ) -> Field:
         field = replace(_rename_target(found, renamed), name=name, column=found.source_column)
         if told is None:
             return field
         path: NodePath = (entity, "fields", name)
         kind = Kind(told.type) if told.type else field.kind
+        if kind in (Kind.MAP, Kind.LIST) and field.kind in (Kind.TEXT, Kind.JSON) and not is_json:
+            kind = Kind.JSON  # objects and lists that the source keeps as text
         zone = told.zone or field.zone
         if told.zone and not told.type and kind is Kind.LOCAL_TIMESTAMP:
             kind = Kind.TIMESTAMP  # its zone is what it lacked

@@ -49,6 +49,7 @@ KindName = Literal[
     "date",
     "list",
     "map",
+    "json",
     "any",
 ]
 Flag = Annotated[bool, Described(description="true or false")]

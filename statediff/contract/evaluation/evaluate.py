@@ -69,6 +69,7 @@ from statediff.contract.language.syntax import (
     Variable,
 )
 from statediff.model.explanation import Reason
+from statediff.model.paths import Step, at
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -223,8 +224,8 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return field_value(node, evaluate(node.entity, context, env))
         case Follow(reference=reference, type=EntityT(type=entity)):
             return _follow(reference, entity, context, env)
-        case PartOf(whole=whole, name=name):
-            return _part(evaluate(whole, context, env), name)
+        case PartOf(whole=whole, step=step):
+            return _part(evaluate(whole, context, env), step)
         case Canonical(child=child, apply=apply):
             value = evaluate(child, context, env)
             if isinstance(value, (Unknown, Undefined, Absent, EntityRef)):
@@ -268,16 +269,16 @@ def _lookup(
     return look(root, entity, tuple(keys), context)
 
 
-def _part(whole: Result, name: str) -> Result:
+def _part(whole: Result, step: Step) -> Result:
     match whole:
-        case Map():
-            return whole.get(name)
+        case Map() | tuple():
+            return at(settle(whole), (step,))
         case Undefined():
             return whole
         case Unknown():
             return Unknown(whole.causes, maybe_undefined=True)
         case _:
-            return Undefined(Reason.NO_PARTS(part=name))
+            return Undefined(Reason.NO_PARTS(part=str(step)))
 
 
 def _follow(reference: FieldOf, entity: str, context: EvalContext, env: Env) -> Result:

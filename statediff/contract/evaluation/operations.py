@@ -23,6 +23,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.model.explanation import Cause, Reason, cause
+from statediff.model.paths import at
 from statediff.model.state import Coverage
 from statediff.model.values import (
     ABSENT,
@@ -114,11 +115,11 @@ def field_value(node: FieldOf, holder: Result) -> Result:
     if holder.row is None:
         return Unknown(frozenset({holder.cause}), node.is_nullable, _may_lack_parts(node))
     observed: Observed = holder.row.get(node.field, ABSENT)
-    for name in node.part:
-        if isinstance(observed, Map):
-            observed = observed.get(name)
+    for step in node.part:
+        if isinstance(observed, Map | tuple):
+            observed = at(observed, (step,))
         elif not isinstance(observed, Unobserved):
-            return Undefined(Reason.NO_PART(field=node.field, part=name))
+            return Undefined(Reason.NO_PART(field=node.field, part=str(step)))
     if isinstance(observed, Unobserved):
         of_type = node.entity_type.removeprefix("@")
         why = Reason.FIELD(

@@ -32,6 +32,7 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
+from statediff.model.paths import Step
 from statediff.model.values import printable, show
 
 _RELATIONS = {
@@ -117,8 +118,8 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"{plural(words(entity))} {_WHEN[root]}"
         case Lookup() | FieldOf() | Follow():
             return " ".join(filter(None, _chain(node, own)))
-        case PartOf(whole=whole, name=name):
-            return f"the {words(name)} of {of(whole)}"
+        case PartOf(whole=whole, step=step):
+            return f"the {_step_words(step)} of {of(whole)}"
         case Canonical(child=child):
             return of(child)
         case Compare(op="in" | "not in" as op, left=left, right=Entities() as right):
@@ -145,6 +146,10 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
     raise TypeError(f"no words for {type(node).__name__}")
 
 
+def _step_words(step: Step) -> str:
+    return f"item {step}" if isinstance(step, int) else words(step)
+
+
 def _chain(node: Node, own: str) -> tuple[str, str]:
     """A field, or an entity reached by key and references, and when it is looked at.
 
@@ -153,7 +158,7 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
     match node:
         case FieldOf(entity=holder, field=name, part=part):
             base, when = _chain(holder, own)
-            return " ".join((_whose(base, own), *(words(step) for step in (name, *part)))), when
+            return " ".join((_whose(base, own), words(name), *map(_step_words, part))), when
         case Follow(reference=reference):
             return _chain(reference, own)
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):

@@ -41,6 +41,7 @@ from statediff.contract.language.syntax import (
     Type,
     Variable,
 )
+from statediff.model.paths import Step
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.values import Observed, Value
 
@@ -257,10 +258,10 @@ class Names:
             if holder.type.reference is not None:
                 target = EntityT(holder.type.reference)
                 return self._field(node, Follow(target, node.col_offset, holder))
-            if holder.type.kind in (Kind.MAP, Kind.ANY):
-                return replace(holder, type=ANY, is_nullable=True, part=(*holder.part, node.attr))
+            if holder.type.kind in (Kind.MAP, Kind.JSON, Kind.ANY):
+                return _inside(holder, node.attr)
         if holder.type == ANY:
-            return PartOf(ANY, node.col_offset, holder, node.attr)
+            return _inside(holder, node.attr)
         if not isinstance(holder.type, EntityT):
             what = describe(holder.type)
             hint = (
@@ -298,6 +299,10 @@ class Names:
 
     def _lookup(self, node: ast.Subscript) -> Node:
         collection = self.expression(node.value)
+        if isinstance(collection, FieldOf | PartOf | AnswerOf | Variable) and _may_have_parts(
+            collection.type
+        ):
+            return self._part(node, collection)
         if not isinstance(collection, Entities) or collection.root not in self._scope.states:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
         entity = self._scope.schema.by_name[collection.entity]
@@ -315,6 +320,15 @@ class Names:
         )
         return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
 
+    def _part(self, node: ast.Subscript, holder: Node) -> Node:
+        """`VALUE["a key"]` or `VALUE[2]`."""
+        step = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(step, bool) or not isinstance(step, int | str):
+            raise self.error(
+                node, "inside a value, `[…]` takes the index of an item or a key in quotes"
+            )
+        return _inside(holder, step)
+
     def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
         key = self.expression(part)
         spec = entity.by_name[name]
@@ -325,3 +339,15 @@ class Names:
                 f"the key of {entity.name} is {describe(wanted)}, this is {describe(key.type)}",
             )
         return key
+
+
+def _may_have_parts(held: Type) -> bool:
+    return isinstance(held, ListT) or (
+        isinstance(held, ScalarT) and held.kind in (Kind.MAP, Kind.JSON, Kind.ANY)
+    )
+
+
+def _inside(holder: Node, step: Step) -> Node:
+    if isinstance(holder, FieldOf):
+        return replace(holder, type=ANY, is_nullable=True, part=(*holder.part, step))
+    return PartOf(ANY, holder.offset, holder, step)

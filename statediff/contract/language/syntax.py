@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final, TypeAlias
 
+from statediff.model.paths import Step, Steps
 from statediff.model.schema import Kind
 from statediff.model.values import Observed, Value
 
@@ -123,16 +124,16 @@ class FieldOf(Node):
     entity_type: str
     field: str
     is_nullable: bool
-    part: tuple[str, ...] = ()
-    """Names followed inside a map value."""
+    part: Steps = ()
+    """The way inside the value: keys of objects, indexes of lists."""
 
 
 @dataclass(frozen=True)
 class PartOf(Node):
-    """`VALUE.name` inside a value that is no field: of the answer, a reply, an item of a list."""
+    """`VALUE.name` or `VALUE[2]` inside a value that is no field: an answer, a reply, an item."""
 
     whole: Node
-    name: str
+    step: Step
 
 
 @dataclass(frozen=True)

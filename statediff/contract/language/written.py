@@ -28,6 +28,7 @@ from statediff.contract.language.syntax import (
     PartOf,
     Variable,
 )
+from statediff.model.paths import Step
 from statediff.model.values import Map, Value
 
 UNSAID: Final = "…"
@@ -50,9 +51,9 @@ def text_of(node: Node) -> str:
         case Lookup(collection=collection, keys=keys):
             return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
-            return ".".join((text_of(holder), name, *part))
-        case PartOf(whole=whole, name=name):
-            return f"{text_of(whole)}.{name}"
+            return f"{text_of(holder)}.{name}" + "".join(map(_step, part))
+        case PartOf(whole=whole, step=step):
+            return text_of(whole) + _step(step)
         case Follow(reference=inner) | Canonical(child=inner):
             return text_of(inner)
         case Compare(op=op, left=left, right=right):
@@ -116,3 +117,9 @@ def conjuncts(node: Node | None) -> tuple[Node, ...]:
     if isinstance(node, And):
         return tuple(inner for part in node.parts for inner in conjuncts(part))
     return (node,)
+
+
+def _step(step: Step) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"

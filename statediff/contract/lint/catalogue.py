@@ -75,6 +75,11 @@ _ALL: Final = (
         ("unsupported", "a key of a later version of the language", "leave it out"),
         ("duplicate-id", "two clauses with one id", "rename one of them"),
         (
+            "path",
+            "a path that cannot be read, leads into what has no inside, or to several places",
+            'write `field.key`, `field[2]`, `field."a key"`',
+        ),
+        (
             "unknown-name",
             "a type, field, input, function or clause that nothing is called",
             "use the name that is meant",

@@ -63,9 +63,9 @@ def conditions(pattern: Pattern, type_name: str) -> tuple[Node, ...]:
     """Everything a pattern asks of one entity, as conditions that must all hold."""
     found = list(conjuncts(pattern.where.get(type_name)))
     for pairs, variable in ((pattern.froms, "it"), (pattern.sets, "new")):
-        for name, node in pairs.get(type_name, ()):
+        for path, node in pairs.get(type_name, ()):
             entity = Variable(EntityT(type_name), 0, variable)
-            held = FieldOf(ScalarT(None), 0, entity, type_name, name, True)
+            held = FieldOf(ScalarT(None), 0, entity, type_name, path.field, True, path.place)
             found.append(Compare(node.type, 0, "==", held, node, ""))
     that = pattern.that.get(type_name)
     if that is not None:
@@ -209,6 +209,7 @@ def width(subject: Subject) -> Iterator[Problem]:
     explaining = [p for p in patterns if p.section is not Stage.FORBID]
     for pattern in explaining:
         yield from _too_much(subject, pattern)
+        yield from _whole_objects(subject, pattern)
         yield from _authorization(subject, pattern)
     for forbidden in (p for p in patterns if p.section is Stage.FORBID):
         for pattern in explaining:
@@ -239,6 +240,26 @@ def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
         f"`{pattern.id}` explains every {kind} of {' or '.join(pattern.types)}{only}",
         f"say which entities are meant: `where: it.KEY == input.NAME`{bound}",
     )
+
+
+def _whole_objects(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
+    """A pattern that explains whatever changes inside an object."""
+    if pattern.fields is None or Op.UPDATE not in pattern.operations:
+        return
+    inside = {name for name, _ in pattern.places}
+    for name in pattern.types:
+        by_name = subject.contract.schema.by_name[name].by_name
+        pinned = {path.field for path, _ in pattern.sets.get(name, ()) if not path.steps}
+        for field in pattern.fields:
+            kind = by_name[field].kind if field in by_name else None
+            if kind in (Kind.JSON, Kind.MAP) and field not in inside | pinned:
+                yield subject.remark(
+                    "explains-too-much",
+                    subject.path(pattern.id),
+                    f"`{pattern.id}` explains every change inside {name}.{field}",
+                    f"name the places that may change: `fields: [{field}.KEY]`, or pin them: "
+                    f"`set: {{{field}.KEY: VALUE}}`",
+                )
 
 
 def _authorization(subject: Subject, pattern: Pattern) -> Iterator[Problem]:

@@ -50,8 +50,15 @@ SELECT table_name, table_type, engine FROM information_schema.tables
 WHERE {_HERE} AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')
 ORDER BY table_name
 """
+# JSON is another name of longtext with a check, which is quoted as the session quotes names.
 COLUMNS: Final = f"""
-SELECT table_name, column_name, data_type, column_type, is_nullable = 'NO', column_key = 'PRI',
+SELECT table_name, column_name, CASE WHEN EXISTS (
+    SELECT * FROM information_schema.check_constraints c
+    WHERE c.constraint_schema = {{db}} AND c.table_name = columns.table_name
+      AND c.check_clause IN (
+        CONCAT('json_valid(`', REPLACE(columns.column_name, '`', '``'), '`)'),
+        CONCAT('json_valid("', REPLACE(columns.column_name, '"', '""'), '")'))
+  ) THEN 'json' ELSE data_type END, column_type, is_nullable = 'NO', column_key = 'PRI',
   generation_expression IS NOT NULL AND extra LIKE 'VIRTUAL%%'
 FROM information_schema.columns WHERE {_HERE} ORDER BY table_name, ordinal_position
 """
@@ -259,6 +266,7 @@ _BYTES: Final = frozenset(
 _KINDS: Final = {
     **dict.fromkeys(_INTEGERS, Kind.INT),
     **dict.fromkeys(_BYTES, Kind.BYTES),
+    "json": Kind.JSON,
     "decimal": Kind.DECIMAL,
     "float": Kind.FLOAT,
     "double": Kind.FLOAT,

@@ -233,7 +233,7 @@ def _entity_type(entry: TableEntry, by_oid: dict[int, TableEntry]) -> EntityType
         for column in entry.columns
     )
     key = tuple(f.name for name in entry.key for f in fields if f.source_column == name)
-    if any(f.kind in (Kind.LIST, Kind.ANY) for f in fields if f.name in key):
+    if any(f.kind in (Kind.LIST, Kind.JSON, Kind.ANY) for f in fields if f.name in key):
         key = ()  # a list or document as a key: its rows are counted instead
     is_association = len(key) == 2 and len(fields) == 2 and all(f.reference for f in fields)
     name = entry.relation.type_name

@@ -16,10 +16,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from statediff.errors import InputError
 from statediff.model.schema import Kind
-from statediff.model.strictjson import read_json
-from statediff.model.values import MAX_DEPTH, Unobserved
+from statediff.model.values import Unobserved
 from statediff.systems.base.rows import Convert, instant
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
@@ -74,13 +72,6 @@ def _date(text: str) -> Any:
 def _timestamp(text: str) -> Any:
     # The session's zone is UTC, which the server writes as +00.
     return instant(f"{text}:00" if text.endswith("+00") else text, None)
-
-
-def _json(text: str) -> Any:
-    try:
-        return read_json(text.encode(), "jsonb", max_bytes=MAX_VALUE_BYTES, max_depth=MAX_DEPTH)
-    except InputError:
-        return text
 
 
 def _array(text: str, read: Convert | None) -> Any:
@@ -144,7 +135,6 @@ _READERS: Final[Mapping[int, Callable[[str], Any]]] = {
     _TIMESTAMP: _timestamp,
     _TIMESTAMPTZ: _timestamp,
     _NUMERIC: _decimal,
-    _JSONB: _json,
 }
 _KINDS: Final[Mapping[int, Kind]] = {
     _BOOL: Kind.BOOL,
@@ -159,7 +149,8 @@ _KINDS: Final[Mapping[int, Kind]] = {
     _TIMESTAMP: Kind.LOCAL_TIMESTAMP,
     _TIMESTAMPTZ: Kind.TIMESTAMP,
     _NUMERIC: Kind.DECIMAL,
-    _JSONB: Kind.ANY,
+    _JSON: Kind.JSON,
+    _JSONB: Kind.JSON,
 }
 TIMESTAMP_OID: Final = _TIMESTAMP
 BYTES_OID: Final = _BYTES
@@ -174,6 +165,7 @@ SENT_OIDS: Final = frozenset(_READERS) | {
     19,
     25,
     _JSON,
+    _JSONB,
     650,
     774,
     829,

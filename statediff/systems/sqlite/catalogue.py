@@ -39,6 +39,8 @@ _KINDS: Final = {
     "DOUBLE": Kind.FLOAT,
     "DOUBLE PRECISION": Kind.FLOAT,
     "BLOB": Kind.BYTES,
+    "JSON": Kind.JSON,
+    "JSONB": Kind.JSON,
     "BOOLEAN": Kind.BOOL,
     "BOOL": Kind.BOOL,
     "DATE": Kind.DATE,
@@ -47,7 +49,10 @@ _KINDS: Final = {
     "TIMESTAMPTZ": Kind.TIMESTAMP,
     "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP,
 }  # DECIMAL and NUMERIC are not here: SQLite stores them as integers or binary floats, as it likes.
-_PARSED: Final = frozenset({Kind.BOOL, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP})
+_JSON_VALID: Final = re.compile(
+    r"""json_valid\s*\(\s*("(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+)\s*[,)]""", re.IGNORECASE
+)
+_PARSED: Final = frozenset({Kind.BOOL, Kind.JSON, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP})
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Column:
     key_position: int
     """1-based position in the primary key; 0 outside it."""
     hidden: int
+    is_json: bool = False
+    """A check of the table asks `json_valid` of it."""
 
     @property
     def is_stored(self) -> bool:
@@ -116,7 +123,7 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
         if kind == "table":
             is_virtual = not root
             objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
-            table = _table(connection, raw_name, is_virtual)
+            table = _table(connection, raw_name, is_virtual, _text(definition or ""))
             tables[folded(table.name)] = table
             objects["db.column"].extend(_column_rows(table))
         elif kind in ("index", "trigger"):
@@ -149,7 +156,9 @@ def _text(stored: Any) -> str:
     return str(stored)
 
 
-def _table(connection: sqlite3.Connection, raw_name: Any, is_virtual: bool) -> TableEntry:
+def _table(
+    connection: sqlite3.Connection, raw_name: Any, is_virtual: bool, definition: str
+) -> TableEntry:
     name = _text(raw_name)
     if is_virtual:
         return TableEntry(name, (), (), "a virtual table is not evaluated")
@@ -158,6 +167,7 @@ def _table(connection: sqlite3.Connection, raw_name: Any, is_virtual: bool) -> T
     described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
     if not all(isinstance(row[1], str) for row in described):
         return TableEntry(name, (), (), "a column's name is not UTF-8")
+    checked = {folded(_unquoted(name)) for name in _JSON_VALID.findall(definition)}
     columns = tuple(
         Column(
             row[1],
@@ -166,6 +176,7 @@ def _table(connection: sqlite3.Connection, raw_name: Any, is_virtual: bool) -> T
             None if row[4] is None else _text(row[4]),
             row[5],
             row[6],
+            folded(row[1]) in checked,
         )
         for row in described
     )
@@ -250,9 +261,16 @@ def _target(table: str, column: str | None, catalogue: Catalogue) -> str | None:
     return _type_name(target.name)
 
 
+def _unquoted(name: str) -> str:
+    quote = name[0]
+    if quote == "[":
+        return name[1:-1]
+    return name[1:-1].replace(quote * 2, quote) if quote in '"`' else name
+
+
 def _kind(column: Column, *, is_identity: bool) -> Kind:
     declared = re.sub(r"\s*\(.*", "", column.declared.strip().upper(), flags=re.DOTALL)
-    kind = _KINDS.get(declared)
+    kind = Kind.JSON if column.is_json else _KINDS.get(declared)
     if kind is None:
         is_text = any(word in declared for word in ("CHAR", "CLOB", "TEXT"))
         return Kind.TEXT if is_text and "INT" not in declared else Kind.ANY

@@ -232,7 +232,7 @@ def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
         )
         for field in sorted(kinds, key=lambda f: (f != ID, f))
     )
-    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=not sides[0])
+    return EntityType(type_name, (ID,) if keyed else (), fields, is_open=not sides[0], is_json=True)
 
 
 def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:

@@ -1,0 +1,85 @@
+"""A contract that pins one path inside a JSON object: all else in the object is in the frame."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from statediff import api
+from statediff.errors import ContractError
+from tests.json_harms import BEFORE, CLAUSE, DOUBLED, RIGHT, WRONG
+from tests.judging import contract
+
+DECLARED = {
+    "declared JSON": ("CREATE TABLE user (id INTEGER PRIMARY KEY, settings JSON)", ""),
+    "declared jsonb": ("CREATE TABLE user (id INTEGER PRIMARY KEY, settings JSONB)", ""),
+    "with a check": (
+        'CREATE TABLE user (id INTEGER PRIMARY KEY, "settings" TEXT, CHECK (Json_Valid(settings)))',
+        "",
+    ),
+    "typed by the schema": (
+        "CREATE TABLE user (id INTEGER PRIMARY KEY, settings TEXT)",
+        "schema: s\nversion: 1.0.0\nentities: {user: {fields: {settings: {type: json}}}}\n",
+    ),
+    "a map by the schema": (
+        "CREATE TABLE user (id INTEGER PRIMARY KEY, settings TEXT)",
+        "schema: s\nversion: 1.0.0\nentities: {user: {fields: {settings: {type: map}}}}\n",
+    ),
+}
+
+
+def database(path: Path, ddl: str, settings: str) -> Path:
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.execute(ddl)
+        connection.executemany(
+            "INSERT INTO user VALUES (?, ?)", [(1, json.dumps(BEFORE)), (3, settings)]
+        )
+    connection.close()
+    return path
+
+
+def tables(path: Path, settings: str) -> Path:
+    path.write_text(
+        f'{{"user": [{{"id": 1, "settings": {json.dumps(BEFORE)}}},'
+        f' {{"id": 3, "settings": {settings}}}]}}'
+    )
+    return path
+
+
+def judged(folder: Path, before: Path, after: Path, schema: str = "") -> api.Judged:
+    file = folder / "contract.yaml"
+    file.write_text(contract(CLAUSE))
+    more = {}
+    if schema:
+        (folder / "schema.yaml").write_text(schema)
+        more["schema"] = folder / "schema.yaml"
+    return api.judge(file, before=before, after=after, **more)
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG, *DOUBLED])
+def test_in_sqlite(name: str, declared: str, tmp_path: Path) -> None:
+    ddl, schema = DECLARED[declared]
+    before = database(tmp_path / "before.sqlite", ddl, json.dumps(BEFORE))
+    after = database(tmp_path / "after.sqlite", ddl, (RIGHT | WRONG | DOUBLED)[name])
+    wanted = "MATCH" if name in RIGHT else "DIVERGE"
+    assert judged(tmp_path, before, after, schema).verdict.value == wanted
+
+
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+def test_in_json_tables(name: str, tmp_path: Path) -> None:
+    before = tables(tmp_path / "before.json", json.dumps(BEFORE))
+    after = tables(tmp_path / "after.json", (RIGHT | WRONG)[name])
+    wanted = "MATCH" if name in RIGHT else "DIVERGE"
+    assert judged(tmp_path, before, after).verdict.value == wanted
+
+
+def test_where_nothing_says_json_a_text_is_a_text(tmp_path: Path) -> None:
+    ddl = "CREATE TABLE user (id INTEGER PRIMARY KEY, settings TEXT)"
+    before = database(tmp_path / "before.sqlite", ddl, json.dumps(BEFORE))
+    with pytest.raises(ContractError, match=r"there is nothing inside it.*type: json"):
+        judged(tmp_path, before, before)
