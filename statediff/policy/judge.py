@@ -81,7 +81,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """What every step of one judgement reads; nothing in it changes from step to step."""
+    """What every step of one judgement reads."""
 
     contract: Contract
     evidence: Evidence
