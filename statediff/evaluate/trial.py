@@ -1,22 +1,29 @@
-"""The pipeline: one trial judged and packed."""
+"""The pipeline: one trial judged and packed.
+
+The manifest says of each rule of ν what it was given and what it made of it, as digests [SSD §VII].
+Values stay in the bundle in both forms; the digests fix which of them each rule stood between.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statediff._version import __version__
+from statediff.canonicalize import BoundRule
 from statediff.contract.binding.bound import Contract
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
-from statediff.evaluate.applied import applied
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
 from statediff.evidence import documents as doc
+from statediff.evidence.canonical import write
+from statediff.evidence.documents import delta_document
 from statediff.evidence.pack import Decided, Heard, documents
 from statediff.evidence.package import Bundle, make
-from statediff.model.delta import Diff
+from statediff.model.delta import Delta, Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.stages import Matching, Resolution
@@ -304,3 +311,33 @@ def facts_of(
             for source, rule in sorted(file.content.evidence.items())
         },
     }
+
+
+def applied(uses: Sequence[BoundRule], judgement: Judgement) -> list[dict[str, Any]]:
+    """Each rule, where it stands, and SHA-256 of the sides of its differences before and after it.
+
+    Differences that a rule hides are among them.
+    """
+    hidden = [entry.delta for entry in judgement.hidden if not entry.by_boundary]
+    every = sorted((*judgement.deltas, *hidden), key=lambda delta: delta.id)
+    return [_applied(use, every) for use in uses]
+
+
+def _applied(use: BoundRule, every: Iterable[Delta]) -> dict[str, Any]:
+    here = [
+        delta_document(delta)
+        for delta in every
+        if delta.type == use.type and (not delta.path or delta.path in use.fields)
+    ]
+    return {
+        "rule": use.rule.id,
+        "type": use.type,
+        "fields": list(use.fields),
+        "inputs": _digest(here, "raw_before", "raw_after"),
+        "outputs": _digest(here, "before", "after"),
+    }
+
+
+def _digest(deltas: Iterable[dict[str, Any]], *sides: str) -> str:
+    content = [[delta["id"], *(delta[side] for side in sides)] for delta in deltas]
+    return hashlib.sha256(write(content)).hexdigest()

@@ -20,9 +20,15 @@ from statediff.model.codes import FindingCode
 from statediff.model.explanation import Explanation, Reason
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import fails, holds, unknown
-from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain, frame
+from statediff.policy.frame import (
+    ExplainedDelta,
+    ExplanationVote,
+    FrameCoverage,
+    explain,
+    frame,
+    frame_within,
+)
 from statediff.policy.sections import ClauseRunner
-from statediff.policy.transient_changes import FrameCoverage, frame_within
 
 _STAGE: Final = Stage.REQUIRE
 _BEST: Final = {Truth.HOLDS: 0, Truth.UNKNOWN: 1, Truth.FAILS: 2}

@@ -38,7 +38,14 @@ from statediff.policy.branches import Judged, best, combined, judge_branches
 from statediff.policy.conditions import answer_shape, condition
 from statediff.policy.derived import derived_clause
 from statediff.policy.forbid import effect
-from statediff.policy.frame import ExplainedDelta, ExplanationVote, explain, frame
+from statediff.policy.frame import (
+    ExplainedDelta,
+    ExplanationVote,
+    FrameCoverage,
+    explain,
+    frame,
+    frame_within,
+)
 from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.history.states_after_calls import with_states_after_calls
 from statediff.policy.matching import Change, JudgingContext, changes
@@ -46,11 +53,9 @@ from statediff.policy.metrics import metrics
 from statediff.policy.retries import repeated, with_compensation
 from statediff.policy.run import CallContext
 from statediff.policy.sections import ClauseRunner
-from statediff.policy.steps import step
-from statediff.policy.transient_changes import FrameCoverage, frame_within
+from statediff.policy.steps import step, turn
 from statediff.policy.transition import ID as TRANSITION
 from statediff.policy.transition import check_transition
-from statediff.policy.turns import turn
 
 NO_TRACE = Trace()
 NO_INTERMEDIATE_STATES = IntermediateStates()

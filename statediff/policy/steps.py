@@ -1,7 +1,9 @@
-"""Steps: invariants and transition assertions along the run, whatever its path [STA].
+"""Steps and turns: what must hold along the run, whatever its path [STA], [TV §3.8].
 
 Without a history nothing is known of the states between the two ends: a violation at an end is a
-violation, that there was none in between is UNKNOWN.
+violation, that there was none in between is UNKNOWN. The predicates of a turn hold once the agent
+is done with a message of the user; their conjunction is the turn's gate. The last turn's gate is
+read at the end of the run; an earlier one's `now` takes a history.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ from statediff.contract.clauses.conduct import (
     AfterCalls,
     Always,
     AtCalls,
+    Gate,
     Happens,
     Occurrence,
     Order,
 )
 from statediff.contract.clauses.conduct import BoundStep as StepClause
-from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env
+from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env, Unknown
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Diff
-from statediff.model.explanation import Cause, Explanation, Reason
-from statediff.model.trace import ActionClass
+from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.trace import ActionClass, NoAnswer, Turn
 from statediff.model.values import show_key
 from statediff.model.verdict import Finding, Stage
 from statediff.policy.findings import fails, unknown
@@ -261,3 +264,47 @@ def _names(calls: Iterable[EntityRef]) -> Explanation:
     known = list(calls)
     named = tuple(shown_call(call) for call in known[:_SHOWN])
     return Reason.CALLS(calls=named, more=max(0, len(known) - _SHOWN))
+
+
+def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
+    """The finding of one turn; the first that fails says so."""
+    turns = run.trace.turns
+    # Where the log may lack calls, it may lack turns, and none of them is surely this one.
+    held = _held(gate, turns) if run.gap is None else run.gap
+    if turns is None or isinstance(held, Explanation):
+        why = held if isinstance(held, Explanation) else Reason.TURNS_UNTOLD()
+        return unknown(gate.id, _STAGE, [Reason.TURN_UNKNOWN(number=gate.number, cause=why)])
+    ends = turns[gate.number].calls_before if gate.number < len(turns) else len(run.calls)
+    reply = held.reply
+    env: Env = {
+        "calls": run.so_far(ends),
+        "reply": Unknown(
+            frozenset({Reason.TURN_UNKNOWN(number=gate.number, cause=cause(reply.cause))})
+        )
+        if isinstance(reply, NoAnswer)
+        else reply,
+    }
+    is_last = gate.number == len(turns)
+    now = run.view_after(f"turn-{gate.number}", is_last, gate)
+    place = Reason.FIRST_FAILING_TURN if is_first_failure else Reason.IN_TURN
+    where = place(number=gate.number, of=gate.of, message=shown(gate.message))
+    causes: set[Cause] = set()
+    for node, text in gate.conditions:
+        found = run.outcome(node, gate.reads, env, now)
+        if not found.mask & TRUE:
+            return broken(gate.id, _STAGE, FindingCode.TURN_FAILED, where, found, text)
+        if found.mask != TRUE:
+            causes |= found.why
+    return decided(gate.id, _STAGE, causes, Reason.TURN_HOLDS(number=gate.number))
+
+
+def _held(gate: Gate, turns: tuple[Turn, ...] | None) -> Turn | Explanation:
+    """The turn as recorded, or why it is not known."""
+    if turns is None:
+        return Reason.TURNS_UNTOLD()
+    if len(turns) < gate.number:
+        return Reason.TURNS_FEWER(number=len(turns), of=gate.of)
+    held = turns[gate.number - 1]
+    if held.message != gate.message:
+        return Reason.TURN_OTHER(message=shown(held.message))
+    return held

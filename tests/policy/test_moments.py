@@ -17,8 +17,7 @@ from statediff.model.view import StateView, View
 from statediff.policy.history.intermediate_states import Commit, IntermediateStates
 from statediff.policy.matching import JudgingContext
 from statediff.policy.run import CallContext, Unseen
-from statediff.policy.steps import step
-from statediff.policy.turns import turn
+from statediff.policy.steps import step, turn
 from tests.histories import course
 from tests.judging import (
     CUT,
