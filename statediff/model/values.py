@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -337,6 +338,42 @@ def show(observed: Observed, limit: int = 60) -> str:
         case _:
             text = str(observed)
     return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def show_both(before: Observed, after: Observed, limit: int = 60) -> tuple[str, str]:
+    """Two values that differ, each in at most `limit` characters around the first difference.
+
+    The two texts are never equal where the values are not.
+    """
+    one, two = show(before, _WHOLE), show(after, _WHOLE)
+    if one == two:
+        one, two = _told_fully(before), _told_fully(after)
+    if len(one) <= limit and len(two) <= limit:
+        return one, two
+    begin = max(0, common_beginning(one, two) - limit // 3)
+    return _window(one, begin, limit), _window(two, begin, limit)
+
+
+def common_beginning(one: str, two: str) -> int:
+    """How many characters both begin with alike."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))
+
+
+_WHOLE: Final = 1 << 20
+
+
+def _told_fully(value: Observed) -> str:
+    if isinstance(value, bytes):
+        return show(Digested.of(value))
+    return printable(json.dumps(encode(value), ensure_ascii=False))
+
+
+def _window(text: str, begin: int, limit: int) -> str:
+    head = "…" if begin else ""
+    room = limit - len(head)
+    inside = text[begin : begin + room]
+    return f"{head}{inside[:-1]}…" if begin + room < len(text) else head + inside
 
 
 def printable(text: str) -> str:

@@ -53,12 +53,12 @@ def derived_clause(
 ) -> tuple[Finding, tuple[ExplanationVote, ...]]:
     """The finding of a derived field, and what it says of the deltas of that field."""
     deltas = {
-        key_order(d.key): d
+        key_order(change.key): found
         for change in context.changes
         if change.type == rule.type and change.op is Op.UPDATE
-        for d in change.deltas
-        if d.path == rule.field
+        if (found := tuple(d for d in change.deltas if d.path == rule.field))
     }
+    every = tuple(delta for found in deltas.values() for delta in found)
     checked = _Checked()
     for key, now in _entities(rule, context, checked):
         mask, causes, seen, reason = _kept(
@@ -70,27 +70,27 @@ def derived_clause(
         if mask & TRUE:
             checked.open |= causes or {reason or shown_entity(rule.type, key)}
         elif checked.wrong is None:
-            delta = deltas.get(key_order(key))
             code = FindingCode.DERIVED_WRONG
             decided = deciding(seen, FALSE)
             because = () if decided is None else (decided,)
             why = Reason.WRONG_FIELD(entity=shown_entity(rule.type, key), because=because)
             if mask == UNDEFINED:
                 code, why = FindingCode.UNDEFINED, cause(reason)
-            checked.wrong = code, why, () if delta is None else (delta,), seen
+            checked.wrong = code, why, deltas.get(key_order(key), ()), seen
     said = tuple(
         ExplanationVote(
             delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
         )
-        for order, delta in deltas.items()
+        for order, found in deltas.items()
+        for delta in found
         for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
     )
     if checked.wrong is not None:
         code, why, changed, seen = checked.wrong
         return fails(rule.id, code, _STAGE, why, changed, seen), said
     if checked.open:
-        return unknown(rule.id, _STAGE, checked.open, (), tuple(deltas.values())), said
-    return holds(rule.id, _STAGE, Reason.FIELD_KEPT(), tuple(deltas.values())), said
+        return unknown(rule.id, _STAGE, checked.open, (), every), said
+    return holds(rule.id, _STAGE, Reason.FIELD_KEPT(), every), said
 
 
 def _entities(

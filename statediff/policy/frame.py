@@ -218,7 +218,7 @@ def frame_within(
     """The findings of the frame over the transactions of the sources whose history is required."""
     derived = {(rule.type, rule.field): rule.id for rule in contract.derived}
     explained = {
-        delta_id(e.delta.type, e.delta.key, e.delta.path): e
+        delta_id(e.delta.type, e.delta.key, e.delta.place): e
         for e in net.explanations
         if e.truth is Truth.HOLDS
     }
@@ -254,7 +254,7 @@ def _votes_within(
         rule = derived.get((delta.type, delta.path))
         if rule is not None and delta.op is Op.UPDATE:
             yield ExplanationVote(delta, rule, TRUE)
-        net = explained.get(delta_id(delta.type, delta.key, delta.path))
+        net = explained.get(delta_id(delta.type, delta.key, delta.place))
         if net is not None and _brought(delta, net.delta):
             yield ExplanationVote(delta, net.by[0], TRUE)
 

@@ -26,6 +26,7 @@ from statediff.model.values import (
     Map,
     Observed,
     Unobserved,
+    common_beginning,
     encode,
     is_value,
     show,
@@ -187,19 +188,26 @@ def change(delta: Delta) -> Explanation:
     key = shown_key(delta.key)
     if not delta.path:
         return Reason.CHANGE(operation=delta.op.value, entity_type=delta.type, key=key)
+    before, after = delta.before, delta.after
+    if isinstance(before, Entity) or isinstance(after, Entity):
+        raise TypeError("an update has no entity as a side")
+    if isinstance(before, str) and isinstance(after, str):
+        before, after = _from_first_difference(before, after)
     return Reason.UPDATE(
         entity_type=delta.type,
         key=key,
         path=delta.place,
-        before=_side(delta.before),
-        after=_side(delta.after),
+        before=shown(before, _CUT_SIDE),
+        after=shown(after, _CUT_SIDE),
     )
 
 
-def _side(value: Observed | Entity) -> Explanation:
-    if isinstance(value, Entity):
-        raise TypeError("an update has no entity as a side")
-    return shown(value, _CUT_SIDE)
+def _from_first_difference(before: str, after: str) -> tuple[str, str]:
+    """Two texts without what they begin with alike, where it would fill what is shown of them."""
+    begin = common_beginning(before, after) - _CUT_SIDE // 3
+    if begin <= 0 or max(len(before), len(after)) < _CUT_SIDE:
+        return before, after
+    return f"…{before[begin:]}", f"…{after[begin:]}"
 
 
 def first_change(deltas: tuple[Delta, ...]) -> Explanation:

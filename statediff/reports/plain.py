@@ -148,7 +148,7 @@ def _delta(delta: Delta) -> Json:
         "op": delta.op.value,
         "type": delta.type,
         "key": plain_key(delta.key),
-        "path": delta.path,
+        "path": delta.place,
         "before": plain_side(delta.before),
         "after": plain_side(delta.after),
         "label": delta.label.value,

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statediff.model.delta import Delta, Diff, Entity, Op
-from statediff.model.values import Observed
+from statediff.model.values import Observed, show_both
 from statediff.reports.record import entity_name, said, shown
 
 MAX_DELTAS = 200
@@ -58,7 +58,7 @@ def diff_report(diff: Diff) -> Group:
         name = entity_name(delta.type, delta.key)
         table.add_row(
             Text(sign, style=_STYLES[sign]),
-            Text(f"{name} {said(delta.path)}".rstrip()),
+            Text(f"{name} {said(delta.place)}".rstrip()),
             Text(_change(delta)),
         )
     if diff.deltas:
@@ -76,8 +76,9 @@ def _headline(diff: Diff) -> str:
 
 
 def _change(delta: Delta) -> str:
-    if delta.op is Op.UPDATE:
-        return f"{_side(delta.before)} → {_side(delta.after)}"
+    before, after = delta.before, delta.after
+    if not isinstance(before, Entity) and not isinstance(after, Entity):
+        return " → ".join(map(said, show_both(before, after)))
     return _side(delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before)
 
 

@@ -22,7 +22,7 @@ from statediff.model.paths import (
     render,
     selects,
 )
-from statediff.model.values import ABSENT, Map, Value, encode, is_value, same
+from statediff.model.values import ABSENT, Map, Value, encode, is_value, same, show_both
 
 SCALARS = st.one_of(
     st.none(),
@@ -204,3 +204,23 @@ def test_what_is_no_json_stays_a_text(text: str) -> None:
 def test_a_canonical_value_is_canonical(value: Value) -> None:
     once = canonical_json(value)
     assert same(canonical_json(once), once)
+
+
+@given(VALUES, VALUES, st.integers(10, 60))
+def test_two_values_that_differ_are_never_shown_alike(one: Value, other: Value, limit: int) -> None:
+    shown = show_both(one, other, limit)
+    assert all(len(text) <= limit for text in shown)
+    assert (shown[0] == shown[1]) is same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x" * 5000 + "a", "x" * 5000 + "b"), ("x" * 5000, "x" * 5001), (b"\x00" * 9, b"\x01" * 9),
+        (tuple(range(40)), (*range(39), 77)), ("x" * 5000 + "a", "x" * 5000 + "a" + "y" * 5000),
+    ],
+)  # fmt: skip
+def test_the_first_difference_is_shown_however_far_it_is(one: Value, other: Value) -> None:
+    first, second = show_both(one, other)
+    assert first != second
+    assert max(len(first), len(second)) <= 60

@@ -206,7 +206,9 @@ def _by_transactions(trace: Trace, timelines: Timelines, own: Own) -> Attributio
 
 def _touches_of(source: str, own: Iterable[Diff]) -> Iterable[tuple[str, Touch]]:
     for number, diff in enumerate(own, start=1):
-        for delta in (*diff.deltas, *(h.delta for h in diff.hidden)):
+        # Of a field that changed in several places there are several deltas, and one touch.
+        deltas = (*diff.deltas, *(h.delta for h in diff.hidden))
+        for delta in {(delta_id(d.type, d.key, d.path), d.op): d for d in deltas}.values():
             touch = Touch(source, number, delta.op)
             yield delta_id(delta.type, delta.key, delta.path), touch
             if delta.path:

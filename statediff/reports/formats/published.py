@@ -44,7 +44,10 @@ def judgement_schema() -> dict[str, Any]:
         "op": {"enum": ["create", "update", "delete", "link", "unlink"]},
         "type": _TEXT,
         "key": {"description": "the value of a one-field key, a list for any other"},
-        "path": {"type": "string", "description": "the field; empty for a whole entity"},
+        "path": {
+            "type": "string",
+            "description": "the field and the place inside it; empty for a whole entity",
+        },
         "before": _VALUE,
         "after": _VALUE,
         "raw_before": {**_VALUE, "description": "as captured, where ν changed it"},
