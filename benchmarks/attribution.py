@@ -161,7 +161,7 @@ def measure(
             Workload(database, None, seed + 1).run(unrecorded, 1)
             recorder.close()
             traced = time.perf_counter()
-            after = watch.told(store, before, take([source], store, now, before, "after"))
+            after = watch.add_history(store, before, take([source], store, now, before, "after"))
             trace = recorder.trace()
         file = parse_contract(CONTRACT, "attribution.yaml")
         evaluated = evaluate(file, before, after, trace=trace)

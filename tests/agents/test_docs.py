@@ -75,7 +75,7 @@ def test_the_page_names_every_tool_that_there_is() -> None:
     verbs = {
         found
         for module in (CHECKOUT / "statediff" / "systems").rglob("tools.py")
-        for found in re.findall(r'tool_name\(source, "(\w+)"\)', module.read_text())
+        for found in re.findall(r'\btool(?:_name\(source, |\(\s*)"(\w+)"', module.read_text())
     }
     assert verbs >= {"query", "execute", "send", "list", "read", "write", "move", "delete"}
     assert all(f"`{verb}`" in text for verb in verbs)
