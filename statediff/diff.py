@@ -35,6 +35,7 @@ from statediff.model.json_values import as_nested
 from statediff.model.multiset import Item, cancel, doubts_about
 from statediff.model.nested import places_that_differ, step_order
 from statediff.model.paths import Steps, at
+from statediff.model.schema import marks_deletion
 from statediff.model.state import Coverage, Enumeration, State, Table
 from statediff.model.values import (
     ABSENT,
@@ -43,7 +44,6 @@ from statediff.model.values import (
     Key,
     Observed,
     Unobserved,
-    is_value,
     key_order,
     same,
     told_apart,
@@ -199,6 +199,7 @@ class _Comparison:
                 yield from self._changed(change.key, change.before, change.after)
             else:
                 yield self._came_or_went(change)
+                yield from self._born_deleted(change)
 
     def _keyless(self) -> Iterator[_Found]:
         """Rows added and removed that no row of the other side equals, or might equal."""
@@ -243,6 +244,17 @@ class _Comparison:
         if not other.is_complete:
             return self._doubt(change.key, "", other.cause or "not enumerated")
         return self._entity_delta(change)
+
+    def _born_deleted(self, change: RowChange) -> Iterator[Delta]:
+        """The deletion of an entity that came into being and was softly deleted since."""
+        row, name = change.after, self._deleted_when
+        if change.before is not None or row is None or name is None:
+            return
+        if name in self._view.excluded:
+            return
+        if self._before.enumeration.is_complete and marks_deletion(row.get(name, ABSENT)):
+            delta = self._entity_delta(RowChange(change.key, row, None))
+            yield replace(delta, raw_after=raw_entity(row))
 
     def _entity_delta(self, change: RowChange) -> Delta:
         """The creation or deletion of a whole entity."""
@@ -341,10 +353,7 @@ class _Comparison:
         cells = before.get(name, ABSENT), after.get(name, ABSENT)
         if any(isinstance(c, Unobserved) and not isinstance(c, Digested) for c in cells):
             return None
-        gone = tuple(
-            isinstance(c, Digested) or (is_value(c) and c is not None and c is not False)
-            for c in cells
-        )
+        gone = tuple(marks_deletion(cell) for cell in cells)
         if gone[0] == gone[1]:
             return None
         delta = self._entity_delta(

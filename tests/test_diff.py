@@ -488,9 +488,13 @@ def test_what_comes_or_goes_is_a_link_where_its_own_side_says_so() -> None:
         assert [d.op for d in diff(*sides).deltas] == wanted
 
 
-@pytest.mark.parametrize(("gone", "kept"), [(True, False), ("2026-01-01", None)])
+@pytest.mark.parametrize(
+    ("gone", "kept"),
+    [(True, False), ("2026-01-01", None), (1, 0), (Decimal("1.0"), Decimal("0.0")), ("1", "0"),
+     ("yes", ""), ("true", "False")],
+)  # fmt: skip
 def test_soft_deletion_is_a_delete_and_its_undoing_a_create(gone: Any, kept: Any) -> None:
-    kind = Kind.BOOL if gone is True else Kind.TEXT
+    kind = Kind.BOOL if gone is True else Kind.ANY
     soft = replace(PLAIN, fields=(*PLAIN.fields, Field("gone", kind)), deleted_when="gone")
     before = state(plain((1, "x", 1, 1, kept), (2, "y", 1, 1, gone), (3, "z", 1, 1, gone), of=soft))
     after = state(plain((1, "w", 1, 1, gone), (2, "y", 1, 1, kept), (3, "q", 1, 1, gone), of=soft))
@@ -506,6 +510,22 @@ def test_soft_deletion_is_a_delete_and_its_undoing_a_create(gone: Any, kept: Any
     assert [(h.delta.op, h.by_boundary) for h in hidden.hidden] == [
         (Op.DELETE, True), (Op.CREATE, True),
     ]  # fmt: skip
+
+
+def test_what_is_born_deleted_is_a_creation_and_a_deletion() -> None:
+    soft = replace(PLAIN, fields=(*PLAIN.fields, Field("gone", Kind.ANY)), deleted_when="gone")
+    before = state(plain((1, "x", 1, 1, None), of=soft))
+    after = state(plain((1, "x", 1, 1, None), (2, "y", 1, 1, "now"), (3, "z", 1, 1, None), of=soft))
+    found = diff(before, after)
+    assert brief(found) == [
+        ("delete", "plain[2]"), ("create", "plain[2]"), ("create", "plain[3]"),
+    ]  # fmt: skip
+    assert found.deltas[0].label is Label.IRREVERSIBLE
+    hidden = diff(before, after, boundary=Boundary(before.schema, [("plain.gone", "internal")]))
+    assert brief(hidden) == [("create", "plain[2]"), ("create", "plain[3]")]
+    torn = Enumeration(Coverage.INCOMPLETE, "page 2 missing")
+    missed = state(plain((1, "x", 1, 1, None), of=soft), enumeration=torn)
+    assert diff(missed, after).deltas == ()
 
 
 def test_a_changed_immutable_field_means_another_entity() -> None:
@@ -777,12 +797,12 @@ def test_where_keys_are_reused_only_an_immutable_field_says_it_is_the_same(
 @pytest.mark.parametrize(
     ("before", "after", "wanted"),
     [
-        (None, True, "delete"), (False, 0, "delete"), (ABSENT, "2026", "delete"),
+        (None, True, "delete"), (False, 0, "update"), (ABSENT, "2026", "delete"),
         (True, None, "create"), (1, False, "create"), ("2026", ABSENT, "create"),
         (None, False, "update"), (True, "2026", "update"), (False, ABSENT, "update"),
     ],
 )  # fmt: skip
-def test_an_entity_is_softly_deleted_by_any_value_but_null_and_false(
+def test_an_entity_is_softly_deleted_by_any_value_but_null_false_and_zero(
     before: Observed, after: Observed, wanted: str
 ) -> None:
     sides = [state(plain((1, "x", 1, 1, gone), of=SOFT)) for gone in (before, after)]

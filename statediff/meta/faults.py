@@ -33,7 +33,7 @@ from statediff.meta.world import (
 )
 from statediff.model.batches import Row
 from statediff.model.delta import Op, key_name
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, marks_deletion
 from statediff.model.values import ABSENT, Key, Observed
 
 MAX_PER_FIELD = 3
@@ -191,7 +191,8 @@ def soft_deletions(world: World) -> Iterator[Fault]:
         if entity.deleted_when is None or world.is_outside(entity.name, entity.deleted_when):
             continue
         field = entity.by_name[entity.deleted_when]
-        alive = {k: r for k, r in world.untouched(entity).items() if not r[field.name]}
+        rows = world.untouched(entity)
+        alive = {k: r for k, r in rows.items() if not marks_deletion(r[field.name])}
         found = world.pick(alive)
         if found is not None:
             key, row = found

@@ -8,8 +8,12 @@ whose names begin with `db.` describe schema objects of a database; they are ord
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property
+from typing import Final
+
+from statediff.model.values import Absent, Digested, Excluded, Observed, Unobserved
 
 
 class Kind(Enum):
@@ -67,7 +71,7 @@ class EntityType:
     """Rows of a pure association table: their creation is a `link`, their deletion an `unlink`."""
     keys_are_reused: bool = False
     deleted_when: str | None = None
-    """Name of a boolean or nullable field: true or non-null means softly deleted."""
+    """Name of a field that says whether the entity is softly deleted; see `marks_deletion`."""
     made_by: str = "user"
     is_open: bool = False
     """No entity was seen, so its fields are not known: any name may be asked for, of any kind."""
@@ -109,6 +113,28 @@ class Schema:
 
     def sources_of(self, type_name: str) -> tuple[str, ...]:
         return tuple(source for source, types in self.sources if type_name in types)
+
+
+_ALIVE: Final = frozenset({"", "0", "false"})
+
+
+def marks_deletion(cell: Observed) -> bool:
+    """Whether a `deleted_when` field with this content says that its entity is deleted.
+
+    Null, false, zero, the empty text and the texts `0` and `false` say that it is not. What was not
+    observed says nothing; a content of which only the digest is known is not empty.
+    """
+    match cell:
+        case Digested():
+            return True
+        case None | Absent() | Excluded() | Unobserved():
+            return False
+        case str():
+            return cell.strip().lower() not in _ALIVE
+        case bool() | int() | float() | Decimal():
+            return cell != 0
+        case _:
+            return True
 
 
 SCHEMA_OBJECT_PREFIXES = ("db.", "git.")
