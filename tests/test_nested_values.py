@@ -83,3 +83,26 @@ def test_where_nothing_says_json_a_text_is_a_text(tmp_path: Path) -> None:
     before = database(tmp_path / "before.sqlite", ddl, json.dumps(BEFORE))
     with pytest.raises(ContractError, match=r"there is nothing inside it.*type: json"):
         judged(tmp_path, before, before)
+
+
+@pytest.mark.parametrize(
+    ("that", "verdict"),
+    [
+        ('["c", "a"]', "MATCH"),
+        ('["a", "c"]', "MATCH"),
+        ('["a"]', "DIVERGE"),
+        ('["a", "a"]', "DIVERGE"),
+    ],
+)
+@pytest.mark.parametrize("guests", [["a", "c"], ["c", "a"]])
+def test_a_list_that_is_written_out_is_a_multiset_where_the_field_is(
+    guests: list[str], that: str, verdict: str, tmp_path: Path
+) -> None:
+    body = (
+        "canonicalize: [{use: unordered@1, on: [event.guests], because: a set}]\n"
+        f"require:\n  - id: invited\n    that: after.event[1].guests == {that}\n"
+    )
+    file = tmp_path / "contract.yaml"
+    file.write_text(contract(body))
+    state = {"event": [{"id": 1, "guests": guests}]}
+    assert api.judge(file, before=state, after=state).verdict.value == verdict

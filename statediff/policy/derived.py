@@ -66,6 +66,8 @@ def derived_clause(
         )
         checked.masks[key_order(key)] = mask, causes
         if mask == TRUE:
+            if key_order(key) in deltas and key_order(key) not in checked.created:
+                checked.masks[key_order(key)] = _may_move(rule, context, key, now)
             continue
         if mask & TRUE:
             checked.open |= causes or {reason or shown_entity(rule.type, key)}
@@ -169,6 +171,30 @@ def _kept(
         seen,
         last(eval_context.undefined) if mask & UNDEFINED else "",
     )
+
+
+def _may_move(
+    rule: Derived, context: JudgingContext, key: Key, now: EntityRef
+) -> tuple[int, frozenset[Cause]]:
+    """Whether the field's change follows from the expression: it moved, too.
+
+    Where it did not, the field was not kept before the run, and whoever put it right was not the
+    system.
+    """
+    then = _then(context, rule.type, key)
+    if then is None:
+        return TRUE, frozenset()
+    eval_context = context.eval_context(rule.reads)
+    try:
+        was = evaluate(rule.before.right, eval_context, {"it": then})
+        is_now = evaluate(rule.after.right, eval_context, {"it": now})
+    except TooCostly:
+        return TRUE | FALSE, frozenset({TOO_COSTLY})
+    if isinstance(was, Unknown) or isinstance(is_now, Unknown):
+        return TRUE | FALSE, frozenset(eval_context.causes)
+    if isinstance(was, Undefined) or isinstance(is_now, Undefined):
+        return TRUE, frozenset()
+    return FALSE if equal(was, is_now) else TRUE, frozenset()
 
 
 def _then(context: JudgingContext, type_name: str, key: Key) -> EntityRef | None:

@@ -420,11 +420,15 @@ def _relation(
     new: EntityRef | Unknown | None,
     eval_context: EvalContext,
 ) -> int:
-    """Whether a re-pointed reference links (has a new target) or unlinks (had an old one)."""
+    """Whether a changed reference links (has a target) or unlinks (had one, and has none)."""
     kind, _, path = relation.partition(":")
-    entity_ref = new if kind == "link" else it
-    held = None if entity_ref is None else field_of(entity_ref, path)
-    if isinstance(held, Unknown):
-        eval_context.causes |= held.causes
-        return TRUE | FALSE
-    return FALSE if held is None or isinstance(held, Absent) else TRUE
+    sides = ((new, True),) if kind == "link" else ((it, True), (new, False))
+    mask = TRUE
+    for entity_ref, has_target in sides:
+        held = None if entity_ref is None else field_of(entity_ref, path)
+        if isinstance(held, Unknown):
+            eval_context.causes |= held.causes
+            mask = both(mask, TRUE | FALSE)
+        elif (held is not None and not isinstance(held, Absent)) is not has_target:
+            return FALSE
+    return mask

@@ -413,7 +413,7 @@ class _Checker(CallTypes):
         return parts[0] if len(parts) == 1 else And(BOOL, node.col_offset, tuple(parts))
 
     def _pair(self, node: ast.Compare, op: str, left: Node, right: Node, text: str) -> Node:
-        left, right = self._through_rules(left, right), self._through_rules(right, left)
+        left, right = self._through_rules(left, right, op), self._through_rules(right, left, op)
         if op in ("in", "not in"):
             self._membership(node, left, right)
         elif op in ("==", "!="):
@@ -467,7 +467,7 @@ class _Checker(CallTypes):
         if not comparable(left.type, right.type):
             raise self.error(node, f"{describe(left.type)} can never equal {describe(right.type)}")
 
-    def _through_rules(self, side: Node, other: Node) -> Node:
+    def _through_rules(self, side: Node, other: Node, op: str) -> Node:
         """A literal compared with a canonicalized field goes through the field's rules."""
         if not isinstance(other, FieldOf) or other.part:
             return side
@@ -476,15 +476,18 @@ class _Checker(CallTypes):
             return side
         if isinstance(side, (Const, InputOf, AnswerOf, Arithmetic)):
             return Canonical(side.type, side.offset, side, other.entity_type, other.field, apply)
-        if isinstance(side, Items):
-            return replace(
-                side,
-                items=tuple(
-                    Canonical(i.type, i.offset, i, other.entity_type, other.field, apply)
-                    for i in side.items
-                ),
-            )
-        return side
+        if not isinstance(side, Items):
+            return side
+        is_list = op in ("==", "!=") and isinstance(other.type, ListT)
+        if is_list and all(isinstance(item, Const | InputOf) for item in side.items):
+            return Canonical(side.type, side.offset, side, other.entity_type, other.field, apply)
+        return replace(
+            side,
+            items=tuple(
+                Canonical(i.type, i.offset, i, other.entity_type, other.field, apply)
+                for i in side.items
+            ),
+        )
 
     def _arithmetic(self, node: ast.BinOp) -> Node:
         left, right = self._number(node.left), self._number(node.right)
