@@ -106,3 +106,21 @@ def test_a_list_that_is_written_out_is_a_multiset_where_the_field_is(
     file.write_text(contract(body))
     state = {"event": [{"id": 1, "guests": guests}]}
     assert api.judge(file, before=state, after=state).verdict.value == verdict
+
+
+@pytest.mark.parametrize("value", ["many", True, None, [5], {"n": 5}])
+def test_a_value_of_another_kind_is_a_change_and_the_contract_stays_valid(
+    value: object, tmp_path: Path
+) -> None:
+    file = tmp_path / "contract.yaml"
+    body = "require:\n- id: paid\n  update: bill\n  where: it.cents - 1 > 100\n  set: {paid: true}\n"
+    file.write_text(contract(body))
+    before = {"bill": [{"id": n, "cents": 200 - n, "paid": False} for n in (1, 150)]}
+    right = {
+        "bill": [{"id": 1, "cents": 199, "paid": True}, {"id": 150, "cents": 50, "paid": False}]
+    }
+    assert api.judge(file, before=before, after=right).verdict.value == "MATCH"
+    wrong = {"bill": [right["bill"][0], {"id": 150, "cents": value, "paid": False}]}
+    assert api.judge(file, before=before, after=wrong).verdict.value == "DIVERGE"
+    found = api.changes(before, wrong)
+    assert [delta["path"] for delta in found if delta["key"] == 150] == ["cents"]

@@ -181,7 +181,9 @@ def infer_schema(name: str, *documents: Document) -> Schema:
     """One schema for all the documents, the base first: types and fields by name, `id` in front.
 
     A field's kind is the one kind all its values have (integers beside decimals are decimals); null
-    says nothing, and any other mixture is `any`.
+    says nothing. Where values of several kinds stand, it is the one kind of the first document that
+    has any: what a run wrote in another kind is a value, and no reason to type the field anew. A
+    mixture in that document is `any`.
     """
     names = sorted({type_name for document in documents for type_name in document})
     found = [_infer_type(n, [d.get(n, []) for d in documents]) for n in names]
@@ -209,13 +211,16 @@ def fits(entity_type: EntityType, record: Record) -> bool:
 
 def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
     kinds: dict[str, set[Kind | None]] = {}
+    by_side: list[dict[str, set[Kind | None]]] = [{} for _ in sides]
     present: dict[str, int] = {}
     total = 0
-    for records in sides:
+    for records, here in zip(sides, by_side, strict=True):
         total += len(records)
         for record in records:
             for field, value in record.items():
-                kinds.setdefault(field, set()).add(_kind_of(value))
+                kind = _kind_of(value)
+                kinds.setdefault(field, set()).add(kind)
+                here.setdefault(field, set()).add(kind)
                 present[field] = present.get(field, 0) + 1
     basis = next((records for records in sides if records), [])
     # A null, list or map identifies nothing.
@@ -227,7 +232,7 @@ def _infer_type(type_name: str, sides: list[list[Record]]) -> EntityType:
     fields = tuple(
         Field(
             field,
-            _one_kind(kinds[field]),
+            _kind_on_sides(kinds[field], [here.get(field, set()) for here in by_side]),
             is_nullable=None in kinds[field] or present.get(field, 0) < total,
         )
         for field in sorted(kinds, key=lambda f: (f != ID, f))
@@ -241,6 +246,14 @@ def _referring(entity: EntityType, keyed: set[str]) -> tuple[Field, ...]:
         replace(f, reference=f.name) if f.name in keyed and f.name not in entity.key else f
         for f in entity.fields
     )
+
+
+def _kind_on_sides(kinds: set[Kind | None], by_side: list[set[Kind | None]]) -> Kind:
+    """The one kind of all, else that of the first side on which the field has a value."""
+    whole = _one_kind(kinds)
+    if whole is not Kind.ANY:
+        return whole
+    return next((_one_kind(here) for here in by_side if here - {None}), Kind.ANY)
 
 
 def _one_kind(kinds: set[Kind | None]) -> Kind:
