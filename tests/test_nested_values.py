@@ -108,19 +108,29 @@ def test_a_list_that_is_written_out_is_a_multiset_where_the_field_is(
     assert api.judge(file, before=state, after=state).verdict.value == verdict
 
 
-@pytest.mark.parametrize("value", ["many", True, None, [5], {"n": 5}])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("cents", "many"), ("cents", True), ("cents", [5]), ("tags", "b"), ("tags", {"b": 1}),
+     ("paid", "no"), ("note", 5)],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    ["it.cents - 1 > 100", 'any(t == "a" for t in it.tags)', "not it.paid and it.id == 1",
+     'starts_with(it.note, "x")'],
+)  # fmt: skip
 def test_a_value_of_another_kind_is_a_change_and_the_contract_stays_valid(
-    value: object, tmp_path: Path
+    where: str, field: str, value: object, tmp_path: Path
 ) -> None:
     file = tmp_path / "contract.yaml"
-    body = "require:\n- id: paid\n  update: bill\n  where: it.cents - 1 > 100\n  set: {paid: true}\n"
+    body = f"require:\n- id: paid\n  update: bill\n  where: {where}\n  set: {{paid: true}}\n"
     file.write_text(contract(body))
-    before = {"bill": [{"id": n, "cents": 200 - n, "paid": False} for n in (1, 150)]}
-    right = {
-        "bill": [{"id": 1, "cents": 199, "paid": True}, {"id": 150, "cents": 50, "paid": False}]
-    }
+    bills = [
+        {"id": 1, "cents": 199, "paid": False, "tags": ["a"], "note": "x"},
+        {"id": 2, "cents": 50, "paid": False, "tags": ["b"], "note": "y"},
+    ]
+    before, right = {"bill": bills}, {"bill": [{**bills[0], "paid": True}, bills[1]]}
     assert api.judge(file, before=before, after=right).verdict.value == "MATCH"
-    wrong = {"bill": [right["bill"][0], {"id": 150, "cents": value, "paid": False}]}
+    wrong = {"bill": [right["bill"][0], {**bills[1], field: value}]}
     assert api.judge(file, before=before, after=wrong).verdict.value == "DIVERGE"
     found = api.changes(before, wrong)
-    assert [delta["path"] for delta in found if delta["key"] == 150] == ["cents"]
+    assert [delta["path"] for delta in found if delta["key"] == 2] == [field]
