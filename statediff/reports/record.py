@@ -17,7 +17,7 @@ from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
 from statediff.model.delta import Entity
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Key, Observed, Value, decode, show, show_key
+from statediff.model.values import Key, Observed, Value, decode, show, show_both, show_key
 from statediff.reports.plain import reading as reading  # noqa: PLC0414 - had from here, too
 from statediff.reports.plain import side_of
 from statediff.reports.said import said as said  # noqa: PLC0414 - it is had from here, too
@@ -165,12 +165,22 @@ def delta_name(delta: Json) -> str:
 
 def delta_sides(delta: Json) -> tuple[str, str]:
     """Both sides in words; the values as captured beside them where they differ."""
-    return _side(delta, "before"), _side(delta, "after")
+    before, after = side_of(delta["before"]), side_of(delta["after"])
+    if isinstance(before, Entity) or isinstance(after, Entity):
+        words = _words(before), _words(after)
+    else:
+        words = both_shown(before, after)
+    return _side(delta, "before", words[0]), _side(delta, "after", words[1])
 
 
-def _side(delta: Json, name: str) -> str:
+def both_shown(before: Observed, after: Observed) -> tuple[str, str]:
+    """Two values that differ, bounded around the first difference, and safe."""
+    one, two = show_both(before, after, VALUE_LIMIT)
+    return said(one, VALUE_LIMIT * 10), said(two, VALUE_LIMIT * 10)
+
+
+def _side(delta: Json, name: str, text: str) -> str:
     canonical, raw = side_of(delta[name]), side_of(delta[f"raw_{name}"])
-    text = _words(canonical)
     is_entity = isinstance(canonical, Entity) or isinstance(raw, Entity)
     if is_entity or delta[name] == delta[f"raw_{name}"]:
         return text

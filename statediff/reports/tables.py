@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from statediff.model.delta import Delta, Diff, Entity, Op
-from statediff.model.values import Observed, show_both
-from statediff.reports.record import entity_name, said, shown
+from statediff.model.values import Observed
+from statediff.reports.record import both_shown, entity_name, said, shown
 
 MAX_DELTAS = 200
 _SIGNS = {Op.CREATE: "+", Op.LINK: "+", Op.DELETE: "−", Op.UNLINK: "−", Op.UPDATE: "~"}
@@ -78,7 +78,7 @@ def _headline(diff: Diff) -> str:
 def _change(delta: Delta) -> str:
     before, after = delta.before, delta.after
     if not isinstance(before, Entity) and not isinstance(after, Entity):
-        return " → ".join(map(said, show_both(before, after)))
+        return " → ".join(both_shown(before, after))
     return _side(delta.after if delta.op in (Op.CREATE, Op.LINK) else delta.before)
 
 

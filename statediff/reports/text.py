@@ -24,6 +24,7 @@ from statediff.reports.levels import disagreement
 from statediff.reports.readside import read_side
 from statediff.reports.record import (
     Record,
+    both_shown,
     delta_name,
     delta_sides,
     entity_name,
@@ -203,7 +204,9 @@ def _witness_rows(rows: Json) -> Iterator[RenderableType]:
                 break
             values = [fields.get(field, ABSENT) for fields in sides.values()]
             differs = len(values) > 1 and not same(values[0], values[1])
-            cells = (Text(shown(value), "bold" if differs else "") for value in values)
+            is_pair = differs and len(values) == 2
+            words = both_shown(*values) if is_pair else [shown(value) for value in values]
+            cells = (Text(word, "bold" if differs else "") for word in words)
             table.add_row(Text(f"  {said(field, 60)}", style="dim"), *cells)
         yield table
 

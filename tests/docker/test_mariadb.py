@@ -298,7 +298,7 @@ VALUES = [
     ("TIMESTAMP NULL", "'2024-01-02 03:04:05'", Kind.TIMESTAMP,
      datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)),
     ("TIME", "'-838:59:59'", Kind.TEXT, "-838:59:59"),
-    ("JSON", """'{"a": 1,  "a": 1.0}'""", Kind.TEXT, '{"a": 1,  "a": 1.0}'),
+    ("JSON", """'{"a": 1,  "a": 1.0}'""", Kind.JSON, '{"a": 1,  "a": 1.0}'),
     ("ENUM('sad', 'ok')", "'ok'", Kind.TEXT, "ok"),
     ("UUID", "'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", Kind.TEXT,
      "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),

@@ -12,7 +12,17 @@ from typing import Any, Final
 
 from statediff.evidence.documents import key_from
 from statediff.model.delta import Entity
-from statediff.model.values import Absent, Excluded, Key, Map, Observed, Unobserved, show, show_key
+from statediff.model.values import (
+    Absent,
+    Excluded,
+    Key,
+    Map,
+    Observed,
+    Unobserved,
+    common_beginning,
+    show,
+    show_key,
+)
 
 Json = Any
 TEXT: Final = 600
@@ -64,6 +74,21 @@ def cell(observed: Observed, limit: int = VALUE) -> Cell:
             pass
     text, is_whole = _begin(_pieces(observed), limit)
     return Cell(text) if is_whole else Cell(text + "…", note=f"shortened; {_size(observed)}")
+
+
+def both_cells(before: Observed, after: Observed, limit: int = VALUE) -> tuple[Cell, Cell]:
+    """Two values that differ, each bounded around the first difference."""
+    one, two = cell(before, limit), cell(after, limit)
+    if not (one.note or two.note) or {one.kind, two.kind} != {"value"}:
+        return one, two
+    texts = ["".join(_pieces(value)) for value in (before, after)]
+    begin = common_beginning(*texts) - limit // 3
+    if begin <= 0 or isinstance(before, bytes) or isinstance(after, bytes):
+        return one, two
+    inside = [
+        f"…{text[begin : begin + limit]}" + "…" * (len(text) > begin + limit) for text in texts
+    ]
+    return Cell(inside[0], note=one.note), Cell(inside[1], note=two.note)
 
 
 def _begin(pieces: Iterable[str], limit: int) -> tuple[str, bool]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from statediff.model.delta import Entity
 from statediff.model.values import ABSENT, Observed, same
-from statediff.reports.html.cells import Cell, cell, name, place, side_cell
+from statediff.reports.html.cells import Cell, both_cells, cell, name, place, side_cell
 from statediff.reports.html.words import Sign
 from statediff.reports.plain import side_of
 
@@ -145,6 +145,7 @@ def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) ->
     """A delta as a page shows it."""
     sign, operation = OPERATIONS[delta["op"]]
     sides = {side: side_of(delta[side]) for side in ("before", "after")}
+    before, after = _side_cells(sides["before"], sides["after"])
     return Change(
         standing=standing,
         sign=sign,
@@ -152,13 +153,19 @@ def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) ->
         type=name(delta["type"]),
         place=place(delta),
         path=name(delta["path"]),
-        before=side_cell(sides["before"], SHORT),
-        after=side_cell(sides["after"], SHORT),
+        before=before,
+        after=after,
         by=by,
         label=name(delta["label"]),
         action=name(delta["action"] or ""),
         captured=tuple(_captured(delta, sides, rule_of)),
     )
+
+
+def _side_cells(before: Observed | Entity, after: Observed | Entity) -> tuple[Cell, Cell]:
+    if isinstance(before, Entity) or isinstance(after, Entity):
+        return side_cell(before, SHORT), side_cell(after, SHORT)
+    return both_cells(before, after, SHORT)
 
 
 def _captured(

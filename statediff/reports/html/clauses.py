@@ -13,7 +13,7 @@ from statediff.model.delta import delta_id
 from statediff.model.values import ABSENT, Absent, Observed, Unobserved, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.html import words
-from statediff.reports.html.cells import Cell, cell, cut, first, name, place, rest
+from statediff.reports.html.cells import Cell, both_cells, cell, cut, first, name, place, rest
 from statediff.reports.html.changes import Captured, RuleOf, Standings, captured
 from statediff.reports.html.words import Sign
 
@@ -255,7 +255,10 @@ class Witnesses:
 def _field(field: str, sides: Mapping[str, dict[str, Observed]]) -> Field:
     values = [fields.get(field, ABSENT) for fields in sides.values()]
     is_whole = not any(isinstance(value, Absent) for value in values)
-    return Field(name(field), tuple(cell(v) for v in values), is_whole and _differ(values))
+    cells = tuple(cell(value) for value in values)
+    if len(values) == 2:
+        cells = both_cells(values[0], values[1])
+    return Field(name(field), cells, is_whole and _differ(values))
 
 
 def _fate(sides: Mapping[str, dict[str, Observed]]) -> str:
