@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.canonicalize import RULES, RuleBook, RuleError, rule_book
+from statediff.canonicalize import RULES, RuleBook, RuleError, equality_of_types, rule_book
 from statediff.contract.document.contract import Canonicalize
 from statediff.contract.rules import OPAQUE
 from statediff.model.boundary import Boundary
@@ -323,3 +323,74 @@ def test_a_type_nobody_has_seen_may_be_excluded_from_and_canonicalized_by_any_fi
     rules = rule_book(unseen, (use,))
     assert rules.value("mail", "subject", "e\u0301") == "\u00e9"
     assert rules.value("mail", "subject", 5) == 5
+
+
+HELD = (
+    Field("id", Kind.JSON),
+    Field("doc", Kind.JSON),
+    Field("of", Kind.JSON, reference="thing"),
+    Field("map", Kind.MAP),
+    Field("list", Kind.LIST),
+    Field("price", Kind.DECIMAL),
+    Field("any", Kind.ANY),
+    Field("text", Kind.TEXT),
+)
+THING = EntityType("thing", ("id",), HELD)
+EXPORTED = EntityType("exported", ("id",), HELD, is_json=True)
+JSON = Schema("json", "1", (EXPORTED, THING))
+ONE = Decimal("1.0")
+OF_JSON = "json@1 (the equality of the JSON type)"
+
+
+def json_book(*uses: tuple[str, str]) -> RuleBook:
+    rules = (Canonicalize(use=use, on=(on,), because="a test") for use, on in uses)
+    return rule_book(JSON, tuple(rules))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "canonical", "in_export"),
+    [
+        ("doc", '{"b": 1.0, "a": [1e0]}', Map.of({"a": (1,), "b": 1}), None),
+        ("doc", "1.0", 1, None), ("doc", "null", "null", None), ("doc", "{", "{", None),
+        ("map", Map.of({"a": ONE}), Map.of({"a": 1}), Map.of({"a": 1})),
+        ("list", (ONE,), (ONE,), (1,)), ("price", ONE, ONE, 1), ("any", ONE, ONE, 1),
+        ("any", '{"a": 1.0}', '{"a": 1.0}', '{"a": 1.0}'), ("text", "1.0", "1.0", "1.0"),
+        ("id", "1.0", "1.0", "1.0"), ("of", "1.0", "1.0", "1.0"),
+    ],
+)  # fmt: skip
+def test_json_has_its_own_equality_where_nothing_says_otherwise(
+    name: str, value: Any, canonical: Any, in_export: Any
+) -> None:
+    for book_ in (json_book(), equality_of_types(JSON, JSON), equality_of_types(JSON, SCHEMA)):
+        assert same(book_.value("thing", name, value), canonical)
+        if in_export is not None:
+            assert same(book_.value("exported", name, value), in_export)
+            row = book_.row("exported", {name: value})
+            assert same(row[name], in_export)
+        is_ruled = not same(value, canonical) or name == "doc"
+        assert book_.rules_on("thing", name) == ((OF_JSON,) if is_ruled else ())
+
+
+@pytest.mark.parametrize("rule", ["raw@1", "ignore@1", "opaque@1", "json@1"])
+def test_a_rule_that_stands_alone_takes_the_place_of_the_equality_of_json(rule: str) -> None:
+    assert json_book((rule, "thing.doc")).rules_on("thing", "doc") == (f"{rule} (a test)",)
+    beside = json_book(("unordered@1", "thing.doc")).rules_on("thing", "doc")
+    assert beside == (OF_JSON, "unordered@1 (a test)")
+
+
+def test_plain_numbers_of_an_export_stay_as_they_are_stored_where_they_are_only_read() -> None:
+    rules = json_book()
+    assert rules.touches("exported")
+    assert rules.leaves("exported", ["price", "text"])
+    assert not rules.leaves("exported", ["price", "any"])
+    assert not rules.leaves("exported", ["list"])
+    assert rules.leaves("thing", ["price", "list", "any"])
+    assert not rules.leaves("thing", ["map"])
+
+
+def test_a_list_has_no_order_where_a_rule_says_so() -> None:
+    rules = json_book(("unordered@1", "thing.doc"), ("decimal@1", "thing.price"))
+    assert rules.is_multiset("thing", "doc")
+    assert not rules.is_multiset("thing", "price")
+    assert not rules.is_multiset("thing", "list")
+    assert same(rules.value("thing", "doc", "[2, 1.0]"), (1, 2))
