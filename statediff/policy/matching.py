@@ -203,11 +203,9 @@ class JudgingContext:
     def _make_entity_sets(self) -> dict[tuple[str, str], EntitySet]:
         members: dict[tuple[str, str], list[EntityRef]] = {}
         for change in self.changes:
-            side = "before" if change.op in GONE else "after"
+            it, new = self.sides(change)
             for root in {_CROWD_OF[change.op], _ALSO.get(change.op, _CROWD_OF[change.op])}:
-                members.setdefault((root, change.type), []).append(
-                    self.entity_ref(side, change.type, change.key)
-                )
+                members.setdefault((root, change.type), []).append(it if new is None else new)
         causes: dict[tuple[str, str], set[Cause]] = {}
         for doubt in self.doubts:
             for root in _CROWD_OF.values():
@@ -260,6 +258,10 @@ class JudgingContext:
             it = self.entity_ref("after", change.type, change.key)
             return it, it
         it = self.entity_ref("before", change.type, change.key)
+        if change.op in GONE and it.row is None:
+            # What came and was softly deleted in one run: its row after says what it was.
+            there = self.entity_ref("after", change.type, change.key)
+            it = it if there.row is None else there
         return it, None if change.op in GONE else self.entity_ref("after", change.type, change.key)
 
     def _met(

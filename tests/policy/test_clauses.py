@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.errors import ContractError
+from statediff.evaluate import replay
 from statediff.model.delta import Label, Op
 from statediff.model.sentences import sentence
 from statediff.model.verdict import Stage
@@ -25,9 +26,11 @@ from tests.judging import (
     UNKNOWN,
     USER,
     doc,
+    document,
     finding,
     item,
     judged,
+    run,
     state,
     truths,
     user,
@@ -784,3 +787,22 @@ def test_no_state_value_is_ever_read_as_contract(text: str) -> None:
     miss = judged(body, people, {**people, "item": [item(1, t="other")]})
     assert miss.verdict is MATCH
     assert [c.clause for c in hit.clauses] == [c.clause for c in miss.clauses]
+
+
+@pytest.mark.parametrize(
+    ("clause", "verdict"),
+    [
+        ("forbid: [{delete: doc}]", DIVERGE),
+        ("forbid: [{delete: doc, where: 'it.kind == \"memo\"'}]", DIVERGE),
+        ("forbid: [{delete: doc, where: 'it.kind == \"bill\"'}]", MATCH),
+        ("require: [{that: 'any(d.kind == \"memo\" for d in deleted.doc)'}]", MATCH),
+        ("require: [{that: 'any(d.kind == \"bill\" for d in deleted.doc)'}]", DIVERGE),
+    ],
+)
+def test_what_is_born_deleted_is_judged_by_what_it_was(clause: str, verdict: Any) -> None:
+    allowed = "\nallow: [{any: doc}]\n"
+    found = run(clause + allowed, {"doc": []}, {"doc": [doc(1, deleted_at="now")]})
+    assert found.judgement.verdict is verdict
+    assert document(replay(found.bundle)) == document(found.judgement)
+    alone = "forbid: [{delete: user}]\nallow: [{create: doc}]\n"
+    assert judged(alone, {"doc": []}, {"doc": [doc(1, deleted_at="now")]}).verdict is DIVERGE
