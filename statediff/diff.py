@@ -56,6 +56,9 @@ EvidenceIds: TypeAlias = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 """Type → the ids of the readings behind it, before and after."""
 
 _STAGE: Final = "capture"
+MAX_PLACES_OF_TYPE: Final = 100_000
+"""Places inside values that a type is compared in; beyond, a field that differs is one change, so
+that no run makes the comparison larger than its own rows."""
 _REUSED: Final = "ambiguous identity: keys are reused, no immutable field says it is the same"
 _OP_ORDER: Final = {op: at for at, op in enumerate((Op.DELETE, Op.UNLINK, Op.CREATE, Op.LINK))}
 
@@ -182,6 +185,7 @@ class _Comparison:
         fields = (*before.type.fields, *after.type.fields)
         self._immutable = frozenset(f.name for f in fields if f.is_immutable)
         self._deleted_when = after.type.deleted_when or before.type.deleted_when
+        self._places_left = MAX_PLACES_OF_TYPE
 
     def found(self) -> Iterator[_Found]:
         """All deltas, hidden deltas and doubts of the type."""
@@ -329,9 +333,10 @@ class _Comparison:
         before, after, raw_before, raw_after = sides
         is_whole = isinstance(after, tuple) and self._view.is_multiset(name)
         inside = None if is_whole else places_that_differ(before, after)
-        if inside is None:
+        if inside is None or len(inside) > self._places_left:
             yield self._delta(Op.UPDATE, key, name, *sides)
             return
+        self._places_left -= len(inside)
         raw = as_nested(raw_before), as_nested(raw_after)
         for change in inside:
             yield self._delta(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import statediff.diff as diff_stage
 from statediff.canonicalize import RuleBook, rule_book
 from statediff.contract.document.contract import Canonicalize
 from statediff.diff import diff, table_changes
@@ -898,3 +899,16 @@ def test_the_boundary_and_the_rules_that_hide_a_difference_are_named_once() -> N
     later = state(plain(("a", 1, 8), of=LOG))
     found = diff(before, later, rules, rule_names=rules.rules_on)
     assert {h.rule for h in found.hidden} == {"ignore@1 (a clock)"}
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 4])
+def test_places_inside_values_are_bounded_for_a_type(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diff_stage, "MAX_PLACES_OF_TYPE", most)
+    holder = EntityType("holder", ("id",), (Field("id", Kind.INT), Field("v", Kind.LIST)))
+    before = state({holder: [{"id": key, "v": (1, 2)} for key in (1, 2)]})
+    after = state({holder: [{"id": key, "v": (3, 4)} for key in (1, 2)]})
+    places = [delta.place for delta in diff(before, after).deltas]
+    one = ["v[0]", "v[1]"]
+    assert places == [*(one if most >= 2 else ["v"]), *(one if most >= 4 else ["v"])]
