@@ -38,9 +38,9 @@ from statediff.policy.history.intermediate_states import IntermediateStates
 from statediff.policy.judge import Evidence, judge
 from statediff.resolve import RESOLVER, resolve
 
-KERNEL: Final = "7"
+KERNEL: Final = "8"
 """Version of the judging kernel; raised by hand when any judgement could change."""
-RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0"}
+RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "8": "0.3.0"}
 """Kernel → the first released statediff that has it; earlier kernels were in no release."""
 
 

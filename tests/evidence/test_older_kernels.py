@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from statediff._version import __version__
 from statediff.errors import NotReplayable
 from statediff.evaluate import KERNEL, replay
 from statediff.evaluate.trial import RELEASES
@@ -43,13 +44,18 @@ def test_it_is_shown_in_the_words_that_it_holds() -> None:
 
 
 def test_a_replay_names_the_kernel_and_the_release_that_has_it() -> None:
-    with pytest.raises(NotReplayable, match=r"kernel 6, this is kernel 7; install statediff 0.1.0"):
+    needed = rf"kernel 6, this is kernel {KERNEL}; install statediff 0\.1\.0"
+    with pytest.raises(NotReplayable, match=needed):
         replay(bundle())
 
 
 def test_every_kernel_of_a_release_is_in_the_table() -> None:
     assert list(RELEASES)[-1] == KERNEL
     assert list(RELEASES) == sorted(RELEASES, key=int)
+
+
+def test_the_version_under_development_is_the_release_of_its_kernel() -> None:
+    assert __version__.partition(".dev")[0] == RELEASES[KERNEL]
 
 
 def test_a_template_that_is_worded_differently_changes_no_bundle_and_no_replay(
