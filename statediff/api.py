@@ -24,6 +24,7 @@ the run is a finding of its judgement.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import shlex
@@ -33,7 +34,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from statediff.agents.function import FunctionAgent, as_answer
 from statediff.agents.trial import Agent, Trial
@@ -42,6 +43,7 @@ from statediff.errors import InputError, StatediffError, UsageError
 from statediff.evaluate import ContractFile, TrialFacts, evaluate, parse_contract
 from statediff.evaluate import load_contract as read_contract
 from statediff.evaluate import replay as decide_again
+from statediff.evaluate.trial import NO_TRACE
 from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, TrialPlan
 from statediff.model.readings import Capture
@@ -59,6 +61,7 @@ from statediff.workspace.bundles import load_bundle
 from statediff.workspace.contracts import States, check, contract_path
 from statediff.workspace.folders import keep_bundle
 from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
+from statediff.workspace.watching import SETTLE_SECONDS, Watch
 
 __all__ = [
     "Judged",
@@ -73,6 +76,7 @@ __all__ = [
     "open_sandbox",
     "replay",
     "run",
+    "watch",
 ]
 
 Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -190,16 +194,11 @@ def judge(
     """
     file = _file(contract)
     captured = _captures(before, after, schema, file.content.sandbox)
-    said: Value | NoAnswer = NoAnswer("none was given")
-    if answer is not _NOT_GIVEN:
-        said = inputs.answer_from(answer) if isinstance(answer, Path) else as_answer(answer)
-        if isinstance(said, NoAnswer):
-            raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
     done = evaluate(
         file,
         *captured,
         trace=inputs.trace_from(None if trace is None else Path(trace)),
-        answer=said,
+        answer=_answer(answer),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )
     return Judged(done.bundle)
@@ -225,6 +224,77 @@ def changes(
             "use `judge`, which says what is not known"
         )
     return tuple(plain_diff(found)["deltas"])
+
+
+class Watching:
+    """A block whose effect on states at hand is seen, from `watch`.
+
+    Inside the block `answer` may be set to what the agent said. After it, `changes` are the deltas
+    as plain JSON, `judged` is the judged run where a contract was given, and `others` are sessions
+    of others on the systems, whose work a change may be.
+    """
+
+    answer: Any = _NOT_GIVEN
+    changes: tuple[Mapping[str, Any], ...]
+    judged: Judged | None = None
+    others: tuple[str, ...]
+
+    def __init__(
+        self,
+        states: Mapping[str, str | Path],
+        contract: ContractFile | None,
+        schema: str | Path | None,
+        settle_seconds: float,
+    ) -> None:
+        self._states = [f"{name}={place}" for name, place in states.items()]
+        self._contract = contract
+        sandbox = None if contract is None else contract.content.sandbox
+        self._refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
+        self._settle_seconds = settle_seconds
+        self._watch: Watch | None = None
+
+    def __enter__(self) -> Self:
+        self._watch = Watch(self._states, self._refined, self._contract)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from statediff.reports.plain import plain_diff  # noqa: PLC0415 - as above
+
+        if self._watch is None:
+            raise UsageError("the watch has not begun; use it as `with statediff.watch(…) as run:`")
+        watched = self._watch.finish(self._settle_seconds)
+        self.others = watched.others
+        self.changes = tuple(plain_diff(watched.diff())["deltas"])
+        if self._contract is not None:
+            done = watched.judge(
+                self._contract, agent="watched", answer=_answer(self.answer), trace=NO_TRACE
+            )
+            self.judged = Judged(done.bundle)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.__exit__)
+
+
+def watch(
+    contract: ContractFile | str | Path | None = None,
+    *,
+    schema: str | Path | None = None,
+    settle_seconds: float = SETTLE_SECONDS,
+    **states: str | Path,
+) -> Watching:
+    """A block of code is watched: what it changes in your own systems, and whether it may.
+
+    States are paths or URLs by name. Nothing is reset: the state before is what is there.
+
+        with statediff.watch(db="postgresql://localhost/app") as run:
+            agent("Rename user 2 to Robert")
+        run.changes
+    """
+    file = None if contract is None else _file(contract)
+    return Watching(states, file, schema, settle_seconds)
 
 
 def lint(contract: str | Path) -> tuple[Any, ...]:
@@ -279,6 +349,15 @@ def replay(judged: Judged | str | Path) -> Verdict:
     """The verdict, decided again from the bundle alone; `BundleError` if it is not the same."""
     found = judged if isinstance(judged, Judged) else load(judged)
     return decide_again(found.bundle).verdict
+
+
+def _answer(answer: Any) -> Value | NoAnswer:
+    if answer is _NOT_GIVEN:
+        return NoAnswer("none was given")
+    said = inputs.answer_from(answer) if isinstance(answer, Path) else as_answer(answer)
+    if isinstance(said, NoAnswer):
+        raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
+    return said
 
 
 def _file(contract: ContractFile | str | Path) -> ContractFile:

@@ -31,11 +31,11 @@ CONTRACT = "shop/refund-returned-order"
 
 NAMES = [
     "Judged", "StatediffError", "Trial", "Verdict", "changes", "judge", "lint", "load",
-    "load_contract", "open_sandbox", "replay", "run",
+    "load_contract", "open_sandbox", "replay", "run", "watch",
 ]  # fmt: skip
 
 
-def test_the_public_names_are_these_twelve():
+def test_the_public_names_are_these():
     assert sorted(api.__all__) == NAMES
     assert statediff.__all__ == api.__all__
     assert all(getattr(statediff, name) is getattr(api, name) for name in NAMES)

@@ -18,9 +18,11 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
@@ -53,6 +55,9 @@ class CommandAgent:
     """Further variables the program gets."""
     stdin: Path | None = None
     """What the program reads on standard input; None: nothing."""
+    is_own: bool = False
+    """It is the caller's own program: it runs in the caller's folder, with the caller's environment
+    and standard input, and what it prints is passed on to standard error as well."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -75,16 +80,18 @@ class CommandAgent:
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         environment = {
             **agent_environment(trial, self.pass_environment),
+            **(os.environ if self.is_own else {}),
+            **task_environment(trial),
             **dict(self.environment),
         }
         program = shutil.which(self.command[0]) or self.command[0]
         started_at = clock()
         require_going(self.halted)
         try:
-            with Path(os.devnull if self.stdin is None else self.stdin).open("rb") as given:
+            with self._input() as given:
                 process = subprocess.Popen(
                     [str(Path(program).absolute()), *self.command[1:]],
-                    cwd=trial.folder,
+                    cwd=None if self.is_own else trial.folder,
                     env=environment,
                     stdin=given,
                     stdout=subprocess.PIPE,
@@ -93,7 +100,8 @@ class CommandAgent:
                 )
         except (OSError, ValueError) as error:
             raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
-        streams: dict[str, StreamHead] = {"stdout": StreamHead(), "stderr": StreamHead()}
+        echo = _echo if self.is_own else None
+        streams = {"stdout": StreamHead(echo=echo), "stderr": StreamHead(echo=echo)}
         try:
             in_time = _attend(process, streams, self.timeout_seconds, self.halted)
         finally:
@@ -112,6 +120,17 @@ class CommandAgent:
             stderr=streams["stderr"].output(),
         )
 
+    def _input(self) -> AbstractContextManager[IO[bytes] | int]:
+        if self.is_own and self.stdin is None:
+            return contextlib.nullcontext(subprocess.DEVNULL if sys.stdin is None else 0)
+        return Path(os.devnull if self.stdin is None else self.stdin).open("rb")
+
+
+def _echo(piece: bytes) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it: it is kept all the same
+        sys.stderr.buffer.write(piece)
+        sys.stderr.flush()
+
 
 def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> dict[str, str]:
     """All an agent's program gets to see: nothing of the evaluator's environment but its PATH."""
@@ -122,6 +141,13 @@ def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> d
         "TMPDIR": str(trial.folder),
         "LANG": "C.UTF-8",
         "TZ": "UTC",
+    }
+    return {**environment, **task_environment(trial)}
+
+
+def task_environment(trial: Trial) -> dict[str, str]:
+    """What a program is told of its task, and where the systems are."""
+    environment = {
         "STATEDIFF_TASK": trial.prompt,
         "STATEDIFF_INPUTS": json.dumps({n: _plain(v) for n, v in sorted(trial.inputs.items())}),
         "STATEDIFF_SEED": str(trial.seed),
@@ -151,8 +177,12 @@ class StreamHead:
     parts: list[bytes] = field(default_factory=list)
     seen: int = 0
     kept: int = 0
+    echo: Callable[[bytes], None] | None = None
+    """Gets every piece as it arrives."""
 
     def take(self, piece: bytes) -> None:
+        if self.echo is not None:
+            self.echo(piece)
         room = MAX_OUTPUT_BYTES - self.kept
         if room > 0:
             self.parts.append(piece[:room])

@@ -59,6 +59,14 @@ class PagedSource(Source, Protocol):
         """The same source, read so; whoever asks closes it."""
 
 
+@runtime_checkable
+class SessionLister(Source, Protocol):
+    """A source whose system shows who else is connected."""
+
+    def sessions(self) -> tuple[str, ...]:
+        """Sessions of others, in the system's words, sorted. Raises `SourceUnavailable`."""
+
+
 def scanned(
     name: str,
     as_of: datetime,

@@ -74,6 +74,7 @@ _COMMANDS: Commands = (
     ("record", drafting.record),
     ("mcp", serving.mcp),
     ("mcp-proxy", serving.mcp_proxy),
+    ("watch", states.watch),
     ("judge", states.judge),
     ("capture", states.capture),
     ("diff", states.diff),

@@ -1,4 +1,4 @@
-"""`capture`, `diff` and `judge`: states that are at hand, read, compared and judged, offline."""
+"""`capture`, `diff`, `judge` and `watch`: states at hand, read, compared and judged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from statediff.cli.output import emit, progress, results, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
-    from statediff.model.readings import Capture
+    from collections.abc import Mapping, Sequence
 
+    from statediff.agents.trial import AgentRun
+    from statediff.evaluate import Evaluated
+    from statediff.model.readings import Capture
+    from statediff.workspace.watching import Watch, Watched
+
+SHOWN_SESSIONS = 5
+LAST_CHARACTERS = 2000
 CAPTURE = "statediff/capture/1"
 
 
@@ -22,7 +29,7 @@ def capture(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="[NAME=]STATE...", help="Plain JSON tables or SQLite files; `-` is stdin."
+            metavar="[NAME=]STATE...", help="A path or URL of a state; `-` is JSON tables on stdin."
         ),
     ],
     schema: SchemaFileOption = None,
@@ -152,6 +159,166 @@ class AgentRecord:
     ] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """How the watched program runs, and what it leaves."""
+
+    answer: Annotated[
+        Path | None,
+        typer.Option("--answer", metavar="FILE", help="The answer, JSON, read after the run."),
+    ] = None
+    settle: Annotated[
+        float, typer.Option("--settle", metavar="SECONDS", min=0, help="Wait before reading again.")
+    ] = 0.5
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", help="End the program after so long."),
+    ] = None
+
+
+def watch(
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- PROGRAM...", help="What acts: a program and its arguments."),
+    ],
+    states: Annotated[
+        list[str],
+        typer.Option(
+            "--state", metavar="[NAME=]STATE", help="What is watched: a path or a URL; repeatable."
+        ),
+    ],
+    contract: Annotated[
+        str | None,
+        typer.Option("--contract", metavar="CONTRACT", help="Judge the run under this contract."),
+    ] = None,
+    schema: SchemaFileOption = None,
+    *,
+    program: ProgramOptions,
+    draft: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft", metavar="DIR", help="Write a schema and a contract that ask for this run."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Run a program on your own systems and show what it changed, or judge it.
+
+    Nothing is reset or isolated. The program gets your environment; what it prints goes to standard
+    error. Its own exit code is shown and never passed on.
+    """
+    from statediff.evaluate import load_contract
+    from statediff.workspace import folders
+    from statediff.workspace.contracts import contract_path, schema_of_contract
+    from statediff.workspace.inputs import answer_from, refinements
+    from statediff.workspace.watching import Watch
+
+    path = None if contract is None else contract_path(contract)
+    file = None if path is None else load_contract(path)
+    if file is None and (out is not None or program.answer is not None):
+        raise UsageError("--out and --answer go with --contract: without one nothing is judged")
+    if draft is not None:
+        return _watch_and_draft(command, states, program, draft, as_json=as_json)
+    folders.require_writable(out or folders.BUNDLES)
+    if file is not None and path is not None:
+        schema = schema_of_contract(path, file, schema)
+    refined = refinements(schema, None if file is None else file.content.sandbox)
+    run, watched = _watch(command, Watch(states, refined, file), program, as_json=as_json)
+    if file is None:
+        _show_changes(watched, run, as_json=as_json)
+        return 0
+    said = run.answer if program.answer is None else answer_from(program.answer)
+    evaluated = watched.judge(file, agent=Path(command[0]).name, answer=said, trace=run.trace)
+    return _keep_and_show(evaluated, out, _program(run, watched.others), as_json=as_json)
+
+
+def _watch(
+    command: Sequence[str], watch: Watch, program: ProgramOptions, *, as_json: bool
+) -> tuple[AgentRun, Watched]:
+    """The program is run to its end, and how it ended is shown."""
+    from statediff.workspace.watching import run_program
+
+    run = run_program(command, watch.contract, watch.urls, program.timeout or float("inf"))
+    watched = watch.finish(program.settle)
+    if not as_json:
+        _show_program(run, watched.others)
+    return run, watched
+
+
+def _watch_and_draft(
+    command: Sequence[str],
+    states: list[str],
+    program: ProgramOptions,
+    out: Path,
+    *,
+    as_json: bool,
+) -> int:
+    """The run is shown, and what it changed is what the drafted contract asks for."""
+    from statediff.contract.authoring.drafting import draft_contract
+    from statediff.packs import CONTRACT_FILE
+    from statediff.workspace import drafts, folders
+    from statediff.workspace.contracts import SCHEMA_FILE
+    from statediff.workspace.watching import Watch
+
+    folders.require_writable(out)
+    drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
+    name = f"drafts/{out.absolute().name}"
+    schema = drafts.schema_text_of(states, out.absolute().name)
+    watch = Watch(states, drafts.refinements_of(schema))
+    run, watched = _watch(command, watch, program, as_json=as_json)
+    contract = draft_contract(name, drafts.seen_between(watched.before, watched.after))
+    written = drafts.write_drafts(out, drafts.files_of(schema, contract))
+    _show_changes(watched, run, as_json=as_json, more={"files": written})
+    for file in () if as_json else written:
+        progress().print(f"written: {file}", soft_wrap=True)
+    return 0
+
+
+def _program(run: AgentRun, others: Sequence[str]) -> dict[str, Any]:
+    return {
+        "program": {
+            "exit_code": run.exit_code,
+            "error": run.error,
+            "stderr": run.stderr.text[-LAST_CHARACTERS:],
+        },
+        "other_sessions": list(others),
+    }
+
+
+def _show_program(run: AgentRun, others: Sequence[str]) -> None:
+    console = progress()
+    ended = run.error or "the agent ended with exit code 0"
+    console.print(ended.replace("the agent", "the program"), soft_wrap=True)
+    for each in others[:SHOWN_SESSIONS]:
+        console.print(
+            f"another session was there: {each}; what changed may be its work", soft_wrap=True
+        )
+    if len(others) > SHOWN_SESSIONS:
+        console.print(f"and {len(others) - SHOWN_SESSIONS} more sessions")
+
+
+def _show_changes(
+    watched: Watched, run: AgentRun, *, as_json: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    found = watched.diff()
+    if as_json:
+        from statediff.reports.plain import plain_diff
+
+        emit({**plain_diff(found), **_program(run, watched.others), **(more or {})})
+    else:
+        from statediff.reports.tables import diff_report
+
+        results().print(diff_report(found))
+
+
 def judge(
     contract: ContractArgument,
     states: StatePair,
@@ -178,16 +345,15 @@ def judge(
     as_json: JsonFlag = False,
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.evaluate import TrialFacts, evaluate, exit_code
+    from statediff.evaluate import TrialFacts, evaluate, load_contract
     from statediff.workspace import folders
-    from statediff.workspace.contracts import contract_file
+    from statediff.workspace.contracts import contract_path, schema_of_contract
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
-    from statediff.workspace.pages import keep_trial_report
 
-    file = contract_file(contract)
+    path = contract_path(contract)
+    file = load_contract(path)
     folders.require_writable(out or folders.BUNDLES)
-    refined = refinements(schema, file.content.sandbox)
+    refined = refinements(schema_of_contract(path, file, schema), file.content.sandbox)
     captures = capture_pair(states.before, states.after, refined, during or ())
     evaluated = evaluate(
         file,
@@ -196,13 +362,25 @@ def judge(
         answer=answer_from(record.answer),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )
+    return _keep_and_show(evaluated, out, {}, as_json=as_json)
+
+
+def _keep_and_show(
+    evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], *, as_json: bool
+) -> int:
+    """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
+    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.evaluate import exit_code
+    from statediff.workspace import folders
+    from statediff.workspace.pages import keep_trial_report
+
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
     page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
     if as_json:
         from statediff.reports.plain import plain_judgement
 
-        emit(plain_judgement(evaluated.bundle, shown(folder)))
+        emit({**plain_judgement(evaluated.bundle, shown(folder)), **more})
     else:
         from statediff.reports.text import trial_report
 

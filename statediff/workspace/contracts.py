@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
@@ -57,6 +57,20 @@ def _paths(named: str) -> Iterator[Path]:
     if not found:
         raise UsageError(f"{printable(named)}: expected a {CONTRACT_FILE} in it, found none")
     yield from found
+
+
+SCHEMA_FILE: Final = "schema.yaml"
+
+
+def schema_of_contract(path: Path, file: ContractFile, given: Path | None) -> Path | None:
+    """The state schema file of the contract in `path`: the one given, else the one beside it.
+
+    A contract with a sandbox has the schemas of the sandbox's pack.
+    """
+    if given is not None or file.content.sandbox is not None:
+        return given
+    beside = path.parent / SCHEMA_FILE
+    return beside if beside.is_file() else None
 
 
 # ---------------------------------------------------------------- released versions
@@ -137,7 +151,7 @@ def check(path: Path, states: States) -> Checked:
         file = load_contract(path)
         name = file.content.contract
         require_unchanged(path, file)
-        schema, base = states.of(file)
+        schema, base = states.of(file, path)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
         feeds = states.histories(file)
         problems = in_order((*linted(file, schema, base, feeds), *review_remarks(path, file)))
@@ -152,22 +166,22 @@ class States:
     def __init__(self, schema: Path | None, before: list[str]) -> None:
         self._schema = schema
         self._before = before
-        self._known: dict[str | None, Capture] = {}
+        self._known: dict[Path | str | None, Capture] = {}
         self._histories: dict[str, frozenset[str]] = {}
 
-    def of(self, file: ContractFile) -> tuple[Any, Capture | None]:
+    def of(self, file: ContractFile, path: Path) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
 
-        sandbox = file.content.sandbox
+        sandbox, schema = file.content.sandbox, schema_of_contract(path, file, self._schema)
         if self._before:
-            key = None if self._schema else sandbox
+            key = sandbox if schema is None else schema
             if key not in self._known:
-                self._known[key] = one_capture(self._before, refinements(self._schema, sandbox))
+                self._known[key] = one_capture(self._before, refinements(schema, sandbox))
             return None, self._known[key]
-        if self._schema is not None:
-            return schema_of_file(self._schema), None
+        if schema is not None:
+            return schema_of_file(schema), None
         if sandbox is None or sandbox not in sandbox_names():
             return None, None
         if sandbox not in self._known:

@@ -1,14 +1,18 @@
-"""What a command line names: states, answers, traces and contracts, as files.
+"""What a command line names: states, answers, traces and contracts.
 
-A state is `PATH` or `NAME=PATH`. The plug-ins of the systems say who reads it, and what
-the source is called where there is no NAME; `-` is standard input. NAME is the source's identity.
+A state is `PATH`, `URL`, or either after `NAME=`. The plug-ins of the systems say who reads it, and
+what the source is called where there is no NAME; `-` is standard input. NAME is the source's
+identity. A URL names a running system; its password is in no message and no output.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +23,7 @@ from statediff.agents.handover import MAX_ANSWER_BYTES, read_handed_file
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
+from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import EntityRefinement, SchemaFile, load_schema_file
@@ -31,12 +36,13 @@ from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
 from statediff.packs import sandbox_names, sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
-from statediff.systems.base.registry import state_reader
+from statediff.systems.base.registry import object_types, open_state, state_reader, state_url_reader
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The instant of every offline reading: a file does not say when the state it holds was true."""
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})=(.+)", re.DOTALL)
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://.*", re.DOTALL)
 
 Refinements = Callable[[str], Refinement | None]
 """The refinement of the schema of each source, by its name; None where there is none."""
@@ -47,19 +53,31 @@ def offline_clock() -> datetime:
     return EPOCH
 
 
+def utc_now() -> datetime:
+    """This machine's clock, for the readings of running systems."""
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class StateFile:
-    """One path that holds a state, and the name of the source it is a state of."""
+    """One path or URL that holds a state, and the name of the source it is a state of."""
 
     source: str
     path: Path
     reader: StateReader
+    url: str | None = None
 
     @staticmethod
     def parse(text: str) -> StateFile:
-        """What `PATH` or `NAME=PATH` names; `UsageError` if there is nothing."""
+        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
-        name, path = (found[1], Path(found[2])) if found else ("", Path(text))
+        name, place = (found[1], found[2]) if found else ("", text)
+        path = Path(place)
+        if _URL.fullmatch(place) and not _exists(place):
+            reader = state_url_reader(place)
+            if reader.path_of is None:
+                return StateFile(name or reader.name, Path(), reader, place)
+            path = reader.path_of(place)
         if str(path) != "-" and not _exists(str(path)):
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
@@ -69,10 +87,12 @@ class StateFile:
 
     def read_by(self, refinement: Refinement | None) -> Source:
         """The source that reads it on its own."""
-        return self.reader.source(self.source, self.input(), refinement)
+        return open_state(self.reader, self.source, self.input(), refinement)
 
     def input(self) -> StateInput:
         """What its reader gets."""
+        if self.url is not None:
+            return StateInput(Path(), self.label, url=self.url)
         most = self.reader.standard_input_bytes
         if not self.is_stdin or most is None:
             return StateInput(self.path, self.label)
@@ -80,12 +100,22 @@ class StateFile:
 
     @property
     def is_stdin(self) -> bool:
-        return str(self.path) == "-"
+        return self.url is None and str(self.path) == "-"
 
     @property
     def label(self) -> str:
-        """How messages name the file."""
+        """How messages name it."""
+        if self.url is not None:
+            return url_without_password(self.url)
         return "standard input" if self.is_stdin else str(self.path)
+
+
+def url_without_password(url: str) -> str:
+    """The URL as messages show it: neither a password nor what follows `?` is in it."""
+    scheme, _, rest = url.partition("://")
+    place = rest.partition("?")[0]
+    account, at, host = place.rpartition("@")
+    return f"{scheme}://{account.partition(':')[0]}{at}{host}"
 
 
 def _exists(text: str) -> bool:
@@ -124,6 +154,12 @@ def schema_of_file(path: Path) -> Schema:
     named = {e.source for e in file.content.entities.values() if e.source is not None}
     sources = sorted(named) or ["state"]
     delivered = [_delivered(file, source, sources[0]) for source in sources]
+    # Every database lists its tables and settings, so a schema file does not.
+    named_types = {name for schema in delivered for name in schema.by_name}
+    listed = tuple(t for t in object_types() if t.name not in named_types)
+    if listed:
+        names = tuple(t.name for t in listed)
+        delivered.append(Schema("objects", "0", listed, ((sources[0], names),)))
     # Mail has one form everywhere, so a schema file need not describe it.
     if not any(MESSAGE.name in schema.by_name for schema in delivered):
         delivered.append(Schema("mail", "0", (MESSAGE,), (("mail", (MESSAGE.name,)),)))
@@ -185,12 +221,28 @@ class _Backed:
 def one_capture(states: Sequence[str], refined: Refinements) -> Capture:
     """The capture that the files hold; `InputError` where one cannot be opened."""
     sources: list[Source] = []
-    for file in _distinct(states, "the command line"):
+    files = distinct_states(states, "the command line")
+    for file in files:
         source = file.read_by(refined(file.source))
         if file.reader.series is None:
-            _require_schema(source, file)
+            require_schema(source, file)
         sources.append(source)
-    return take(sources, MemoryChunks(), offline_clock, None, "before")
+    return take(sources, *_room_and_clock(files), None, "before")
+
+
+def _room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
+    """Where rows are kept and the clock of the readings: a running system may have any size."""
+    if all(file.url is None for file in files):
+        return MemoryChunks(), offline_clock
+    return temporary_chunks(), utc_now
+
+
+def temporary_chunks() -> ChunkStore:
+    """A store on disk, whose folder is removed when the store is no longer used."""
+    folder = tempfile.mkdtemp(prefix="statediff-states-")
+    store = DiskChunks(folder)
+    weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
+    return store
 
 
 def capture_pair(
@@ -203,7 +255,7 @@ def capture_pair(
     the other unobserved. `UsageError` where the two sides do not name the same sources,
     `InputError` where a file is not what it claims to be, or cannot be opened on either side.
     """
-    firsts, seconds = _distinct(before, "--before"), _distinct(after, "--after")
+    firsts, seconds = distinct_states(before, "--before"), distinct_states(after, "--after")
     if [f.source for f in firsts] != [s.source for s in seconds]:
         raise UsageError(
             f"--before gives {_names(firsts)}, --after gives {_names(seconds)}; "
@@ -220,9 +272,9 @@ def capture_pair(
         twos.append(two)
         if files:
             within.append((first.source, others))
-    store = MemoryChunks()
-    captured = take(ones, store, offline_clock, None, "before")
-    last = take(twos, store, offline_clock, captured, "after")
+    store, clock = _room_and_clock((*firsts, *seconds))
+    captured = take(ones, store, clock, None, "before")
+    last = take(twos, store, clock, captured, "after")
     histories = [_history(source, others, store, captured, last) for source, others in within]
     return captured, with_history(last, histories) if histories else last
 
@@ -272,7 +324,8 @@ def _history(
     return history_of(source, Seen(tuple(transactions)), after, offline_clock)
 
 
-def _distinct(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
+def distinct_states(states: Sequence[str], where: str) -> tuple[StateFile, ...]:
+    """The states named, sorted by source; `UsageError` where two have one name."""
     files = tuple(sorted((StateFile.parse(text) for text in states), key=lambda f: f.source))
     for one, other in itertools.pairwise(files):
         if one.source == other.source:
@@ -307,18 +360,20 @@ def _pair(
         return first, last, others
     one, two = before.read_by(refinement), after.read_by(refinement)
     backed = _Backed(one, two), _Backed(two, one)
-    _require_schema(backed[0], before, after)
+    require_schema(backed[0], before, after)
     return *backed, [file.read_by(refinement) for file in between]
 
 
-def _require_schema(source: Source, *files: StateFile) -> None:
+def require_schema(source: Source, *files: StateFile) -> None:
+    """The source can say what it delivers; `InputError` names the files and what to do."""
     try:
         source.schema()
     except SourceUnavailable as error:
         named = " and ".join(dict.fromkeys(printable(file.label) for file in files))
-        raise InputError(
-            f"{named}: {files[0].reader.unreadable}: {error}; check the file, or end what locks it"
-        ) from error
+        remedy = "check the file, or end what locks it"
+        if files[0].url is not None:
+            remedy = "check the URL, its account and password, and that the system is running"
+        raise InputError(f"{named}: {files[0].reader.unreadable}: {error}; {remedy}") from error
 
 
 # ---------------------------------------------------------------- answers and traces

@@ -196,13 +196,14 @@ def explain(
     The types come from --before or --schema, or else from the contract's sandbox.
     """
     from statediff.contract.authoring.explain import explain as words_of
-    from statediff.evaluate import compile_contract, schema_of
+    from statediff.evaluate import compile_contract, load_contract, schema_of
     from statediff.reports.contracts import RENDERERS
-    from statediff.workspace.contracts import States, contract_file
+    from statediff.workspace.contracts import States, contract_path
     from statediff.workspace.folders import write_file
 
-    file = contract_file(contract)
-    over, base = States(schema, before or []).of(file)
+    path = contract_path(contract)
+    file = load_contract(path)
+    over, base = States(schema, before or []).of(file, path)
     if base is not None:
         over = schema_of(base)
     if over is None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
     from statediff.contract.authoring.drafting import Seen
-    from statediff.model.readings import Capture
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
-SCHEMA_FILE, CONTRACT_FILE = "schema.yaml", "contract.yaml"
 
 
 def init(
@@ -53,25 +51,25 @@ def init(
 
     Nothing gates on the draft: `run` refuses it until somebody has removed that line.
     """
-    from statediff.contract.authoring.drafting import draft_contract, draft_schema
-    from statediff.packs import sandbox_names
-    from statediff.workspace import folders
+    from statediff.contract.authoring.drafting import draft_contract
+    from statediff.packs import CONTRACT_FILE, sandbox_names
+    from statediff.workspace import drafts, folders
+    from statediff.workspace.inputs import capture_pair, one_capture
 
     folders.require_writable(out)
     sandbox = sources[0] if len(sources) == 1 and sources[0] in sandbox_names() else None
-    files: dict[str, str] = {}
     if sandbox is not None:
         seen = _of_sandbox(sandbox, after)
+        files = {CONTRACT_FILE: draft_contract(name, seen)}
     else:
-        schema_text = draft_schema(name.rpartition("/")[2], _states(sources))
-        files[SCHEMA_FILE] = schema_text
-        seen = _of_states(sources, after, schema_text)
-    files[CONTRACT_FILE] = draft_contract(name, seen)
-    _require_free(out, files)
-    out.mkdir(parents=True, exist_ok=True)
-    for file, text in files.items():
-        folders.write_file(out / file, text.encode())
-    target, written = shown(out / CONTRACT_FILE), [shown(out / file) for file in sorted(files)]
+        schema_text = drafts.schema_text_of(sources, name.rpartition("/")[2])
+        refined = drafts.refinements_of(schema_text)
+        if after:
+            seen = drafts.seen_between(*capture_pair(sources, after, refined))
+        else:
+            seen = drafts.seen_between(one_capture(sources, refined), None)
+        files = drafts.files_of(schema_text, draft_contract(name, seen))
+    target, written = shown(out / CONTRACT_FILE), drafts.write_drafts(out, files)
     document = {"schema": INIT, "contract": name, "files": written}
     counts = {"entity_types": len(seen.schema.types), "changes": len(seen.deltas)}
     lines = [f"wrote {file}" for file in written]
@@ -83,61 +81,14 @@ def init(
     return 0
 
 
-def _require_free(out: Path, files: dict[str, str]) -> None:
-    """None of the files is there yet; `UsageError` names one that is."""
-    from statediff.model.values import printable
-
-    for file in sorted(files):
-        if (out / file).exists():
-            raise UsageError(
-                f"{printable(str(out / file))}: exists already and nothing is overwritten; "
-                "choose another folder with --out"
-            )
-
-
-def _states(sources: list[str]) -> list[tuple[str, Any]]:
-    from statediff.workspace.inputs import one_capture
-
-    capture = one_capture(sources, lambda _source: None)
-    return [(part.reading.source, part.state) for part in capture.parts]
-
-
-def _of_states(sources: list[str], after: list[str] | None, schema_text: str) -> Seen:
-    """What the files hold, under the names that the drafted schema gives."""
-    from statediff.contract.document.refinement import refine
-    from statediff.contract.document.schemafile import parse_schema_file
-    from statediff.workspace.inputs import capture_pair, one_capture
-
-    file = None
-    if not schema_text.rstrip().endswith("entities: {}"):
-        file = parse_schema_file(schema_text.encode(), SCHEMA_FILE)
-
-    def refine_source(source: str) -> Any:
-        return None if file is None else refine(file, source)
-
-    if after:
-        return _observation(*capture_pair(sources, after, refine_source), None)
-    return _observation(one_capture(sources, refine_source), None, None)
-
-
 def _of_sandbox(sandbox: str, after: list[str] | None) -> Seen:
+    from statediff.workspace.drafts import seen_between
     from statediff.workspace.trials import base_state, open_sandbox
 
     if after:
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
     with open_sandbox(sandbox) as running:
-        return _observation(base_state(running), None, sandbox)
-
-
-def _observation(before: Capture, after: Capture | None, sandbox: str | None) -> Seen:
-    """What a draft is made of: a state, or what changed between two."""
-    from statediff.contract.authoring.drafting import Seen
-    from statediff.evaluate import schema_of
-    from statediff.evaluate.comparing import compare
-
-    sources = tuple(part.reading.source for part in before.parts)
-    schema = schema_of(before) if after is None else schema_of(before, after)
-    return Seen(schema, sources, () if after is None else compare(before, after).deltas, sandbox)
+        return seen_between(base_state(running), None, sandbox)
 
 
 def record(
@@ -167,11 +118,12 @@ def record(
     """
     from statediff.agents.handover import Person
     from statediff.contract.authoring.drafting import draft_contract
-    from statediff.workspace import folders
+    from statediff.packs import CONTRACT_FILE
+    from statediff.workspace import drafts, folders
 
     folders.require_writable(out)
     folders.require_writable(runs)
-    _require_free(out, {CONTRACT_FILE: ""})
+    drafts.require_new(out, [CONTRACT_FILE])
     found, folder = _observe(sandbox, variant, name, runs, Person(_shell if shell else _wait))
     out.mkdir(parents=True, exist_ok=True)
     folders.write_file(out / CONTRACT_FILE, draft_contract(name, found).encode())
@@ -193,6 +145,7 @@ def _observe(
     from statediff.capture.store import DiskChunks
     from statediff.harness import Task, TrialPlan, observe_trial, write_run
     from statediff.workspace import folders
+    from statediff.workspace.drafts import seen_between
     from statediff.workspace.trials import clock, open_sandbox
 
     with open_sandbox(sandbox, variant) as running:
@@ -206,7 +159,7 @@ def _observe(
             clock=clock,
             store=DiskChunks(folder / "chunks"),
         )
-    return _observation(observed.before, observed.after, sandbox), folder
+    return seen_between(observed.before, observed.after, sandbox), folder
 
 
 def _environment(trial: Trial) -> dict[str, str]:

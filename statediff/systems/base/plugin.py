@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statediff.model.schema import Schema
+from statediff.model.schema import EntityType, Schema
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
@@ -53,25 +53,37 @@ class UrlTools:
 
 @dataclass(frozen=True)
 class StateInput:
-    """One state that a command line names: a path, or bytes from standard input."""
+    """One state that a command line names: a path, a URL, or bytes from standard input."""
 
     path: Path
     label: str
-    """How messages name it."""
+    """How messages name it; of a URL without its password."""
     content: bytes | None = None
     """What was read from standard input; None of a path."""
+    url: str | None = None
+    """Where a running system is, its password included; None of a path."""
+
+
+def _no_path(_path: Path) -> bool:
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateReader:
-    """One form in which a path holds the state of a system, e.g. a SQLite file."""
+    """One form of a system's state, e.g. a SQLite file or a server at a URL."""
 
     name: str
     """What the source is called where a command line gives no name."""
     description: str
     """For messages, with its article: `a SQLite database`."""
-    recognizes: Callable[[Path], bool]
+    recognizes: Callable[[Path], bool] = _no_path
     """Whether a path that exists holds this form; `InputError` where it cannot be looked at."""
+    schemes: frozenset[str] = frozenset()
+    """Schemes of the URLs that it reads, in lower case, e.g. `postgresql`."""
+    path_of: Callable[[str], Path] | None = None
+    """The path that such a URL names; None where it names a running system."""
+    requirement: str | None = None
+    """What `pip install` gets the libraries that `source` needs with; None if it needs no more."""
     source: Callable[[str, StateInput, Refinement | None], Source]
     """What reads it, by the source's name and the refinement of its schema."""
     series: Callable[[str, Sequence[StateInput], Refinement | None], Sequence[Source]] | None = None
@@ -91,3 +103,5 @@ class SystemPlugin:
     kinds: tuple[SystemKind, ...] = ()
     tools: UrlTools | None = None
     states: StateReader | None = None
+    object_types: Callable[[], tuple[EntityType, ...]] | None = None
+    """The types of its schema objects, accounts and settings, which every state of it has."""

@@ -12,16 +12,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from statediff.entrypoints import PlugIn, plug_ins
 from statediff.errors import UsageError
+from statediff.model.schema import EntityType
 from statediff.model.values import printable
 from statediff.packs import PackSource
-from statediff.systems.base.plugin import StateReader, SystemKind, SystemPlugin
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+)
 from statediff.systems.base.protocol import System
 from statediff.systems.base.tool import Tool
+
+if TYPE_CHECKING:
+    from statediff.capture.source import Source
 
 GROUP: Final = "statediff.systems"
 
@@ -139,6 +149,43 @@ def state_reader(path: Path) -> StateReader:
     if found is None:
         raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
     return found
+
+
+def object_types() -> tuple[EntityType, ...]:
+    """What the installed systems list beside their entities; types of one name are merged.
+
+    A merged type is open and has no key: which system a state is of is not known.
+    """
+    found: dict[str, EntityType] = {}
+    for plugin in plugins().values():
+        for each in () if plugin.object_types is None else plugin.object_types():
+            found[each.name] = EntityType(each.name, (), (), is_open=True)
+    return tuple(found[name] for name in sorted(found))
+
+
+def state_url_reader(url: str) -> StateReader:
+    """What reads the running system at the URL; `UsageError` names the schemes that are read."""
+    scheme = urlsplit(url).scheme
+    having = [
+        (name, plugin.states)
+        for name, plugin in plugins().items()
+        if plugin.states is not None and plugin.states.schemes
+    ]
+    found = _chosen(having, lambda reader: scheme in reader.schemes, f"a reader of {scheme}://")
+    if found is None:
+        known = ", ".join(
+            f"{each}://" for each in sorted(set().union(*(r.schemes for _, r in having)))
+        )
+        raise UsageError(f"{scheme}://: no installed system reads such a state; URLs: {known}")
+    return found
+
+
+def open_state(
+    reader: StateReader, name: str, state: StateInput, refinement: Refinement | None
+) -> Source:
+    """The source that reads the state; `UsageError` says which library it lacks."""
+    with _explain_failures(f"states of {reader.description}", reader.requirement):
+        return reader.source(name, state, refinement)
 
 
 def _chosen(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 from statediff.model.values import printable
 from statediff.systems.base.rows import source_schema
-from statediff.systems.mariadb.session import Connection, fetched, quoted
+from statediff.systems.mariadb.session import Connection, cause_of, fetched, quoted
 
 
 @dataclass(frozen=True)
@@ -313,6 +313,17 @@ class Catalogue:
 
     tables: dict[str, TableEntry]
     objects: dict[str, list[Row]]
+    refused: dict[str, str] = field(default_factory=dict)
+    """The `db.` types that this account may not list, or not whole, each with the cause."""
+
+
+_DENIED: Final = frozenset({1044, 1142, 1143, 1227, 1370})
+_FILTERED: Final = tuple(
+    f"db.{name}"
+    for name in ("database", "event", "function", "grant", "membership", "role", "trigger", "view")
+)
+"""What `information_schema` shows to an account only as far as its rights go, and says nothing."""
+_PARTIAL: Final = "the server shows this account only what it has rights to"
 
 
 def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
@@ -346,7 +357,7 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
         for name, kind, engine in fetched(connection, TABLES, database)
         if kind != "SEQUENCE"
     }
-    listed = rows_of(connection, database, OBJECT_NAMES)
+    listed, refused = _listings(connection, database)
     for row in listed["db.column"]:
         key, name = keys.get(str(row["table"]), []), str(row["name"])
         row["key_position"] = key.index(name) + 1 if name in key else 0
@@ -356,7 +367,30 @@ def read_catalogue(connection: Connection[Any], database: str) -> Catalogue:
             place = f"{quoted(database)}.{quoted(name)}"
             ((value,),) = fetched(connection, f"SELECT next_not_cached_value FROM {place}")
             listed["db.sequence"].append({"name": name, "value": int(value)})
-    return Catalogue(tables, listed)
+    return Catalogue(tables, listed, refused)
+
+
+def _listings(
+    connection: Connection[Any], database: str
+) -> tuple[dict[str, list[Row]], dict[str, str]]:
+    """The rows of each `db.` type, and why some may not be listed.
+
+    An account that may read `mysql.global_priv` sees all; of another nobody knows what it sees.
+    """
+    import pymysql  # noqa: PLC0415 - what the catalogue lists is asked for without a driver
+
+    listed: dict[str, list[Row]] = {}
+    refused: dict[str, str] = {}
+    for name in sorted(OBJECT_NAMES):
+        try:
+            listed |= rows_of(connection, database, (name,))
+        except pymysql.MySQLError as error:
+            if not connection.open or error.args[:1] not in {(code,) for code in _DENIED}:
+                raise
+            listed[name], refused[name] = [], cause_of(error)
+    if "db.role" in refused:
+        refused = {**dict.fromkeys(_FILTERED, _PARTIAL), **refused}
+    return listed, refused
 
 
 def rows_of(

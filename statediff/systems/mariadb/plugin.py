@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+)
 
 if TYPE_CHECKING:
+    from statediff.capture.source import Source
+    from statediff.model.schema import EntityType
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -24,7 +33,30 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     return database_tools(source, MariaDatabase(url), "MariaDB", "mariadb")
 
 
+def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
+    from statediff.systems.mariadb.source import MariaDbSource
+    from statediff.systems.relational.urls import split_choice
+
+    url, tables = split_choice(state.url or "")
+    return MariaDbSource(name, url, refine, tables=tables)
+
+
+def _object_types() -> tuple[EntityType, ...]:
+    from statediff.systems.mariadb.catalogue import LISTINGS
+
+    return tuple(listing.type for listing in LISTINGS)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="mariadb", load=_sandbox, requirement="statediff[docker]"),),
     tools=UrlTools(schemes=frozenset({"mysql"}), make=_tools, requirement="statediff[docker]"),
+    states=StateReader(
+        name="db",
+        description="a MariaDB or MySQL database",
+        schemes=frozenset({"mysql", "mariadb"}),
+        requirement="statediff[docker]",
+        source=_source,
+        unreadable="cannot be read as a database",
+    ),
+    object_types=_object_types,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -18,21 +19,25 @@ _CHARSET: Final = "utf8mb4"
 def connected(url: str, seconds: float) -> tuple[Connection[Any], str]:
     """A connection that commits each statement, and the database the URL names.
 
-    Values come as text, or as bytes where they are no text. Raises `pymysql.Error`.
+    Without a password in the URL, `MYSQL_PWD` of the environment is it. Values come as text, or as
+    bytes where they are no text. Raises `pymysql.Error`.
     """
     parts = urlsplit(url)
-    places = parse_qs(parts.query).get("unix_socket")
+    query = parse_qs(parts.query)
+    places = query.get("unix_socket")
+    is_here = places is not None or parts.hostname in ("localhost", "127.0.0.1", "::1", None)
     database = unquote(parts.path.removeprefix("/"))
     connection = pymysql.connect(
         host=parts.hostname or "localhost",
         user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        password=unquote(parts.password or "") or os.environ.get("MYSQL_PWD", ""),
         charset=_CHARSET,
         read_timeout=seconds,
         write_timeout=seconds,
         autocommit=True,
         conv={},
-        ssl_disabled=True,  # a socket of this machine, or a port of its loopback
+        ssl_disabled=is_here,
+        ssl=None if is_here else _tls(query),
         defer_connect=True,
     )
     # The driver does not close a socket that it made and could not connect.
@@ -49,6 +54,12 @@ def connected(url: str, seconds: float) -> tuple[Connection[Any], str]:
         line.close()
         raise
     return connection, database
+
+
+def _tls(query: dict[str, list[str]]) -> dict[str, object]:
+    """TLS where the server has it; with `?ssl_ca=FILE` the server has to prove who it is."""
+    files = query.get("ssl_ca")
+    return {"check_hostname": False} if files is None else {"ca": files[0], "check_hostname": True}
 
 
 def cause_of(error: BaseException) -> str:

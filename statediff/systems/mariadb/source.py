@@ -38,7 +38,7 @@ from statediff.systems.mariadb.catalogue import (
     catalogue_schema,
     read_catalogue,
 )
-from statediff.systems.mariadb.session import Connection, cause_of, connected, quoted
+from statediff.systems.mariadb.session import Connection, cause_of, connected, fetched, quoted
 from statediff.systems.relational.schema import (
     Refine,
     Shelf,
@@ -47,6 +47,7 @@ from statediff.systems.relational.schema import (
     unread_value,
     with_types,
 )
+from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 LOCK_SECONDS: Final = 2
@@ -63,6 +64,10 @@ DIGESTIBLE: Final = BINARY | {
     "longtext",
     "json",
 }
+_SESSIONS: Final = """
+SELECT user FROM information_schema.processlist
+WHERE db = {db} AND id <> CONNECTION_ID() AND command <> 'Daemon'
+"""
 _SETTINGS: Final = (
     (
         "SET SESSION time_zone = '+00:00', sql_mode = 'ANSI_QUOTES', "
@@ -77,7 +82,8 @@ class MariaDbSource:
     """One database of a MariaDB server as a source.
 
     `url` holds the evaluator's account, and as `unix_socket` in its query where the server is.
-    `refine` maps the schema of the catalogue to the logical one.
+    `refine` maps the schema of the catalogue to the logical one. Of the database's tables only
+    those of `tables` are read.
     """
 
     def __init__(
@@ -86,8 +92,11 @@ class MariaDbSource:
         url: str,
         refine: Refine | None = None,
         own_databases: Container[str] = (),
+        *,
+        tables: TableChoice = EVERY_TABLE,
     ) -> None:
         self._name = name
+        self._tables = tables
         self._url = url
         self._refine = refine
         self._own = own_databases
@@ -113,6 +122,12 @@ class MariaDbSource:
             else:
                 raise SourceUnavailable("its tables kept changing while they were read")
         return scanned(self._name, as_of, state, gaps=failures)
+
+    def sessions(self) -> tuple[str, ...]:
+        """Other clients of the database, as far as this account may see them."""
+        with self.session() as (connection, database):
+            found = fetched(connection, _SESSIONS, database)
+        return tuple(sorted(printable(str(who)) for (who,) in found))
 
     def look(
         self,
@@ -163,7 +178,13 @@ class MariaDbSource:
     def catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
         """What the server says of itself, without the databases that are not the agent's."""
         catalogue = read_catalogue(connection, database)
+        for name in [name for name in catalogue.tables if not self._tables.has(database, name)]:
+            del catalogue.tables[name]
         names = catalogue.objects["db.database"]
+        if database.casefold() not in {str(d["name"]).casefold() for d in names}:
+            raise SourceUnavailable(
+                f"it has no database {printable(database)!r} that this account may see"
+            )
         catalogue.objects["db.database"] = [d for d in names if d["name"] not in self._own]
         return catalogue
 
@@ -186,7 +207,9 @@ class Scan:
         shelf = self.shelf
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
-            return shelf.distinct(entity_type, rows, like)
+            table = shelf.distinct(entity_type, rows, like)
+            refused = self._catalogue.refused.get(entity_type.name)
+            return table if refused is None else shelf.fail(table, refused)
         entry = self._catalogue.tables.get(entity_type.source_table)
         if entry is None:
             empty = shelf.empty(entity_type, like)

@@ -51,10 +51,16 @@ from statediff.systems.postgres.session import (
     connected,
 )
 from statediff.systems.relational.schema import Refine, Shelf, continued, is_key, with_types
+from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
 _ATTEMPTS: Final = 3
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
+_SESSIONS: Final = """
+SELECT concat_ws(' ', usename, nullif(concat('(', application_name, ')'), '()'))
+FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 T = TypeVar("T")
 
 
@@ -64,6 +70,7 @@ class PostgresSource:
     `url` holds the evaluator's account. `own_databases` are the sandbox's, which come and go beside
     the one that is read. `refine` maps the schema of the catalogue to the logical one. With
     `reads_all` no chunk is known by the server's digest of it: every row is read each time.
+    Of the database's tables only those of `tables` are read.
     """
 
     def __init__(
@@ -74,8 +81,10 @@ class PostgresSource:
         own_databases: Container[str] = (),
         *,
         reads_all: bool = False,
+        tables: TableChoice = EVERY_TABLE,
     ) -> None:
         self._name = name
+        self._tables = tables
         self._reads_all = reads_all
         self._url = url
         self._refine = refine
@@ -103,6 +112,12 @@ class PostgresSource:
             }
         state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
         return scanned(self._name, as_of, state, gaps=scan.shelf.failures)
+
+    def sessions(self) -> tuple[str, ...]:
+        """Other clients of the database: the account, and the program where it says which."""
+        with self.session() as connection:
+            found = connection.execute(_SESSIONS).fetchall()
+        return tuple(sorted(printable(str(who)) for (who,) in found))
 
     def schema_after(self, like: State | None, catalogue: Catalogue) -> Schema:
         """The types to deliver: those of `like` go on, and the catalogue's new ones join them."""
@@ -142,10 +157,13 @@ class PostgresSource:
         held: dict[int, str | None] = {}
         guesses = () if expected is None else (expected,)
         for guess in (*guesses, *[None] * _ATTEMPTS):
-            held, shown = _lock(connection, relations(connection) if guess is None else guess)
+            held, shown = _lock(connection, self._relations(connection) if guess is None else guess)
             if seen is not None:
                 seen(shown)
             catalogue = read_catalogue(connection)
+            for name, entry in list(catalogue.tables.items()):
+                if not self._tables.has(entry.relation.schema, entry.relation.name):
+                    del catalogue.tables[name]
             found = tuple(entry.relation for entry in catalogue.tables.values())
             # What is held cannot be renamed: where all is as guessed, its names meant these tables.
             if _by_name(found) == _by_name(guess) if guess else {r.oid for r in found} <= set(held):
@@ -158,6 +176,9 @@ class PostgresSource:
             d for d in databases if d["name"] not in self.own_databases
         ]
         return held, catalogue
+
+    def _relations(self, connection: Connection) -> tuple[Relation, ...]:
+        return tuple(r for r in relations(connection) if self._tables.has(r.schema, r.name))
 
 
 def _by_name(tables: tuple[Relation, ...]) -> list[Relation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from statediff.errors import InputError
 from statediff.model.values import printable
@@ -18,6 +19,7 @@ from statediff.systems.base.plugin import (
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
+    from statediff.model.schema import EntityType
     from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
@@ -56,6 +58,16 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return SqliteSource(name, state.path, refine)
 
 
+def _path(url: str) -> Path:
+    return Path(unquote(url.partition("?")[0].removeprefix("sqlite:///")))
+
+
+def _object_types() -> tuple[EntityType, ...]:
+    from statediff.systems.sqlite.catalogue import OBJECT_TYPES
+
+    return OBJECT_TYPES
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="sqlite", load=_sandbox),),
     tools=UrlTools(schemes=frozenset({"sqlite"}), make=_tools),
@@ -63,7 +75,10 @@ PLUGIN: Final = SystemPlugin(
         name="db",
         description="a SQLite database",
         recognizes=_is_database,
+        schemes=frozenset({"sqlite"}),
+        path_of=_path,
         source=_source,
         unreadable="cannot be read as a database",
     ),
+    object_types=_object_types,
 )

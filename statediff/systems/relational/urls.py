@@ -1,0 +1,54 @@
+"""URLs of databases that run already: what of them is read.
+
+`?schema=NAME` reads the tables of one schema, `?tables=PATTERN,…` those whose names match a pattern
+of the shell (`order*`); every other parameter is the driver's. Tables that are left out so are no
+part of the state: a change to them is seen by nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from statediff.errors import UsageError
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """Which tables of a database are read; all of them where nothing is given."""
+
+    schema: str | None = None
+    patterns: tuple[str, ...] = ()
+
+    def has(self, schema: str, name: str) -> bool:
+        """Whether the table is read."""
+        if self.schema is not None and schema != self.schema:
+            return False
+        names = (name, f"{schema}.{name}")
+        return not self.patterns or any(fnmatchcase(n, p) for n in names for p in self.patterns)
+
+
+EVERY_TABLE = TableChoice()
+
+
+def split_choice(url: str) -> tuple[str, TableChoice]:
+    """The URL as its driver takes it, and the tables that it chooses.
+
+    `UsageError` for a choice that is empty or given twice; nothing of the URL is in the message.
+    """
+    parts = urlsplit(url)
+    chosen: dict[str, str] = {}
+    others: list[tuple[str, str]] = []
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in ("schema", "tables"):
+            others.append((name, value))
+        elif not value or name in chosen:
+            raise UsageError(
+                f"`?{name}=` of a database's URL: expected one value that is not empty"
+            )
+        else:
+            chosen[name] = value
+    patterns = tuple(p for p in chosen.get("tables", "").split(",") if p)
+    plain = urlunsplit(parts._replace(query=urlencode(others)))
+    return plain, TableChoice(chosen.get("schema"), patterns)

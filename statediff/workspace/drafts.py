@@ -1,0 +1,69 @@
+"""Drafts of a state schema and a contract, from states at hand or from a run that was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from statediff.contract.authoring.drafting import Seen, draft_schema
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import parse_schema_file
+from statediff.errors import UsageError
+from statediff.evaluate import schema_of
+from statediff.evaluate.comparing import compare
+from statediff.model.readings import Capture
+from statediff.model.values import printable
+from statediff.packs import CONTRACT_FILE
+from statediff.workspace import folders
+from statediff.workspace.contracts import SCHEMA_FILE
+from statediff.workspace.inputs import Refinements, one_capture
+
+
+def schema_text_of(states: Sequence[str], name: str) -> str:
+    """The drafted state schema of the states as they are."""
+    capture = one_capture(states, lambda _source: None)
+    return draft_schema(name, [(part.reading.source, part.state) for part in capture.parts])
+
+
+def refinements_of(schema_text: str) -> Refinements:
+    """What a drafted schema says of each source."""
+    if not _has_entities(schema_text):
+        return lambda _source: None
+    file = parse_schema_file(schema_text.encode(), SCHEMA_FILE)
+    return lambda source: refine(file, source)
+
+
+def seen_between(before: Capture, after: Capture | None, sandbox: str | None = None) -> Seen:
+    """What a draft is made of: a state, or what changed between two."""
+    sources = tuple(part.reading.source for part in before.parts)
+    schema = schema_of(before) if after is None else schema_of(before, after)
+    return Seen(schema, sources, () if after is None else compare(before, after).deltas, sandbox)
+
+
+def files_of(schema_text: str, contract_text: str) -> dict[str, str]:
+    """The files of a draft; there is no schema file where the sources' own names say it all."""
+    named = {SCHEMA_FILE: schema_text} if _has_entities(schema_text) else {}
+    return {**named, CONTRACT_FILE: contract_text}
+
+
+def _has_entities(schema_text: str) -> bool:
+    return not schema_text.rstrip().endswith("entities: {}")
+
+
+def require_new(out: Path, names: Sequence[str]) -> None:
+    """None of the files is there yet; `UsageError` names one that is."""
+    for name in sorted(names):
+        if (out / name).exists():
+            raise UsageError(
+                f"{printable(str(out / name))}: exists already and nothing is overwritten; "
+                "choose another folder"
+            )
+
+
+def write_drafts(out: Path, files: Mapping[str, str]) -> list[str]:
+    """The files are in the folder; their paths as messages show them."""
+    require_new(out, list(files))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        folders.write_file(out / name, text.encode())
+    return [folders.shown(out / name) for name in sorted(files)]

@@ -1,0 +1,192 @@
+"""`watch`: states at hand before and after a run that somebody else controls.
+
+1. The states are read: each reading is of now, and is the proof of what was there.
+2. The caller's program or block runs. Nothing is reset, and nothing is kept from it.
+3. Running systems get `settle_seconds` for what is in flight, and the states are read again.
+
+Without a reset there is no receipt. Sessions of others that a system shows beside ours are
+reported: what changed may be theirs, and the judgement names no actor.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from statediff.agents.command import CommandAgent
+from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.source import SessionLister, Source, SourceUnavailable
+from statediff.capture.take import take
+from statediff.errors import AdapterError, UsageError
+from statediff.evaluate import (
+    ContractFile,
+    Evaluated,
+    TrialFacts,
+    evaluate,
+)
+from statediff.evaluate.comparing import compare
+from statediff.harness import Task
+from statediff.model.delta import Diff
+from statediff.model.readings import Capture, Timeline
+from statediff.model.state import ChunkStore
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.values import Value, printable
+from statediff.systems.base.plugin import StateInput
+from statediff.workspace.inputs import (
+    Refinements,
+    StateFile,
+    distinct_states,
+    require_schema,
+    temporary_chunks,
+    utc_now,
+)
+
+SETTLE_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """What was seen before and after a run, and when."""
+
+    before: Capture
+    after: Capture
+    timeline: Timeline
+    others: tuple[str, ...]
+    """Sessions that were not ours, as `SOURCE: who`, sorted."""
+
+    def diff(self) -> Diff:
+        """Everything that changed."""
+        return compare(self.before, self.after)
+
+    def judge(
+        self,
+        contract: ContractFile,
+        *,
+        agent: str,
+        answer: Value | NoAnswer,
+        trace: Trace,
+    ) -> Evaluated:
+        """The run judged under the contract; raises as `evaluate` does."""
+        return evaluate(
+            contract,
+            self.before,
+            self.after,
+            answer=answer,
+            trace=trace,
+            timeline=self.timeline,
+            facts=TrialFacts("watch", agent=agent, isolation="none"),
+        )
+
+
+class Watch:
+    """A watch that has begun: the states before are read when it is made.
+
+    `InputError` where a state cannot be read, `ContractError` where the contract does not fit it or
+    matches a run in which nothing happens unasked.
+    """
+
+    def __init__(
+        self, states: Sequence[str], refined: Refinements, contract: ContractFile | None = None
+    ) -> None:
+        self._files = distinct_states(states, "--state")
+        if not self._files:
+            raise UsageError("nothing is watched; give at least one state, e.g. db=app.sqlite")
+        self._refined = refined
+        self.contract = contract
+        self._store: ChunkStore = temporary_chunks()
+        self._began_at = utc_now()
+        self._sources = {file.source: self._source(file) for file in self._files}
+        self._others = set(_others(self._sources.values()))
+        # A file whose form says nothing of types is read with the file after: it is kept.
+        self._kept = {
+            file.source: StateInput(file.path, file.label, file.path.read_bytes())
+            for file in self._files
+            if file.reader.series is not None
+        }
+        self._before = take(list(self._sources.values()), self._store, utc_now, None, "before")
+        if contract is not None and not self._kept:
+            evaluate(contract, self._before, self._before)
+        self._started_at = utc_now()
+
+    @property
+    def urls(self) -> Mapping[str, str]:
+        """Source → where the program reaches it: its URL, or its path."""
+        return {
+            file.source: str(file.path.absolute()) if file.url is None else file.url
+            for file in self._files
+        }
+
+    def _source(self, file: StateFile) -> Source:
+        if file.is_stdin:
+            raise UsageError("standard input cannot be watched; give a path or a URL")
+        source = file.read_by(self._refined(file.source))
+        require_schema(source, file)
+        return source
+
+    def finish(self, settle_seconds: float = SETTLE_SECONDS) -> Watched:
+        """The states after, once what is in flight has had its time."""
+        finished_at = utc_now()
+        time.sleep(settle_seconds)
+        settled_at = utc_now()
+        self._others |= set(_others(self._sources.values()))
+        befores = [p for p in self._before.parts if p.reading.source not in self._kept]
+        sources = dict(self._sources)
+        for file in self._files:
+            if file.reader.series is not None:
+                states = [self._kept[file.source], file.input()]
+                refined = self._refined(file.source)
+                one, sources[file.source] = file.reader.series(file.source, states, refined)
+                kept = take([one], self._store, lambda: self._began_at, None, "before")
+                befores += kept.parts
+        before = Capture(tuple(sorted(befores, key=lambda part: part.reading.source)))
+        after = take(list(sources.values()), self._store, utc_now, before, "after")
+        return Watched(
+            before=before,
+            after=after,
+            timeline=Timeline(
+                self._began_at, self._started_at, self._started_at, finished_at, settled_at
+            ),
+            others=tuple(sorted(self._others)),
+        )
+
+
+def run_program(
+    command: Sequence[str], contract: ContractFile | None, urls: Mapping[str, str], seconds: float
+) -> AgentRun:
+    """The caller's own program, run to its end. `AdapterError` where it cannot be started."""
+    if not command:
+        raise UsageError("no program is given; put it after `--`, e.g. -- python agent.py")
+    if shutil.which(command[0]) is None:
+        raise AdapterError(
+            f"{printable(command[0])}: there is no such program; nothing was run, and there is no "
+            "verdict. Check the command after `--`"
+        )
+    agent = CommandAgent(tuple(command), seconds, is_own=True)
+    task = Task("", {}) if contract is None else Task.of(contract.content)
+    with tempfile.TemporaryDirectory(prefix="statediff-watch-") as made:
+        folder = Path(made)
+        trial = Trial(
+            prompt=task.prompt,
+            inputs=task.inputs,
+            urls=urls,
+            folder=folder,
+            answer_path=folder / "answer.json",
+            trace_path=folder / "trace.jsonl",
+        )
+        return agent.run(trial, utc_now)
+
+
+def _others(sources: Iterable[Source]) -> list[str]:
+    found = []
+    for source in sources:
+        if isinstance(source, SessionLister):
+            try:
+                found += [f"{source.name}: {each}" for each in source.sessions()]
+            except SourceUnavailable:
+                continue  # its reading says so
+    return found

@@ -1,0 +1,117 @@
+"""`watch`: a program of the caller's on states of the caller's."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.workspace.test_watching import CONTRACT
+
+AGENT = """
+import os, sqlite3, sys
+with sqlite3.connect("app.sqlite") as connection:
+    connection.execute(sys.argv[1])
+print("from the agent", os.environ.get("STATEDIFF_TASK"))
+sys.exit(int(sys.argv[2]))
+"""
+RENAME = "UPDATE user SET name = 'Robert' WHERE id = 2"
+
+
+@pytest.fixture(autouse=True)
+def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect("app.sqlite")) as connection:
+        connection.executescript(
+            "CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, role TEXT);"
+            "INSERT INTO user VALUES (1, 'Ada', 'admin'), (2, 'Bob', 'user');"
+        )
+    Path("agent.py").write_text(AGENT)
+    Path("contract.yaml").write_text(CONTRACT)
+    return tmp_path
+
+
+def watch(call: Call, *options: str, statement: str = RENAME, code: int = 0):
+    program = (sys.executable, "agent.py", statement, str(code))
+    return call("watch", "--state", "db=app.sqlite", "--settle", "0", *options, "--", *program)
+
+
+def test_it_shows_what_the_program_changed_and_not_its_exit_code(statediff: Call) -> None:
+    done = watch(statediff, code=3)
+    assert done.code == 0
+    assert "Robert" in done.out
+    assert "from the agent" not in done.out
+    assert "from the agent" in done.err
+    assert "the program ended with exit code 3" in done.err
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [(RENAME, 0), ("UPDATE user SET name = 'Robert'", 1), ("SELECT 1", 1)],
+)
+def test_under_a_contract_its_exit_code_is_that_of_the_verdict(
+    statediff: Call, statement: str, code: int
+) -> None:
+    done = watch(statediff, "--contract", "contract.yaml", statement=statement, code=0)
+    assert done.code == code
+    bundle = next(line for line in done.out.splitlines() if line.startswith("bundle: "))
+    assert statediff("replay", bundle.removeprefix("bundle: ")).code == code
+
+
+def test_what_cannot_start_is_no_verdict(statediff: Call) -> None:
+    done = statediff("watch", "--state", "db=app.sqlite", "--", "no-such-program")
+    assert done.code == 4
+    assert "there is no such program" in done.err
+    assert statediff("watch", "--state", "db=app.sqlite", "--").code == 2
+
+
+def test_a_draft_of_the_run_matches_the_run_that_is_made_again(statediff: Call) -> None:
+    base = Path("app.sqlite").read_bytes()
+    assert watch(statediff, "--draft", "drafts").code == 0
+    assert statediff("lint", "drafts").code == 0
+    Path("app.sqlite").write_bytes(base)
+    assert watch(statediff, "--contract", "drafts").code == 0
+    Path("app.sqlite").write_bytes(base)
+    wrong = "UPDATE user SET name = 'Robert', role = 'admin' WHERE id = 2"
+    assert watch(statediff, "--contract", "drafts", statement=wrong).code == 1
+    again = watch(statediff, "--draft", "drafts")
+    assert again.code == 2
+    assert "nothing is overwritten" in again.err
+
+
+def test_json_holds_the_changes_and_how_the_program_ended(statediff: Call) -> None:
+    done = watch(statediff, "--json", code=7)
+    found = json.loads(done.out)
+    assert [delta["path"] for delta in found["deltas"]] == ["name"]
+    assert found["program"]["exit_code"] == 7
+    assert found["other_sessions"] == []
+
+
+def test_the_answer_that_the_program_leaves_is_judged(statediff: Call) -> None:
+    body = CONTRACT + "answer:\n  fields:\n    name: {type: text, is: '\"Robert\"'}\n"
+    Path("contract.yaml").write_text(body)
+    Path("said.json").write_text('{"name": "Bob"}')
+    done = watch(statediff, "--contract", "contract.yaml", "--answer", "said.json")
+    assert done.code in (1, 2), done.err
+
+
+def test_a_program_that_does_not_end_is_ended(statediff: Call) -> None:
+    program = (sys.executable, "-c", "import time; time.sleep(60)")
+    options = ("--state", "db=app.sqlite", "--settle", "0", "--timeout", "0.5")
+    done = statediff("watch", *options, "--", *program)
+    assert done.code == 0
+    assert "did not end within 0.5 s" in done.err
+
+
+def test_the_schema_beside_a_contract_is_used(statediff: Call) -> None:
+    Path("schema.yaml").write_text(
+        "schema: app\nversion: 1.0.0\nentities:\n  person: {table: user, source: db}\n"
+    )
+    Path("contract.yaml").write_text(CONTRACT.replace("update: user", "update: person"))
+    assert statediff("lint", "contract.yaml").code == 0
+    assert watch(statediff, "--contract", "contract.yaml").code == 0

@@ -1,0 +1,161 @@
+"""States at hand, watched over a block of code: what changed, and whether it was allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import statediff
+from statediff.errors import ContractError, InputError, UsageError
+from statediff.workspace.inputs import StateFile, url_without_password
+
+CONTRACT = """
+contract: app/rename
+version: 1.0.0
+owner: support
+intent: Rename user 2 and change nothing else.
+require:
+  - id: renamed
+    update: user
+    where: it.id == 2
+    set: {name: Robert}
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "app.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, role TEXT);"
+            "INSERT INTO user VALUES (1, 'Ada', 'admin'), (2, 'Bob', 'user');"
+        )
+    return path
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_a_block_is_watched_and_its_changes_are_listed(database: Path) -> None:
+    with statediff.watch(db=database, settle_seconds=0) as run:
+        execute(database, "UPDATE user SET name = 'Robert' WHERE id = 2")
+    [delta] = run.changes
+    assert (delta["type"], delta["key"], delta["path"]) == ("user", 2, "name")
+    assert run.judged is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "verdict"),
+    [
+        ("UPDATE user SET name = 'Robert' WHERE id = 2", "MATCH"),
+        ("UPDATE user SET name = 'Robert'", "DIVERGE"),
+        ("SELECT 1", "DIVERGE"),
+        ("DROP TABLE user", "DIVERGE"),
+    ],
+)
+def test_under_a_contract_it_is_judged(database: Path, statement: str, verdict: str) -> None:
+    contract = statediff.load_contract(CONTRACT)
+    with statediff.watch(contract, db=database, settle_seconds=0) as run:
+        execute(database, statement)
+    assert run.judged is not None
+    assert run.judged.verdict.value == verdict
+    assert statediff.replay(run.judged).value == verdict
+
+
+def test_a_block_that_raises_is_seen_all_the_same(database: Path) -> None:
+    watched = statediff.watch(db=database, settle_seconds=0)
+
+    def fail() -> None:
+        with watched:
+            execute(database, "DELETE FROM user WHERE id = 1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [delta["op"] for delta in watched.changes] == ["delete"]
+
+
+def test_it_is_for_async_code_too(database: Path) -> None:
+    async def act() -> int:
+        async with statediff.watch(db=database, settle_seconds=0) as run:
+            execute(database, "DELETE FROM user WHERE id = 1")
+        return len(run.changes)
+
+    assert asyncio.run(act()) == 1
+
+
+def test_tables_in_json_keep_what_they_were_before(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"user": [{"id": 1, "age": 3}]}))
+    with statediff.watch(t=path, settle_seconds=0) as run:
+        path.write_text(json.dumps({"user": [{"id": 1, "age": "three"}]}))
+    [delta] = run.changes
+    assert (delta["before"], delta["after"]) == (3, "three")
+
+
+def test_a_contract_that_does_not_fit_is_refused_before_anything_runs(database: Path) -> None:
+    contract = statediff.load_contract(CONTRACT.replace("update: user", "update: nobody"))
+    with (
+        pytest.raises(ContractError, match="unknown entity type"),
+        statediff.watch(contract, db=database),
+    ):
+        pytest.fail("the block ran")
+
+
+def test_a_state_that_the_run_takes_away_is_never_a_match(database: Path) -> None:
+    contract = statediff.load_contract(CONTRACT)
+    with statediff.watch(contract, db=database, settle_seconds=0) as run:
+        execute(database, "UPDATE user SET name = 'Robert' WHERE id = 2")
+        database.unlink()
+    assert run.judged is not None
+    assert run.judged.verdict.value != "MATCH"
+
+
+def test_what_cannot_be_watched_is_named() -> None:
+    for states, error, message in (
+        ({}, UsageError, "nothing is watched"),
+        ({"db": "gone.sqlite"}, UsageError, "found nothing"),
+        ({"db": "redis://localhost/0"}, UsageError, "postgresql://"),
+        ({"db": "-"}, UsageError, "standard input cannot be watched"),
+    ):
+        with pytest.raises(error, match=message), statediff.watch(**states):
+            pytest.fail("the block ran")
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    url = "postgresql://ada:geheim@127.0.0.1:1/shop"
+    with (
+        pytest.raises(InputError, match="cannot be reached") as caught,
+        statediff.watch(db=url),
+    ):
+        pytest.fail("the block ran")
+    assert "geheim" not in str(caught.value)
+    assert "postgresql://ada@127.0.0.1:1/shop" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://u:p@h:1/d?password=q", "postgresql://u@h:1/d"),
+        ("mysql://h/d", "mysql://h/d"),
+        ("postgresql://u:p%40@h/d", "postgresql://u@h/d"),
+        ("postgresql://u:p@x@h/d", "postgresql://u@h/d"),
+        ("postgresql:///d?user=u&password=p", "postgresql:///d"),
+    ],
+)
+def test_no_password_is_in_what_messages_show(url: str, shown: str) -> None:
+    assert url_without_password(url) == shown
+
+
+def test_a_url_of_a_file_is_its_path(database: Path) -> None:
+    found = StateFile.parse(f"db=sqlite:///{database}")
+    assert (found.path, found.url) == (database, None)
