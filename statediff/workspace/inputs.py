@@ -72,7 +72,7 @@ class StateFile:
         """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, place = (found[1], found[2]) if found else ("", text)
-        path = Path(place)
+        path, reader = Path(place), None
         if _URL.fullmatch(place) and not _exists(place):
             reader = state_url_reader(place)
             if reader.path_of is None:
@@ -82,7 +82,7 @@ class StateFile:
             raise UsageError(
                 f"{printable(str(path))}: expected a state, found nothing; check the path"
             )
-        reader = state_reader(path)
+        reader = reader or state_reader(path)
         return StateFile(name or reader.name, path, reader)
 
     def read_by(self, refinement: Refinement | None) -> Source:

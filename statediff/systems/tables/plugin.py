@@ -1,8 +1,10 @@
-"""The plug-in of plain JSON tables: any system, as it was exported."""
+"""The plug-in of exported tables: JSON, CSV, JSON lines, Parquet, and folders of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
@@ -16,9 +18,29 @@ def _content(state: StateInput) -> bytes:
     return read_document(state.path) if state.content is None else state.content
 
 
+def _as_json(states: Sequence[StateInput]) -> Sequence[StateInput]:
+    """The states as JSON tables; the first of CSV decides which columns hold numbers."""
+    from statediff.systems.tables.exports import Numbers, is_export, json_tables
+
+    numbers: Numbers | None = None
+    found = []
+    for state in states:
+        if state.content is None and is_export(state.path):
+            content, numbers = json_tables(state.path, numbers)
+            found.append(replace(state, content=content))
+        else:
+            found.append(state)
+    return found
+
+
+def _path(url: str) -> Path:
+    return Path(url.removeprefix("tables://"))
+
+
 def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     from statediff.systems.tables.source import TablesSource
 
+    [state] = _as_json([state])
     return TablesSource(name, _content(state), refine)
 
 
@@ -26,7 +48,7 @@ def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) 
     """All states with the schema inferred from all; every one but the first is a state after."""
     from statediff.systems.tables.source import TablesSource
 
-    before, *between, after = states
+    before, *between, after = _as_json(states)
     first, last = _content(before), _content(after)
     along = [(state.label, _content(state)) for state in between]
     if along:
@@ -36,7 +58,16 @@ def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) 
     two = after.path if after.content is None else last
     return (
         TablesSource(name, one, refine, last, after.label, along=along),
-        *(TablesSource(name, each.path, refine, is_after=True, along=along) for each in between),
+        *(
+            TablesSource(
+                name,
+                each.path if each.content is None else each.content,
+                refine,
+                is_after=True,
+                along=along,
+            )
+            for each in between
+        ),
         TablesSource(name, two, refine, first, before.label, is_after=True, along=along),
     )
 
@@ -46,6 +77,8 @@ PLUGIN: Final = SystemPlugin(
         name="tables",
         description="JSON tables",
         recognizes=lambda path: not path.is_dir(),
+        schemes=frozenset({"tables"}),
+        path_of=_path,
         source=_source,
         series=_series,
         is_general=True,

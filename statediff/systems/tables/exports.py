@@ -1,0 +1,192 @@
+"""Tables in files of other forms, as JSON tables: CSV, TSV, JSON lines, Parquet, and folders.
+
+A file is a table, and its name without suffix is the type; a folder has a table for each such file.
+CSV says nothing of kinds. A column holds numbers where every value of the *first* state is one in
+JSON's spelling; an empty cell in it is null. Every other column is text, and so is a value of a
+column of numbers that is no number: what a run writes in another form is a change. JSON lines and
+Parquet have kinds of their own; instants, dates and bytes (base64) become text.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from statediff.errors import InputError
+from statediff.model.values import printable
+from statediff.systems.tables.shape import MAX_BYTES
+
+DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
+LINES: Final = frozenset({".jsonl", ".ndjson"})
+PARQUET: Final = ".parquet"
+SUFFIXES: Final = frozenset({*DELIMITERS, *LINES, PARQUET})
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_MAX_FIELD: Final = 16 * 1024 * 1024
+
+Numbers = frozenset[tuple[str, str]]
+"""The columns that hold numbers, as (table, column)."""
+
+
+def is_export(path: Path) -> bool:
+    """Whether the path is a folder, or a file of one of these forms."""
+    return path.is_dir() or path.suffix.lower() in SUFFIXES
+
+
+def json_tables(path: Path, numbers: Numbers | None = None) -> tuple[bytes, Numbers]:
+    """The tables of the path as JSON tables, and which columns of CSV hold numbers.
+
+    `numbers` are those of the first state; None where this is it. `InputError` names the file and
+    the line that is wrong.
+    """
+    files = _files(path)
+    found: set[tuple[str, str]] = set()
+    tables = []
+    for name, file in files.items():
+        rows = _rows(name, file, numbers, found)
+        tables.append(f"{json.dumps(name)}: [\n" + ",\n".join(rows) + "\n]")
+    return ("{" + ",\n".join(tables) + "}").encode(), frozenset(
+        found
+    ) if numbers is None else numbers
+
+
+def _files(path: Path) -> dict[str, Path]:
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        wanted = [file for file in files if file.suffix.lower() in SUFFIXES and file.is_file()]
+        if sum(file.stat().st_size for file in wanted) > MAX_BYTES:
+            raise InputError(f"{printable(str(path))}: its tables have more than {MAX_BYTES} bytes")
+    except OSError as error:
+        raise InputError(f"{printable(str(path))}: cannot be read: {error.strerror}") from error
+    named: dict[str, Path] = {}
+    for file in wanted:
+        if file.stem in named:
+            raise InputError(
+                f"{printable(str(file))}: {printable(named[file.stem].name)} holds a table of that "
+                "name too; rename one"
+            )
+        named[file.stem] = file
+    return named
+
+
+def _rows(name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, str]]) -> list[str]:
+    suffix = file.suffix.lower()
+    try:
+        if suffix == PARQUET:
+            return [_literal(row) for row in _parquet(file)]
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise _wrong(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _wrong(file, f"byte {error.start}: not UTF-8") from None
+    if suffix in LINES:
+        return list(_lines(file, text))
+    header, cells = _cells(file, text, DELIMITERS[suffix])
+    if numbers is None:
+        found |= {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
+    known = found if numbers is None else numbers
+    is_number = [(name, column) in known for column in header]
+    names = [json.dumps(column) for column in header]
+    return [_record(names, is_number, row) for row in cells]
+
+
+def _lines(file: Path, text: str) -> Iterator[str]:
+    """Each line that holds a value: one object, and nothing beside it."""
+    decoder = json.JSONDecoder()
+    for number, line in enumerate(text.split("\n"), 1):
+        if not (stripped := line.strip(" \t\r")):
+            continue
+        try:
+            value, end = decoder.raw_decode(stripped)
+        except (ValueError, RecursionError):
+            value, end = None, -1
+        if end != len(stripped) or not isinstance(value, dict):
+            raise _wrong(file, f"line {number}: expected one JSON object")
+        yield stripped
+
+
+def _cells(file: Path, text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
+    csv.field_size_limit(_MAX_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+        if len(set(header)) < len(header):
+            raise _wrong(file, "line 1: a column is named twice")
+        rows = []
+        for row in reader:
+            if row and len(row) != len(header):
+                raise _wrong(
+                    file,
+                    f"line {reader.line_num}: expected {len(header)} values, found {len(row)}",
+                )
+            if row:
+                rows.append(row)
+    except csv.Error as error:
+        raise _wrong(file, f"line {reader.line_num}: {error}") from error
+    return header, rows
+
+
+def _is_numbers(column: Iterable[str]) -> bool:
+    values = [value for value in column if value]
+    return bool(values) and all(_NUMBER.fullmatch(value) for value in values)
+
+
+def _record(names: Sequence[str], is_number: Sequence[bool], row: Sequence[str]) -> str:
+    cells = zip(names, is_number, row, strict=True)
+    return "{" + ", ".join(f"{n}: {_cell(value, number)}" for n, number, value in cells) + "}"
+
+
+def _cell(value: str, is_number: bool) -> str:
+    if is_number and not value:
+        return "null"
+    if is_number and _NUMBER.fullmatch(value):
+        return value
+    return json.dumps(value)
+
+
+def _parquet(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches():
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _wrong(file, f"cannot be read as Parquet: {str(error)[:200]}") from error
+
+
+def _literal(value: Any) -> str:
+    """A value of Parquet as JSON, its numbers exact."""
+    match value:
+        case dict():
+            inside = (f"{json.dumps(str(k))}: {_literal(v)}" for k, v in value.items())
+            return "{" + ", ".join(inside) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_literal, value)) + "]"
+        case Decimal():
+            return f"{value:f}"
+        case float() if not math.isfinite(value):
+            return json.dumps(
+                str(value)
+            )  # JSON has no such number: the text differs from every one
+        case datetime() | date() | time():
+            return json.dumps(value.isoformat())
+        case bytes():
+            return json.dumps(base64.b64encode(value).decode())
+        case None | bool() | int() | float() | str():
+            return json.dumps(value)
+        case _:
+            return json.dumps(str(value))
+
+
+def _wrong(file: Path, what: str) -> InputError:
+    return InputError(f"{printable(str(file))}: {printable(what)}")

@@ -1,0 +1,130 @@
+"""CSV, JSON lines, Parquet and folders of them, as states."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+import statediff
+from statediff.errors import InputError
+from statediff.systems.tables.exports import json_tables
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+def changed(before: Path, after: Path) -> list[tuple[object, ...]]:
+    found = statediff.changes(f"t=tables://{before}", f"t=tables://{after}")
+    return [(d["op"], d["type"], d["key"], d["path"], d["before"], d["after"]) for d in found]
+
+
+USERS = "id,name,zip,balance\n1,Ada,01234,10.50\n2,Bob,,7\n"
+
+
+def test_a_folder_has_one_table_a_file(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", users_csv=USERS, log_jsonl='{"id": 1, "what": {"a": [1]}}\n')
+    after = USERS.replace("7\n", "8\n")
+    two = write(tmp_path / "two", users_csv=after, log_jsonl='{"id": 1, "what": {"a": [2]}}\n')
+    assert changed(one, two) == [
+        ("update", "log", 1, "what.a[0]", 1, 2),
+        ("update", "users", 2, "balance", 7, 8),
+    ]
+
+
+def test_kinds_are_those_of_the_first_state(tmp_path: Path) -> None:
+    tables = json.loads(json_tables(write(tmp_path, users_csv=USERS) / "users.csv")[0])
+    assert tables["users"] == [
+        {"id": 1, "name": "Ada", "zip": "01234", "balance": 10.5},
+        {"id": 2, "name": "Bob", "zip": "", "balance": 7},
+    ]
+    one = write(tmp_path / "one", users_csv=USERS)
+    two = write(tmp_path / "two", users_csv=USERS.replace("7\n", "seven\n"))
+    assert changed(one, two) == [("update", "users", 2, "balance", 7, "seven")]
+    three = write(tmp_path / "three", users_csv=USERS.replace("7\n", "\n"))
+    assert changed(one, three) == [("update", "users", 2, "balance", 7, None)]
+
+
+def test_a_number_spelled_otherwise_is_the_same_and_another_text_is_not(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", users_csv=USERS)
+    same = write(tmp_path / "two", users_csv=USERS.replace("10.50", "10.5"))
+    assert changed(one, same) == []
+    other = write(tmp_path / "three", users_csv=USERS.replace("01234", "1234"))
+    assert changed(one, other) == [("update", "users", 1, "zip", "01234", "1234")]
+
+
+def test_parquet_keeps_its_kinds(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": [1, 2],
+            "price": pa.array([Decimal("9.90"), None], pa.decimal128(8, 2)),
+            "at": [dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None],
+            "tags": [["a", "b"], []],
+            "ratio": [0.1, float("nan")],
+            "raw": [b"\x00\xff", None],
+        }
+    )
+    parquet.write_table(table, tmp_path / "goods.parquet")
+    found = json.loads(json_tables(tmp_path / "goods.parquet")[0], parse_float=Decimal)
+    assert found["goods"] == [
+        {
+            "id": 1, "price": Decimal("9.90"), "at": "2026-01-01T00:00:00+00:00",
+            "tags": ["a", "b"], "ratio": Decimal("0.1"), "raw": "AP8=",
+        },
+        {"id": 2, "price": None, "at": None, "tags": [], "ratio": "nan", "raw": None},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,id\n1,2\n", "line 1: a column is named twice"),
+        ("a.csv", "id,n\n1\n", "line 2: expected 2 values, found 1"),
+        ("a.csv", 'id,n\n1,"x\n', "line 2"),
+        ("a.jsonl", '{"id": 1}, {"id": 2}\n', "line 1: expected one JSON object"),
+        ("a.jsonl", '{"id": 1}\n], "user": [{"id": 1}\n', "line 2: expected one JSON object"),
+        ("a.jsonl", "[1]\n", "line 1: expected one JSON object"),
+        ("a.parquet", "no", "cannot be read as Parquet"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        json_tables(tmp_path / name)
+
+
+def test_two_files_of_one_table_and_other_bytes_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, a_csv="id\n1\n", a_tsv="id\n1\n")
+    with pytest.raises(InputError, match="holds a table of that name"):
+        json_tables(tmp_path)
+    (tmp_path / "b.csv").write_bytes(b"id\n\xff\n")
+    with pytest.raises(InputError, match="byte 3: not UTF-8"):
+        json_tables(tmp_path / "b.csv")
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=5))
+def test_every_cell_arrives_as_it_was_written(rows: list[list[str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
+        found = json.loads(json_tables(path)[0], parse_int=str, parse_float=str)["t"]
+    assert [["" if v is None else v for v in row.values()] for row in found] == rows
