@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from statediff._version import __version__
 from statediff.canonicalize import BoundRule
+from statediff.capture.bounds import bound_captures
 from statediff.contract.binding.bound import Contract
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
@@ -99,6 +100,7 @@ def evaluate(
     `ContractError` if the contract does not fit, or would match a run in which nothing happened
     without saying `noop: true`.
     """
+    before, after = bound_captures(before, after)
     tried = _tried(file, before, after, trace, answer, timeline, facts)
     compiled, resolution = tried.compiled, tried.resolution
     scoped = Scoped(compiled.book, compiled.boundary, compiled.contract.schema)
@@ -123,7 +125,8 @@ def judgement_of(
     facts: TrialFacts = NO_FACTS,
 ) -> Judgement:
     """The judgement alone, as `evaluate` makes it: nothing is packed. Raises as that does."""
-    return _tried(file, before, after, trace, answer, timeline, facts).judgement
+    captures = bound_captures(before, after)
+    return _tried(file, *captures, trace, answer, timeline, facts).judgement
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-import pyarrow as pa
-
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import SchemaFile
 from statediff.errors import InputError
@@ -43,7 +41,7 @@ from statediff.importers.pack import compose_yaml
 from statediff.model.batches import Row, encode_rows
 from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import ChunkRef, MemoryChunks, State, Table, build_table
+from statediff.model.state import LayeredChunks, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
     ABSENT,
     Key,
@@ -243,7 +241,7 @@ def _replace_rows(table: Table, edits: Sequence[Edit]) -> Table:
                 raise InputError(f"{_name(entity, key)} is created, and is there already")
             found[key] = row if is_new else None
     cuts = [key_order(cut) for cut in table.partition]
-    store = _Layered(table.store)
+    store = LayeredChunks(table.store)
     chunks = list(table.chunks)
     by_chunk: dict[int, dict[Key, Row | None]] = {}
     for key, after in found.items():
@@ -272,7 +270,7 @@ def _rewrite_rows(table: Table, edits: Sequence[Edit]) -> Table:
             rows.remove(gone)
         if edit.after is not None:
             rows.append(read(edit.after))
-    return build_table(table.type, rows, _Layered(table.store))
+    return build_table(table.type, rows, LayeredChunks(table.store))
 
 
 def _chunk_of(cuts: Sequence[tuple[Any, ...]], key: Key) -> int:
@@ -291,20 +289,6 @@ def _key(entity: EntityType, row: Row) -> Key:
 
 def _name(entity: EntityType, key: Key) -> str:
     return f"{printable(entity.name)} {show_key(key)}"
-
-
-class _Layered(MemoryChunks):
-    """Chunks of one run over those of the base: dropped with the run."""
-
-    def __init__(self, under: Any) -> None:
-        super().__init__()
-        self._under = under
-
-    def get(self, ref: ChunkRef) -> pa.RecordBatch:
-        return super().get(ref) if ref.digest in self._batches else self._under.get(ref)
-
-    def piece(self, ref: ChunkRef) -> pa.Buffer:
-        return super().piece(ref) if ref.digest in self._batches else self._under.piece(ref)
 
 
 _IDENTIFIER: Final = re.compile(r"(.*[^_])(?:_id|_ID|Id|ID)")

@@ -125,6 +125,25 @@ class MemoryChunks:
         self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
 
 
+class LayeredChunks(MemoryChunks):
+    """Chunks in memory over those of another store, which are not copied."""
+
+    def __init__(self, under: ChunkStore) -> None:
+        super().__init__()
+        self._under = under
+
+    def get(self, ref: ChunkRef) -> pa.RecordBatch:
+        return super().get(ref) if ref.digest in self._batches else self._under.get(ref)
+
+    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
+        if ref.digest in self._batches:
+            return super().piece(ref)
+        if isinstance(self._under, MemoryChunks):
+            return self._under.piece(ref)
+        batch = self._under.get(ref)
+        return batch.serialize(), batch.schema
+
+
 _SPARE: Final = 1.25
 """How much more memory than its own a batch may hold while it lies in a store."""
 

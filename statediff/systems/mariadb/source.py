@@ -49,7 +49,7 @@ from statediff.systems.relational.schema import (
 )
 from statediff.systems.relational.urls import EVERY_TABLE, TableChoice
 
-MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+MAX_VALUE_BYTES: Final = 1024 * 1024
 LOCK_SECONDS: Final = 2
 READ_SECONDS: Final = 300
 ATTEMPTS: Final = 3

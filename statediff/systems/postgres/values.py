@@ -20,7 +20,7 @@ from statediff.model.schema import Kind
 from statediff.model.values import Unobserved
 from statediff.systems.base.rows import Convert, instant
 
-MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+MAX_VALUE_BYTES: Final = 1024 * 1024
 _ARRAY_DEPTH: Final = 6
 
 

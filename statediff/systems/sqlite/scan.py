@@ -210,7 +210,7 @@ class Digests:
         return Digested("text" if is_text else "bytes", size, hasher.hexdigest())
 
 
-MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
+MAX_VALUE_BYTES: Final = 1024 * 1024
 BUSY_SECONDS: Final = 2.0
 
 

@@ -1,0 +1,239 @@
+"""What a run wrote is judged as far as it goes into a verdict that somebody can read and replay.
+
+A run may write more than any evidence can hold. Of each type at most `MAX_ROWS` changed rows are
+judged, deletions first, then updates, then creations, each in the order of keys. The others are
+left out of the state after, whose enumeration is then incomplete, with their count and a digest as
+the cause: what is certain of the rows that are judged stands, and nothing is concluded from the
+absence of the others. So are those whose
+identities come after `MAX_KEY_BYTES` of identities. Where the changed rows of a type hold more than
+`MAX_BYTES`, their values of more than `KEPT_BYTES` are known by digest, before and after.
+
+The bounds depend on the two states alone, so that a replay, another machine and another day have
+the same. This step may not decide anything else, and it hides nothing: each bound is a cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import blake3
+
+from statediff.model.batches import Row, batch_rows, encode_rows
+from statediff.model.readings import Capture, SourceCapture
+from statediff.model.state import (
+    ChunkRef,
+    Coverage,
+    Enumeration,
+    LayeredChunks,
+    MemoryChunks,
+    State,
+    Table,
+    build_table,
+    row_digest,
+)
+from statediff.model.values import Digested, Key, Observed, key_order
+
+MAX_ROWS: Final = 20_000
+"""Changed rows of a type that are judged."""
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of text and bytes in the changed rows of a type, of both sides, that are kept."""
+MAX_KEY_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of the keys of the changed rows of a type that are judged."""
+KEPT_BYTES: Final = 1024
+"""A value of so many bytes is kept whatever the others have."""
+
+Order = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much of what a run wrote is judged, for each type."""
+
+    rows: int = MAX_ROWS
+    bytes: int = MAX_BYTES
+    key_bytes: int = MAX_KEY_BYTES
+    kept: int = KEPT_BYTES
+
+
+BOUNDS: Final = Bounds()
+
+
+def bound_captures(
+    before: Capture, after: Capture, bounds: Bounds = BOUNDS
+) -> tuple[Capture, Capture]:
+    """The captures, cut to the bounds where what changed between them goes beyond."""
+    sides: tuple[list[SourceCapture], list[SourceCapture]] = ([], [])
+    lasts = {part.reading.source: part for part in after.parts}
+    for first in before.parts:
+        last = lasts.pop(first.reading.source, None)
+        if last is None:
+            sides[0].append(first)
+            continue
+        states = _bounded(first.state, last.state, bounds)
+        for side, part, state in zip(sides, (first, last), states, strict=True):
+            side.append(part if state is part.state else replace(part, state=state))
+    sides[1].extend(lasts.values())
+    ones, twos = (tuple(sorted(side, key=lambda p: p.reading.source)) for side in sides)
+    return (
+        before if ones == before.parts else replace(before, parts=ones),
+        after if twos == after.parts else replace(after, parts=twos),
+    )
+
+
+def _bounded(before: State, after: State, bounds: Bounds) -> tuple[State, State]:
+    firsts, lasts = dict(before.tables), dict(after.tables)
+    is_cut = False
+    for name, last in after.tables.items():
+        first = before.tables.get(name)
+        if first is None:  # the run made the type: every row of it is new
+            first = build_table(last.type, (), MemoryChunks(), like=last)
+        if not _may_go_beyond(first, last, bounds):
+            continue
+        cut = _Changes(first, last).cut(bounds)
+        if cut is not None:
+            is_cut = True
+            lasts[name] = cut[1]
+            if name in firsts:
+                firsts[name] = cut[0]
+    if not is_cut:
+        return before, after
+    return State(before.schema, firsts), State(after.schema, lasts)
+
+
+def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
+    """The chunks of two tables that are cut in the same places."""
+    return zip(before.chunks, after.chunks, strict=True)
+
+
+def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
+    """Whether the chunks that differ hold more than the bounds; without a look at their rows."""
+    if before.type.key != after.type.key or before.partition != after.partition:
+        return False
+    differing = [(one, two) for one, two in _pairs(before, after) if one.digest != two.digest]
+    if sum(max(one.rows, two.rows) for one, two in differing) > bounds.rows:
+        return True
+    size = sum(
+        table.store.get(ref).nbytes
+        for pair in differing
+        for table, ref in zip((before, after), pair, strict=True)
+        if ref.rows
+    )
+    return bool(size > bounds.key_bytes)
+
+
+class _Changes:
+    """The rows of a type that differ between two states, chunk by chunk."""
+
+    def __init__(self, before: Table, after: Table) -> None:
+        self._before, self._after = before, after
+        self._rows: list[tuple[dict[Order, tuple[Key, Row]], dict[Order, tuple[Key, Row]]] | None]
+        self._rows = [
+            None if one.digest == two.digest else (_read(before, one), _read(after, two))
+            for one, two in _pairs(before, after)
+        ]
+        self._key_bytes: dict[Order, int] = {}
+        self._deleted: list[Order] = []
+        self._updated: list[Order] = []
+        self._created: list[Order] = []
+        for pair in self._rows:
+            if pair is not None:
+                one, two = pair
+                for side in pair:
+                    for order, (key, _) in side.items():
+                        self._key_bytes[order] = sum(map(_size, key))
+                self._deleted += [order for order in one if order not in two]
+                self._updated += [o for o, (_, row) in two.items() if o in one and one[o][1] != row]
+                self._created += [order for order in two if order not in one]
+
+    def cut(self, bounds: Bounds) -> tuple[Table, Table] | None:
+        """Both tables within the bounds; None where they are already."""
+        changed = [*self._deleted, *self._updated, *self._created]
+        count = self._judged_rows(changed, bounds)
+        judged = set(changed[:count])
+        is_wide = self._size(judged) > bounds.bytes
+        if count == len(changed) and not is_wide:
+            return None
+        dropped = set(changed[count:])
+        wide = judged if is_wide else set()
+        first = self._table(self._before, 0, set(), wide, bounds)
+        last = self._table(self._after, 1, dropped, wide, bounds)
+        if dropped:
+            last = replace(last, enumeration=self._incomplete(dropped, count))
+        return first, last
+
+    def _judged_rows(self, changed: Sequence[Order], bounds: Bounds) -> int:
+        """How many of the changed rows are within the bounds."""
+        size = 0
+        for count, order in enumerate(changed[: bounds.rows]):
+            size += self._key_bytes[order]
+            if size > bounds.key_bytes:
+                return count
+        return min(len(changed), bounds.rows)
+
+    def _incomplete(self, dropped: set[Order], count: int) -> Enumeration:
+        own = self._after.enumeration
+        if own.coverage is Coverage.UNOBSERVED:
+            return own
+        hasher = blake3.blake3()
+        for pair in self._rows:
+            for order, (_, row) in (pair[1] if pair is not None else {}).items():
+                if order in dropped:
+                    hasher.update(row_digest(row).encode())
+        counts = (
+            f"{len(self._created)} created, {len(self._updated)} updated, "
+            f"{len(self._deleted)} deleted"
+        )
+        cause = (
+            f"the run changed {len(self._created) + len(self._updated) + len(self._deleted)} rows "
+            f"({counts}), of which {count} are judged; digest of the others: "
+            f"blake3:{hasher.hexdigest(16)}"
+        )
+        return Enumeration(Coverage.INCOMPLETE, "; ".join(filter(None, (own.cause, cause))))
+
+    def _size(self, judged: set[Order]) -> int:
+        return sum(
+            _size(value)
+            for pair in self._rows
+            for side in pair or ()
+            for order, (_, row) in side.items()
+            if order in judged
+            for value in row.values()
+        )
+
+    def _table(
+        self, table: Table, side: int, dropped: set[Order], wide: set[Order], bounds: Bounds
+    ) -> Table:
+        store = LayeredChunks(table.store)
+        chunks = []
+        for ref, pair in zip(table.chunks, self._rows, strict=True):
+            if pair is None:
+                chunks.append(ref)
+                continue
+            rows = [
+                (key, _shortened(table, row, bounds) if order in wide else row)
+                for order, (key, row) in pair[side].items()
+                if order not in dropped
+            ]
+            chunks.append(store.put(encode_rows(table.type, rows)))
+        return replace(table.with_chunks(tuple(chunks)), store=store)
+
+
+def _read(table: Table, ref: ChunkRef) -> dict[Order, tuple[Key, Row]]:
+    batch = table.store.get(ref)
+    return {key_order(key): (key, row) for key, row in batch_rows(table.type, batch, None)}
+
+
+def _size(value: Observed) -> int:
+    return len(value) if isinstance(value, str | bytes) else 0
+
+
+def _shortened(table: Table, row: Mapping[str, Observed], bounds: Bounds) -> Row:
+    names = {f.name for f in table.type.fields if f.name in table.type.key or f.reference}
+    return {
+        name: Digested.of(value)
+        if name not in names and isinstance(value, str | bytes) and len(value) > bounds.kept
+        else value
+        for name, value in row.items()
+    }

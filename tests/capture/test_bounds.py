@@ -1,0 +1,142 @@
+"""What a run writes beyond any evidence: what is certain stands, and nothing else is concluded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import statediff.evaluate.trial as trial_stage
+from statediff.capture.bounds import BOUNDS, Bounds, bound_captures
+from statediff.capture.take import take
+from statediff.evaluate import Evaluated, evaluate, parse_contract, replay
+from statediff.model.readings import Capture
+from statediff.model.state import MemoryChunks
+from statediff.model.values import Digested
+from statediff.model.verdict import Verdict
+from statediff.systems.tables.source import TablesSource
+from statediff.workspace.inputs import offline_clock
+
+HEAD = """\
+contract: notes/tidy
+version: 1.0.0
+owner: notes
+intent: Whatever the clauses below say, and nothing else.
+"""
+KEPT = "forbid:\n  - {id: kept, delete: user}\n"
+RENAME = "require:\n  - {id: renamed, update: user, where: 'it.id == 2', set: {name: B}}\n"
+LOGGED = "allow:\n  - {id: logged, create: log}\n"
+TIGHT = Bounds(rows=3, bytes=60, key_bytes=40, kept=4)
+
+
+def captured(before: Any, after: Any) -> tuple[Capture, Capture]:
+    one, two = json.dumps(before).encode(), json.dumps(after).encode()
+    store = MemoryChunks()
+    first = take([TablesSource("t", one, None, two)], store, offline_clock, None, "before")
+    source = TablesSource("t", two, None, one, is_after=True)
+    return first, take([source], store, offline_clock, first, "after")
+
+
+def judged(body: str, before: Any, after: Any, bounds: Bounds | None = None) -> Evaluated:
+    captures = captured(before, after)
+    file = parse_contract((HEAD + body).encode(), "contract.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds is not None:
+            cut = lambda one, two: bound_captures(one, two, bounds)  # noqa: E731
+            patch.setattr(trial_stage, "bound_captures", cut)
+        done = evaluate(file, *captures)
+    assert replay(done.bundle) == done.judgement
+    return done
+
+
+BEFORE = {"user": [{"id": n, "name": f"u{n}"} for n in (1, 2, 3)], "log": [{"id": 0, "t": ""}]}
+
+
+def after(users: int = 3, rows: int = 0, text: str = "x") -> dict[str, Any]:
+    people = [{"id": n, "name": "B" if n == 2 else f"u{n}"} for n in range(1, users + 1)]
+    return {"user": people, "log": [{"id": n, "t": text if n else ""} for n in range(rows + 1)]}
+
+
+def test_within_the_bounds_nothing_is_another() -> None:
+    captures = captured(BEFORE, after(rows=3))
+    assert bound_captures(*captures) == captures
+    assert all(a is b for a, b in zip(bound_captures(*captures), captures, strict=True))
+
+
+@pytest.mark.parametrize("rows", [4, 50])
+def test_a_forbidden_deletion_stands_whatever_else_is_written(rows: int) -> None:
+    done = judged(KEPT + RENAME + LOGGED, BEFORE, after(users=2, rows=rows), TIGHT)
+    assert done.judgement.verdict is Verdict.DIVERGE
+    assert done.judgement.findings[0].clause == "kept"
+
+
+def test_what_nobody_allowed_is_a_violation_and_its_count_is_in_the_cause() -> None:
+    done = judged(KEPT + RENAME, BEFORE, after(rows=50), TIGHT)
+    assert done.judgement.verdict is Verdict.DIVERGE
+    assert len(done.judgement.deltas) == 4
+    texts = str(done.bundle.document("judgement.json"))
+    assert "50 created, 0 updated, 0 deleted), of which 3 are judged" in texts
+
+
+def test_more_than_is_judged_of_what_is_allowed_is_no_match() -> None:
+    allowed = KEPT + RENAME + LOGGED
+    assert judged(allowed, BEFORE, after(rows=3), TIGHT).judgement.verdict is Verdict.MATCH
+    assert judged(allowed, BEFORE, after(rows=4), TIGHT).judgement.verdict is Verdict.INCONCLUSIVE
+    assert judged(allowed, BEFORE, after(rows=4)).judgement.verdict is Verdict.MATCH
+
+
+def test_a_table_that_the_run_made_has_bounds_too() -> None:
+    made = {**after(), "spam": [{"id": n} for n in range(50)]}
+    done = judged(KEPT + RENAME, BEFORE, made, TIGHT)
+    assert done.judgement.verdict is Verdict.DIVERGE
+    assert sum(delta.type == "spam" for delta in done.judgement.deltas) == 3
+
+
+def test_large_values_of_changed_rows_are_known_by_digest_on_both_sides() -> None:
+    wide = {"user": [{"id": n, "name": str(n) * 50, "bio": "same" * 20} for n in (1, 2, 3)]}
+    now = {"user": [{**row, "name": row["name"][:-1] + "!"} for row in wide["user"]]}
+    first, last = bound_captures(*captured(wide, now), TIGHT)
+    for capture in (first, last):
+        [part] = capture.parts
+        rows = [row for _, row in part.state.tables["user"].rows()]
+        assert all(isinstance(row["name"], Digested) for row in rows)
+    file = parse_contract((HEAD + "noop: true\nforbid: [{id: n, delete: user}]\n").encode(), "c")
+    found = evaluate(file, first, last).judgement
+    assert found.verdict is Verdict.DIVERGE
+    assert {delta.path for delta in found.deltas} == {"name"}  # `bio` is the same by its digest
+
+
+def test_keys_count_for_the_bounds() -> None:
+    names = [f"{n}{'k' * 30}" for n in range(9)]
+    before = {"user": [{"id": "a"}], "log": []}
+    now = {"user": [{"id": "a"}], "log": [{"id": name} for name in names]}
+    done = judged("noop: true\nforbid: [{id: kept, delete: user}]\n", before, now, TIGHT)
+    assert done.judgement.verdict is Verdict.DIVERGE
+    assert len(done.judgement.deltas) == 1
+
+
+ROWS = st.dictionaries(st.integers(1, 9), st.sampled_from(["a", "b", "c" * 20]), max_size=9)
+
+
+@given(ROWS, ROWS, ROWS, ROWS, st.sampled_from([KEPT + RENAME, KEPT + LOGGED + RENAME]))
+def test_no_bound_makes_a_match_or_changes_what_is_decided(
+    users: dict[int, str], logs: dict[int, str], then: dict[int, str], after_logs: dict[int, str],
+    body: str,
+) -> None:  # fmt: skip
+    def world(people: dict[int, str], lines: dict[int, str]) -> dict[str, Any]:
+        return {
+            "user": [{"id": 0, "name": ""}, *({"id": n, "name": t} for n, t in people.items())],
+            "log": [{"id": 0, "t": ""}, *({"id": n, "t": t} for n, t in lines.items())],
+        }
+
+    one, two = world(users, logs), world(then, after_logs)
+    full = judged(body, one, two).judgement.verdict
+    cut = judged(body, one, two, TIGHT).judgement.verdict
+    assert cut in (full, Verdict.INCONCLUSIVE)
+
+
+def test_the_bounds_are_those_of_the_page() -> None:
+    assert (BOUNDS.rows, BOUNDS.bytes, BOUNDS.key_bytes) == (20_000, 32 * 2**20, 2 * 2**20)
