@@ -401,8 +401,10 @@ def _names(state: str | Path | Sequence[str | Path]) -> list[str]:
 
 
 def _as_json(tables: Tables, side: str) -> bytes:
+    is_after = side == "after"  # what a run can write there is read, and never our caller's fault
     try:
-        return json.dumps(tables, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        text = json.dumps(tables, ensure_ascii=is_after, allow_nan=is_after)
+        return text.encode("utf-8")
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
         raise InputError(f"the state {side}: expected tables as JSON holds them: {error}") from None
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from statediff.contract.parts import seconds
 from statediff.model.boundary import did_you_mean
+from statediff.model.instants import in_zone, parse_instant
 from statediff.model.json_values import canonical_json, read_json_value
-from statediff.model.schema import Kind
+from statediff.model.schema import INSTANTS, Kind
 from statediff.model.values import Observed, Unobserved, Value, order_key
 
 Transform: TypeAlias = Callable[[Value], Observed]
@@ -145,6 +147,29 @@ def _truncate(settings: Mapping[str, Any]) -> Transform:
     return transform
 
 
+def _zone(name: str, raw: Any) -> Setting:
+    if raw is None:
+        return Setting(name, None, "none")
+    if not isinstance(raw, str) or not 1 <= len(raw) <= 100:
+        raise ValueError(f"`{name}` is a zone such as UTC or Europe/Paris, not {raw!r}")
+    try:
+        return Setting(name, ZoneInfo(raw), raw)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"`{name}` is a zone such as UTC or Europe/Paris, not {raw!r}") from None
+
+
+def _instant(settings: Mapping[str, Any]) -> Transform:
+    zone = settings["zone"]
+
+    def transform(value: Value) -> Value:
+        read = parse_instant(value) if isinstance(value, str) else value
+        if isinstance(read, datetime) and read.tzinfo is None and zone is not None:
+            read = in_zone(read, zone) or read
+        return value if read is None else read
+
+    return transform
+
+
 def _multiset(_settings: Mapping[str, Any]) -> Transform:
     def transform(value: Value) -> Value:
         return tuple(sorted(value, key=order_key)) if isinstance(value, tuple) else value
@@ -214,6 +239,14 @@ _ALL: Final = (
         frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.ANY}),
         _truncate,
         (Parameter("resolution", "1s", _duration),),
+    ),
+    Rule(
+        "instant",
+        1,
+        "Reads an instant kept as text however it is spelled; `zone` is that of texts without one.",
+        frozenset({*INSTANTS, Kind.ANY}),
+        _instant,
+        (Parameter("zone", None, _zone),),
     ),
     Rule(
         "nfc",

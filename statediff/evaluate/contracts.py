@@ -19,7 +19,7 @@ from statediff.contract.yaml.reader import Document, read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, UsageError
 from statediff.model.batches import Row
-from statediff.model.boundary import Boundary, RuleError
+from statediff.model.boundary import Boundary, RuleError, included
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.values import Excluded, Observed
@@ -146,9 +146,11 @@ def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
 def _compiled(case: _Case) -> Compiled:
     file, schema = case.file, case.schema
     content = file.content
-    section = "exclude"
+    section = "include"
     try:
-        boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude])
+        inside = included(schema, [e.what for e in content.include])
+        section = "exclude"
+        boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude], inside)
         section = "canonicalize"
         book = rule_book(schema, content.canonicalize)
         section = "identify"

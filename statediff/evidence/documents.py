@@ -193,7 +193,9 @@ def _type_document(entity: EntityType) -> Json:
         "deleted_when": entity.deleted_when,
         "made_by": entity.made_by,
         "is_open": entity.is_open,
-        **({"is_json": True} if entity.is_json else {}),
+        # Where nothing is said, what was written before it could be said stands.
+        **_told(is_json=entity.is_json, is_optional=entity.is_optional),
+        **_told(outside=entity.outside, counter=entity.counter),
         "fields": [
             {
                 "name": f.name,
@@ -203,16 +205,16 @@ def _type_document(entity: EntityType) -> Json:
                 "column": f.column,
                 "zone": f.zone,
                 "is_immutable": f.is_immutable,
-                # Where nothing is said, what was written before it could be said stands.
-                **(
-                    {}
-                    if f.digest_above_bytes is None
-                    else {"digest_above_bytes": f.digest_above_bytes}
-                ),
+                **_told(form=f.form, digest_above_bytes=f.digest_above_bytes),
             }
             for f in entity.fields
         ],
     }
+
+
+def _told(**members: object) -> Json:
+    """The members that say something."""
+    return {name: said for name, said in members.items() if said is not None and said is not False}
 
 
 def schema_from(document: Json) -> Schema:
@@ -231,6 +233,7 @@ def schema_from(document: Json) -> Schema:
                     zone=f["zone"],
                     is_immutable=f["is_immutable"],
                     digest_above_bytes=f.get("digest_above_bytes"),
+                    form=f.get("form"),
                 )
                 for f in t["fields"]
             ),
@@ -241,6 +244,9 @@ def schema_from(document: Json) -> Schema:
             made_by=t["made_by"],
             is_open=t["is_open"],
             is_json=t.get("is_json", False),
+            is_optional=t.get("is_optional", False),
+            outside=t.get("outside"),
+            counter=t.get("counter"),
         )
         for t in document["types"]
     )

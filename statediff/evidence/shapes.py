@@ -54,6 +54,7 @@ class _Field(BaseModel):
     zone: Text | None
     is_immutable: StrictBool
     digest_above_bytes: StrictInt | None = None
+    form: Text | None = None
 
 
 class _EntityType(BaseModel):
@@ -67,6 +68,9 @@ class _EntityType(BaseModel):
     made_by: Text
     is_open: StrictBool
     is_json: StrictBool = False
+    is_optional: StrictBool = False
+    outside: Text | None = None
+    counter: Text | None = None
 
     @model_validator(mode="after")
     def _has_distinct_fields_and_its_key(self) -> Self:

@@ -24,13 +24,22 @@ class RuleError(ValueError):
 class Boundary:
     """Ω over one schema, from ("TYPE" or "TYPE.FIELD", reason) pairs in the contract's order.
 
-    Raises `RuleError` for a type or field the schema does not have, for a missing reason, and
-    for a place that is excluded twice.
+    Types that their source puts outside (`EntityType.outside`) are outside, unless they are among
+    `includes`. Raises `RuleError` for a type or field the schema does not have, for a missing
+    reason, and for a place that is excluded twice.
     """
 
-    def __init__(self, schema: Schema, excludes: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, schema: Schema, excludes: Iterable[tuple[str, str]] = (), includes: Iterable[str] = ()
+    ) -> None:
         self._types: dict[str, str] = {}
         self._fields: dict[tuple[str, str], str] = {}
+        inside = frozenset(includes)
+        defaults = {
+            t.name: f"default: {t.name} ({t.outside})"
+            for t in schema.types
+            if t.outside is not None and t.name not in inside
+        }
         for index, (what, because) in enumerate(excludes):
             entity_type, field = locate(schema, what, index)
             if not because.strip():
@@ -42,6 +51,7 @@ class Boundary:
                 self._types[entity_type.name] = rule
             else:
                 self._fields[entity_type.name, field.name] = rule
+        self._types = defaults | self._types
 
     def excludes(self, type_name: str, path: str = "") -> str | None:
         """The rule, with its reason, that puts the field outside Ω; None when it is inside.
@@ -50,6 +60,18 @@ class Boundary:
         """
         whole = self._types.get(type_name)
         return whole if whole is not None else self._fields.get((type_name, path))
+
+
+def included(schema: Schema, what: Iterable[str]) -> tuple[str, ...]:
+    """The types that a contract puts back inside Ω. Raises `RuleError` for any other place."""
+    names = tuple(what)
+    for index, name in enumerate(names):
+        entity_type, field = locate(schema, name, index)
+        if field is not None or entity_type.outside is None:
+            others = [t.name for t in schema.types if t.outside is not None]
+            listed = ", ".join(others) or "no type"
+            raise RuleError(index, f"{name} is not outside by default; here {listed} is")
+    return names
 
 
 def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | None]:

@@ -7,7 +7,7 @@ whose names begin with `db.` describe schema objects of a database; they are ord
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -35,6 +35,9 @@ class Kind(Enum):
     ANY = "any"
 
 
+INSTANTS: Final = frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP})
+
+
 @dataclass(frozen=True)
 class Field:
     """One typed attribute. `column` is the source's own name for it."""
@@ -48,6 +51,8 @@ class Field:
     column: str = ""
     zone: str | None = None
     """The zone of a timestamp that the source stores without one; declared, never guessed."""
+    form: str | None = None
+    """How the source writes the field's instants as text; see `model.instants`."""
     is_immutable: bool = False
     digest_above_bytes: int | None = None
     """A longer text or binary value is captured by its digest; None leaves that to the source."""
@@ -77,6 +82,12 @@ class EntityType:
     """No entity was seen, so its fields are not known: any name may be asked for, of any kind."""
     is_json: bool = False
     """Rows are JSON objects, so that a number in them is what it is however it is written."""
+    is_optional: bool = False
+    """The source may lack the collection; then there is no entity. Else its lack is no answer."""
+    outside: str | None = None
+    """Why the type is outside Ω unless a contract includes it; None where it is inside."""
+    counter: str | None = None
+    """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
 
     @property
     def source_table(self) -> str:
@@ -152,17 +163,12 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                 raise ValueError(f"sources disagree on the key of {entity_type.name}")
             if known.fields != entity_type.fields:
                 extra = tuple(f for f in entity_type.fields if f.name not in known.by_name)
-                types[entity_type.name] = EntityType(
-                    known.name,
-                    known.key,
-                    known.fields + extra,
-                    table=known.table,
-                    is_association=known.is_association,
-                    keys_are_reused=known.keys_are_reused,
-                    deleted_when=known.deleted_when,
-                    made_by=known.made_by,
+                types[entity_type.name] = replace(
+                    known,
+                    fields=known.fields + extra,
                     is_open=known.is_open and entity_type.is_open,
                     is_json=known.is_json and entity_type.is_json,
+                    outside=known.outside if entity_type.outside else None,
                 )
         for source, names in schema.sources:
             sources.setdefault(source, set()).update(names)

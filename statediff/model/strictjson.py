@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum, auto
@@ -67,13 +68,21 @@ class FlawKind(Enum):
 class Flaw(ValueError):
     """What is refused. `text` is what the document has there: a key, a number, a text.
 
-    For `NOT_UTF8` and `NOT_JSON` the decoder's own error is the cause.
+    For `NOT_UTF8` and `NOT_JSON` the decoder's own error is the cause; `members` is the whole of
+    an object with a `KEY_TWICE`.
     """
 
-    def __init__(self, kind: FlawKind, words: str, text: str = "") -> None:
+    def __init__(
+        self,
+        kind: FlawKind,
+        words: str,
+        text: str = "",
+        members: Sequence[tuple[str, Tree]] = (),
+    ) -> None:
         super().__init__(words)
         self.kind = kind
         self.text = text
+        self.members = members
 
 
 def read_json(
@@ -127,6 +136,21 @@ def freeze(tree: Tree, max_depth: int) -> Value:
     return known
 
 
+def spelling(tree: Tree) -> str:
+    """Part of a tree, flaws and all, as the JSON text that it is up to white space and escapes."""
+    if isinstance(tree, Flaw):
+        return _members(tree.members) if tree.members else tree.text
+    if isinstance(tree, dict):
+        return _members(tree.items())
+    if isinstance(tree, list):
+        return f"[{','.join(map(spelling, tree))}]"
+    return str(tree) if isinstance(tree, Decimal) else json.dumps(tree)
+
+
+def _members(pairs: Iterable[tuple[str, Tree]]) -> str:
+    return "{" + ",".join(f"{json.dumps(name)}:{spelling(item)}" for name, item in pairs) + "}"
+
+
 def _parse(raw: bytes, limits: Limits, *, keeps_flaws: bool) -> Tree:
     if len(raw) > limits.max_bytes:
         raise Flaw(FlawKind.TOO_LARGE, f"{len(raw)} bytes; at most {limits.max_bytes} are read")
@@ -161,7 +185,12 @@ def _decoder(
             return members
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        return refuse(FlawKind.KEY_TWICE, f"the key {name[:60]!r} stands twice in one object", name)
+        flaw = Flaw(
+            FlawKind.KEY_TWICE, f"the key {name[:60]!r} stands twice in one object", name, pairs
+        )
+        if keeps_flaws:
+            return flaw
+        raise flaw
 
     def read_integer(digits: str) -> int | Flaw:
         if len(digits) > max_digits:

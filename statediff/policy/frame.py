@@ -20,6 +20,7 @@ from statediff.model.explanation import Cause, Reason, cause
 from statediff.model.values import Digested, Unobserved, is_value, key_order, same
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import KnownMask, cascaded
+from statediff.policy.counters import explained_counters
 from statediff.policy.findings import (
     at,
     doubt_causes,
@@ -162,6 +163,14 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
     return KnownMask(TRUE | FALSE, causes) if causes else KnownMask(TRUE)
 
 
+def counter_votes(
+    context: JudgingContext, created: Iterable[Delta] = ()
+) -> Iterator[ExplanationVote]:
+    """What the counters of the system need no clause for; see `counters.explained_counters`."""
+    for delta, known in explained_counters(context, created):
+        yield ExplanationVote(delta, "frame/counter", known.mask, known.causes)
+
+
 def frame(
     explanations: tuple[ExplainedDelta, ...], patterns: Sequence[Pattern], context: JudgingContext
 ) -> tuple[Finding, ...]:
@@ -236,7 +245,7 @@ def frame_within(
             if not stretch.is_own:
                 continue
             deltas = [d for change in stretch.context.changes for d in change.deltas]
-            said = _votes_within(deltas, explained, derived)
+            said = chain(_votes_within(deltas, explained, derived), counter_votes(stretch.context))
             found = frame(
                 explain(net.patterns, stretch.context, said), net.patterns, stretch.context
             )

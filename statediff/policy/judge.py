@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from statediff.contract.binding.bound import Contract
@@ -42,6 +42,7 @@ from statediff.policy.frame import (
     ExplainedDelta,
     ExplanationVote,
     FrameCoverage,
+    counter_votes,
     explain,
     frame,
     frame_within,
@@ -215,11 +216,22 @@ def _kept(trial: _Trial) -> _Kept:
         finding, explains = derived_clause(rule, trial.context)
         findings.append(finding)
         votes += explains
+    votes += counter_votes(trial.context, _further_creations(trial))
     if trial.contract.transition is None:
         return _Kept(tuple(findings), tuple(votes), 0)
     trial.evidence.begin(TRANSITION)
     checked = check_transition(trial.contract.transition, trial.context)
     return _Kept((*findings, checked.finding), (*votes, *checked.said), checked.found)
+
+
+def _further_creations(trial: _Trial) -> Iterator[Delta]:
+    """Entities of counted types that came outside Ω, or in a transaction whose history is asked."""
+    yield from (h.delta for h in trial.diff.hidden)
+    schema = trial.contract.schema
+    asked = {rule.source for rule in trial.contract.evidence if rule.needs_history}
+    types = [t.name for t in schema.types if t.counter and asked & {*schema.sources_of(t.name)}]
+    for stretch in trial.evidence.moments.stretches(types, trial.context) if types else ():
+        yield from (delta for change in stretch.context.changes for delta in change.deltas)
 
 
 @dataclass(frozen=True)

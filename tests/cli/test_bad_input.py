@@ -30,19 +30,28 @@ STATES = {
 
 
 @pytest.mark.parametrize("kind", STATES)
-@pytest.mark.parametrize("side", ["a.json", "b.json"])
-def test_a_state_that_is_no_state_is_named_with_exit_code_2(
-    statediff: Call, files: Files, kind: str, side: str
+def test_a_state_before_that_is_no_state_is_named_with_exit_code_2(
+    statediff: Call, files: Files, kind: str
 ) -> None:
     content, expected = STATES[kind]
-    files.write(side, content)
+    files.write("a.json", content)
     said = statediff(*JUDGE, "--json")
     assert said.code == 2, said.out
     error = said.json["error"]
     assert error["kind"] == "input"
-    assert side in error["message"]
+    assert "a.json" in error["message"]
     assert expected in error["message"]
     assert not Path(files.folder, ".statediff").exists()
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_a_state_after_that_is_no_state_is_judged_and_never_matches(
+    statediff: Call, files: Files, kind: str
+) -> None:
+    files.write("b.json", STATES[kind][0])
+    said = statediff(*JUDGE, "--json")
+    assert said.code in (1, 3), said.out
+    assert said.json["verdict"] in ("DIVERGE", "INCONCLUSIVE")
 
 
 CONTRACTS = {

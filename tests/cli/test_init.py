@@ -44,8 +44,13 @@ def test_the_draft_of_a_right_run_matches_that_run_and_no_other(
     assert said.json["changes"] == 1
     schema = (tmp_path / "schema.yaml").read_text()
     assert "{column: customer_id, to: customer}  # no foreign key" in schema
-    assert "at: {type: timestamp, zone: UTC}  # 1 values look like instants; the zone is" in schema
-    assert "seen: {type: timestamp}  # 1 values look like instants\n" in schema
+    assert (
+        'at: {type: timestamp, zone: UTC, form: "YYYY-MM-DD hh:mm:ss[.ffffff]"}  # 1 values look'
+        in schema
+    )
+    assert (
+        'seen: {type: timestamp, form: "YYYY-MM-DDThh:mm:ss[.ffffff]Z"}  # 1 values look' in schema
+    )
     assert "is_active: {type: bool}  # only 0 and 1 were seen" in schema
     judge = ("judge", "contract.yaml", "--schema", "schema.yaml", "--before", before)
     assert statediff(*judge, "--after", right).code == 0

@@ -29,7 +29,16 @@ ROOT = Path(__file__).resolve().parents[2]
 VECTORS = ROOT / "fixtures" / "clauses"
 BESIDE_CLAUSES = {
     *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "noop"),
-    *("frame", "exclude", "canonicalize", "identify", "evidence", "replayable", "weights"),
+    *(
+        "frame",
+        "exclude",
+        "include",
+        "canonicalize",
+        "identify",
+        "evidence",
+        "replayable",
+        "weights",
+    ),
     "rubric",
 }
 ELSEWHERE = {JudgedAs.ALTERNATIVES, JudgedAs.TRANSITION}

@@ -119,7 +119,13 @@ def compare_contracts(
         is_evidence = path[0] in ("evidence", "replayable")
         return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
-    areas = {"canonicalize": "ν", "identify": "resolver", "exclude": "Ω", "sandbox": "pack"}
+    areas = {
+        "canonicalize": "ν",
+        "identify": "resolver",
+        "exclude": "Ω",
+        "include": "Ω",
+        "sandbox": "pack",
+    }
     return Comparison(
         "contract",
         str(old["contract"]),

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from keyword import iskeyword
@@ -19,6 +18,7 @@ from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.delta import MESSAGE_TYPES, Delta, Op
+from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Kind, Schema
 from statediff.model.schema import Field as TypedField
 from statediff.model.state import State
@@ -30,9 +30,6 @@ MAX_SETS: Final = 12
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PATH: Final = re.compile(
     r'[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_-]*|\."[^"\\]*"|\[[0-9]+\])*'
-)
-_INSTANT: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?"
 )
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that some reader of YAML takes for something else than text."""
@@ -149,13 +146,11 @@ def _field(
         drafted.name = _without_id(drafted.name, entity)
         drafted.told = {"to": names[aim]}
         drafted.why = f"no foreign key; inferred from the name {printable(told.name)}"
-    elif told.kind is Kind.TEXT and values and all(_is_instant(v) for v in values):
-        drafted.told = {"type": "timestamp"}
-        if not all(_has_zone(v) for v in values):
-            drafted.told["zone"] = "UTC"
-            drafted.why = f"{len(values)} values look like instants; the zone is a guess"
-        else:
-            drafted.why = f"{len(values)} values look like instants"
+    elif told.kind is Kind.TEXT and (form := _form(values)) is not None:
+        drafted.told, drafted.why = _instants(form, f"{len(values)} values look like instants")
+        drafted.told = {"type": "timestamp", **drafted.told}
+    elif told.kind is Kind.LOCAL_TIMESTAMP and told.form not in (None, NO_FORM):
+        drafted.told, drafted.why = _instants(str(told.form), "stored as text in this form")
     elif told.kind is Kind.LOCAL_TIMESTAMP:
         drafted.told = {"zone": "UTC"}
         drafted.why = "stored without a zone; the zone is a guess"
@@ -199,18 +194,19 @@ def _distinct(fields: tuple[DraftedField, ...]) -> tuple[DraftedField, ...]:
     return fields
 
 
-def _is_instant(value: Observed) -> bool:
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
-        return False
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
+def _form(values: Sequence[Observed]) -> str | None:
+    """The one form in which all the values are instants; None where there is none."""
+    spellings = {spelling_of(value) if isinstance(value, str) else None for value in values}
+    known = {spelling for spelling in spellings if spelling is not None}
+    return form_of_all(known) if len(known) == len(spellings) else None
 
 
-def _has_zone(value: Observed) -> bool:
-    return isinstance(value, str) and bool(re.search(r"(Z|[+-]\d{2}:\d{2})$", value))
+def _instants(form: str, why: str) -> tuple[dict[str, str], str]:
+    """What a schema says of instants in the form, and why."""
+    told = {"form": json.dumps(form)}  # its brackets end a mapping in flow style
+    if has_offset(form):
+        return told, why
+    return {"zone": "UTC", **told}, f"{why}; the zone is a guess"
 
 
 def _says_flag(name: str) -> bool:

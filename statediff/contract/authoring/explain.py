@@ -268,5 +268,5 @@ def _type(subject: Subject, name: str) -> TypeBox:
 
 def _reason(rule: str) -> str:
     """The author's reason out of `exclude: WHAT (reason)` or `ignore@1 (reason)`."""
-    found = re.fullmatch(r"(?:exclude: \S+|[\w-]+@\d+) \((.*)\)", rule, re.DOTALL)
+    found = re.fullmatch(r"(?:(?:exclude|default): \S+|[\w-]+@\d+) \((.*)\)", rule, re.DOTALL)
     return found[1] if found else rule

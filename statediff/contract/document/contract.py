@@ -58,6 +58,13 @@ class Exclude(Part):
     because: Reason
 
 
+class Include(Part):
+    """A type that is outside Ω by default and is judged here, and why."""
+
+    what: Annotated[str, Field(description="TYPE")]
+    because: Reason
+
+
 class Canonicalize(BaseModel):
     """One use of a versioned canonicalization rule. Further keys are the rule's parameters."""
 
@@ -204,6 +211,10 @@ class ContractDocument(Part):
     ] = "closed"
     exclude: Annotated[
         tuple[Exclude, ...], Field(description="a list of what lies outside Ω, with reasons")
+    ] = ()
+    include: Annotated[
+        tuple[Include, ...],
+        Field(description="a list of types that are outside Ω by default, with reasons"),
     ] = ()
     canonicalize: Annotated[
         tuple[Canonicalize, ...], Field(description="a list of versioned rules (ν), with reasons")

@@ -18,7 +18,8 @@ from statediff.contract.document.schemafile import (
 from statediff.contract.yaml.reader import NodePath
 from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import ContractError, Problem
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.instants import has_offset
+from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
 
 
 def refine(file: SchemaFile, source: str) -> Callable[[Schema], Schema]:
@@ -142,7 +143,7 @@ class _Refinement:
             for f in found.fields
         )
         by_name = {f.name: f for f in fields}
-        key = tuple(logical.get(k, k) for k in found.key)
+        counted = key = tuple(logical.get(k, k) for k in found.key)
         if entity.key == "none":
             key = ()
         elif entity.key is not None:
@@ -182,15 +183,19 @@ class _Refinement:
                     "wrong-field",
                     "if the source writes 0 and 1, give it `type: bool`",
                 )
-        return EntityType(
-            name,
-            key,
-            fields,
+        return replace(
+            found,
+            name=name,
+            key=key,
+            fields=fields,
             table=found.source_table,
             is_association=_or_else(entity.association, found.is_association),
             keys_are_reused=_or_else(entity.keys_reused, found.keys_are_reused),
             deleted_when=deleted_when,
             made_by=entity.made_by or found.made_by,
+            is_open=False,
+            is_optional=entity.optional,
+            counter=found.counter if key == counted else None,
         )
 
     def _columns(self, name: str, entity: EntityRefinement, found: EntityType) -> dict[str, str]:
@@ -260,6 +265,20 @@ class _Refinement:
                 "wrong-field",
                 "give it `type: timestamp`",
             )
+        if told.form is not None and kind not in INSTANTS:
+            self._problem(
+                (*path, "form"),
+                f"`form`: expected a timestamp, found `{name}`, which is {kind.value}",
+                "wrong-field",
+                "give it `type: timestamp`",
+            )
+        if told.form is not None and zone is not None and has_offset(told.form):
+            self._problem(
+                (*path, "form"),
+                f"`form`: expected no offset, found `{told.form}`, beside the zone {zone}",
+                "wrong-field",
+                "leave out `zone`",
+            )
         if told.to is not None and told.to not in self._known_types(renamed):
             self._problem(
                 (*path, "to"),
@@ -281,6 +300,7 @@ class _Refinement:
             digest_above_bytes=told.digest_above_bytes,
             kind=kind,
             zone=zone if kind is Kind.TIMESTAMP else None,
+            form=told.form or field.form,
             reference=told.to or field.reference,
             is_immutable=_or_else(told.immutable, field.is_immutable),
             is_nullable=_or_else(told.nullable, field.is_nullable),

@@ -22,6 +22,7 @@ from statediff.contract.parts import Identifier, Part, TypeName, Version
 from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem
+from statediff.model.instants import is_form
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 
 FieldName = Annotated[
@@ -66,6 +67,14 @@ class FieldRefinement(Part):
             min_length=1,
             max_length=100,
             description="the zone of a timestamp stored without one, e.g. Europe/Paris",
+        ),
+    ] = None
+    form: Annotated[
+        str | None,
+        Described(
+            min_length=1,
+            max_length=60,
+            description="how instants are written as text, e.g. `YYYY-MM-DDThh:mm:ssZ`",
         ),
     ] = None
     to: TypeName | None = None
@@ -177,6 +186,13 @@ def _standing_alone(document: Document, content: StateSchemaDocument) -> Iterato
                     f"expected a zone of the time zone database, found `{field.zone}`",
                     code="unknown-zone",
                     hint="e.g. UTC or Europe/Paris",
+                )
+            if field.form is not None and not is_form(field.form):
+                yield document.problem(
+                    (*at, "fields", field_name, "form"),
+                    f"expected a form of instants, found `{field.form}`",
+                    code="unknown-form",
+                    hint="e.g. `YYYY-MM-DDThh:mm:ssZ` or `YYYY-MM-DD hh:mm:ss[.ffffff]`",
                 )
             if field.optional and field.type is None:
                 yield document.problem(

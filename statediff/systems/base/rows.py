@@ -2,8 +2,8 @@
 
 Sources without a rich type system store instants, dates, truth values and decimals as text or
 integers. `converter` says what such a value means under the declared kind. It never guesses: text
-that does not parse, an instant finer than a microsecond, and a local time that the declared zone
-has twice or not at all keep the value that is really there.
+that does not parse or is not in the column's form, an instant finer than a microsecond, and a local
+time that the declared zone has twice or not at all keep the value that is really there.
 
 In a `keyed_table` a key that is missing or shared names nobody. `plain` makes JSON values plain
 objects for code that speaks to other programs.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from statediff.errors import InputError
 from statediff.model.batches import Row
+from statediff.model.instants import in_zone, is_written_in, parse_instant
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import (
     ChunkStore,
@@ -34,12 +35,9 @@ from statediff.model.values import ABSENT, Map, Value, is_value, key_order
 
 Convert = Callable[[Any], Any]
 
-_INSTANT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
-)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,399})(?:\.[0-9]{1,400})?")
+"""One spelling a number of digits: a zero in front is text that nobody's program writes."""
 _OFFSET: Final = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 
 
@@ -56,8 +54,14 @@ def converter(field: Field) -> Convert | None:
         case Kind.DATE:
             return _date
         case Kind.TIMESTAMP | Kind.LOCAL_TIMESTAMP:
-            zone = None if field.zone is None else zone_named(field.zone)
-            return lambda stored: instant(stored, zone)
+            zone, form = None if field.zone is None else zone_named(field.zone), field.form
+            if form is None:
+                return lambda stored: instant(stored, zone)
+            return lambda stored: (
+                instant(stored, zone)
+                if type(stored) is str and is_written_in(stored, form)
+                else stored
+            )
         case _:
             return None
 
@@ -92,22 +96,12 @@ def instant(stored: Any, zone: tzinfo | None) -> Any:
     >>> instant("2024-03-01T10:00:00+02:00", None)
     datetime.datetime(2024, 3, 1, 8, 0, tzinfo=datetime.timezone.utc)
     """
-    if type(stored) is not str or not _INSTANT.fullmatch(stored):
+    parsed = parse_instant(stored) if type(stored) is str else None
+    if parsed is None:
         return stored
-    try:
-        parsed = datetime.fromisoformat(stored)
-        if parsed.tzinfo is not None:
-            return parsed.astimezone(UTC)
-        return parsed if zone is None else _in_zone(parsed, zone)
-    except (ValueError, OverflowError):
-        return stored  # no such day or hour, or an instant outside the years 1 to 9999 in UTC
-
-
-def _in_zone(local: datetime, zone: tzinfo) -> datetime:
-    first = local.replace(tzinfo=zone, fold=0)
-    if first.utcoffset() != first.replace(fold=1).utcoffset():
-        return local  # the clock was set back or forward over this hour: two instants, or none
-    return first.astimezone(UTC)
+    if parsed.tzinfo is not None or zone is None:
+        return parsed
+    return in_zone(parsed, zone) or parsed
 
 
 @lru_cache(maxsize=64)

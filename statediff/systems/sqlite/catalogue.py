@@ -10,18 +10,27 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.model.batches import KEYLESS_KEY, Row
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
+from statediff.systems.sqlite.stored import DECIMALS
 
 SEQUENCES: Final = "sqlite_sequence"
+STATISTICS: Final = {
+    "sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
+"""What ANALYZE and PRAGMA optimize make, as they define it; defined otherwise it is any table."""
+_SHADOWED: Final = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
+"""Modules whose virtual tables keep all their state in ordinary tables beside them."""
+_MODULE: Final = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
 _STORED_COLUMN: Final = 3
-_SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "journal_mode", "user_version")
+_SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
 
 _KINDS: Final = {
     "INT": Kind.INT,
@@ -48,11 +57,18 @@ _KINDS: Final = {
     "TIMESTAMP": Kind.LOCAL_TIMESTAMP,
     "TIMESTAMPTZ": Kind.TIMESTAMP,
     "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP,
-}  # DECIMAL and NUMERIC are not here: SQLite stores them as integers or binary floats, as it likes.
+    **dict.fromkeys(DECIMALS, Kind.DECIMAL),
+}
 _JSON_VALID: Final = re.compile(
     r"""json_valid\s*\(\s*("(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+)\s*[,)]""", re.IGNORECASE
 )
-_PARSED: Final = frozenset({Kind.BOOL, Kind.JSON, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP})
+_QUOTED: Final = re.compile(
+    r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)""", re.DOTALL
+)
+_COUNTED: Final = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
+_PARSED: Final = frozenset(
+    {Kind.BOOL, Kind.DECIMAL, Kind.JSON, Kind.DATE, Kind.LOCAL_TIMESTAMP, Kind.TIMESTAMP}
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,12 @@ class TableEntry:
     references: tuple[tuple[str, str, str | None], ...]
     """Single-column foreign keys: (column, table, its column or None for its primary key)."""
     unreadable: str | None = None
+    is_counted: bool = False
+    """The highest row id ever inserted is kept in `sqlite_sequence`."""
+    outside: str | None = None
+    """Why it is outside Ω by default."""
+    is_own: bool = False
+    """It is SQLite's own, which one of `OBJECT_TYPES` shows."""
 
     @property
     def key(self) -> tuple[Column, ...]:
@@ -122,9 +144,12 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
         entry: Row = {"name": name, "definition": definition}
         if kind == "table":
             is_virtual = not root
-            objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
             table = _table(connection, raw_name, is_virtual, _text(definition or ""))
             tables[folded(table.name)] = table
+            if STATISTICS.get(name) == definition and not is_virtual:
+                tables[folded(table.name)] = replace(table, is_own=True)
+                continue
+            objects["db.table"].append({**entry, "kind": "virtual" if is_virtual else "table"})
             objects["db.column"].extend(_column_rows(table))
         elif kind in ("index", "trigger"):
             objects[f"db.{kind}"].append({**entry, "table": _text(owner)})
@@ -132,10 +157,11 @@ def read_catalogue(connection: sqlite3.Connection) -> Catalogue:
             objects["db.view"].append(entry)
         else:  # e.g. an automatic index, whose kind SQLite does not look at
             objects["db.table"].append({**entry, "kind": f"unknown: {kind}"})
-    objects["db.setting"] = [
-        {"name": name, "value": connection.execute(f"PRAGMA main.{name}").fetchone()[0]}
-        for name in _SETTINGS
-    ]
+    for type_name, names in (("db.setting", _SETTINGS), ("db.storage", ("journal_mode",))):
+        objects[type_name] = [
+            {"name": name, "value": connection.execute(f"PRAGMA main.{name}").fetchone()[0]}
+            for name in names
+        ]
     objects.update({"db.role": [], "db.grant": [], "db.membership": []})
     return Catalogue(tables, objects)
 
@@ -161,7 +187,10 @@ def _table(
 ) -> TableEntry:
     name = _text(raw_name)
     if is_virtual:
-        return TableEntry(name, (), (), "a virtual table is not evaluated")
+        module = _MODULE.search(_QUOTED.sub(" ", definition))
+        is_shadowed = module is not None and folded(module[1]) in _SHADOWED
+        why = "its rows are those of its shadow tables, which are captured" if is_shadowed else None
+        return TableEntry(name, (), (), "a virtual table is not evaluated", outside=why)
     if not isinstance(raw_name, str):
         return TableEntry(name, (), (), "the table's name is not UTF-8")
     described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
@@ -190,7 +219,8 @@ def _table(
         (parts[0] for parts in keys.values() if len(parts) == 1), key=lambda part: part[:2]
     )
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
-    return TableEntry(name, columns, tuple(single), unreadable)
+    is_counted = bool(_COUNTED.search(_QUOTED.sub(" ", definition)))
+    return TableEntry(name, columns, tuple(single), unreadable, is_counted)
 
 
 def _column_rows(table: TableEntry) -> Iterable[Row]:
@@ -213,7 +243,7 @@ def catalogue_schema(name: str, catalogue: Catalogue) -> Schema:
     types = [
         _entity_type(table, catalogue)
         for table in catalogue.tables.values()
-        if table.name != SEQUENCES
+        if table.name != SEQUENCES and not table.is_own
     ]
     types.extend(OBJECT_TYPES)
     return source_schema(name, sorted(types, key=lambda t: t.name))
@@ -244,7 +274,13 @@ def _entity_type(table: TableEntry, catalogue: Catalogue) -> EntityType:
         key = ()
     is_association = len(key) == 2 and len(table.columns) == 2 and all(f.reference for f in fields)
     return EntityType(
-        _type_name(table.name), key, fields, table=table.name, is_association=is_association
+        _type_name(table.name),
+        key,
+        fields,
+        table=table.name,
+        is_association=is_association,
+        counter=table.name if is_rowid and key and table.is_counted else None,
+        outside=table.outside,
     )
 
 
@@ -284,6 +320,7 @@ def _text_field(name: str, *, is_nullable: bool = False, reference: str | None =
 
 _NAME: Final = _text_field("name")
 _DEFINITION: Final = _text_field("definition", is_nullable=True)
+_PLANS: Final = "it changes plans of queries, no answer"
 OBJECT_TYPES: Final = (
     EntityType(
         "db.column",
@@ -337,10 +374,42 @@ OBJECT_TYPES: Final = (
         table=SEQUENCES,
     ),
     EntityType("db.setting", ("name",), (_NAME, Field("value", Kind.ANY))),
+    EntityType(
+        "db.statistics",
+        (),
+        (
+            Field("table", Kind.ANY, column="tbl"),
+            Field("index", Kind.ANY, column="idx"),
+            Field("counts", Kind.ANY, column="stat"),
+        ),
+        table="sqlite_stat1",
+        outside=_PLANS,
+    ),
+    EntityType(
+        "db.statistics_sample",
+        (),
+        (
+            Field("table", Kind.ANY, column="tbl"),
+            Field("index", Kind.ANY, column="idx"),
+            Field("equal", Kind.ANY, column="neq"),
+            Field("less", Kind.ANY, column="nlt"),
+            Field("distinct_less", Kind.ANY, column="ndlt"),
+            Field("sample", Kind.ANY),
+        ),
+        table="sqlite_stat4",
+        outside=_PLANS,
+    ),
+    EntityType(
+        "db.storage",
+        ("name",),
+        (_NAME, Field("value", Kind.ANY)),
+        outside="opening the file may set it, no row depends on it",
+    ),
     EntityType("db.table", ("name",), (_NAME, _text_field("kind"), _DEFINITION)),
     EntityType("db.trigger", ("name",), (_NAME, _text_field("table"), _DEFINITION)),
     EntityType("db.view", ("name",), (_NAME, _DEFINITION)),
 )
 """Schema objects as entity types. SQLite has no roles or grants: those types are always empty."""
 
+OWN_TABLES: Final = frozenset({SEQUENCES, *STATISTICS})
 OBJECT_NAMES: Final = frozenset(t.name for t in OBJECT_TYPES)

@@ -122,9 +122,8 @@ class DatabaseCopy:
         """The catalogue, as the database itself would show it (see `sqlite_scan.begin`)."""
         catalogue = begin(connection)
         if self._is_logged:
-            for setting in catalogue.objects["db.setting"]:
-                if setting["name"] == "journal_mode":
-                    setting["value"] = "wal"
+            for setting in catalogue.objects["db.storage"]:
+                setting["value"] = "wal"
         return catalogue
 
 

@@ -36,7 +36,7 @@ from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, printable
-from statediff.systems.base.rows import Convert, converter
+from statediff.systems.base.rows import Convert
 from statediff.systems.relational.schema import (
     MAX_KEY_LENGTH,
     Refine,
@@ -47,13 +47,15 @@ from statediff.systems.relational.schema import (
 )
 from statediff.systems.sqlite.catalogue import (
     OBJECT_NAMES,
-    SEQUENCES,
+    OWN_TABLES,
     Catalogue,
     TableEntry,
     catalogue_schema,
     folded,
     read_catalogue,
 )
+from statediff.systems.sqlite.forms import with_forms
+from statediff.systems.sqlite.stored import column_reader
 
 BLOCK_ROWS: Final = 4096
 WIDE_BLOCK_ROWS: Final = 256
@@ -253,10 +255,11 @@ class Scanner:
     name: str
     refine: Refine | None = None
 
-    def schema(self, catalogue: Catalogue) -> Schema:
+    def schema(self, connection: sqlite3.Connection, catalogue: Catalogue) -> Schema:
         """The logical schema of a database nothing is known of yet."""
         schema = catalogue_schema(self.name, catalogue)
-        return schema if self.refine is None else self.refine(schema)
+        refined = schema if self.refine is None else self.refine(schema)
+        return with_forms(refined, catalogue, connection)
 
     def scan(
         self,
@@ -267,10 +270,11 @@ class Scanner:
     ) -> Scanned:
         """Everything, cut and keyed like the state before; `begin` gave the catalogue."""
         if like is None or not like.schema.types:
-            schema = self.schema(catalogue)
+            schema = self.schema(connection, catalogue)
         else:
             found = catalogue_schema(self.name, catalogue)
             schema = continued(like.schema, found, OBJECT_NAMES, "main.", folded)
+            schema = with_forms(schema, catalogue, None)
         scan = Scan(connection, catalogue, store)
         tables = {
             t.name: scan.table(t, None if like is None else like.tables.get(t.name))
@@ -341,7 +345,7 @@ class Scan:
         entry = self._catalogue.tables.get(folded(entity_type.source_table))
         if entry is None:
             empty = self._shelf.empty(entity_type, like)
-            if entity_type.source_table == SEQUENCES or (like and like.enumeration.is_complete):
+            if entity_type.source_table in OWN_TABLES or (like and like.enumeration.is_complete):
                 return empty  # dropped since, with all its rows
             return self._shelf.fail(
                 empty, f"there is no table {printable(entity_type.source_table)}"
@@ -389,7 +393,7 @@ class Scan:
         table = self._in_bulk(self._query(entity_type, entry), like)
         if table is not None:
             return table
-        is_decided = like is not None or entry.name == SEQUENCES
+        is_decided = like is not None or entry.name in OWN_TABLES
         is_guarded = False
         while True:
             met = _Pass()
@@ -503,10 +507,10 @@ class _Query:
         )
         self._converters: list[tuple[str, Convert]] = [
             (f.name, convert)
-            for f, _ in stored
+            for f, column in found
             if f.name not in self.key
             and f.reference is None
-            and (convert := converter(f)) is not None
+            and (convert := column_reader(f, column.declared)) is not None
         ]
         self.bulk = BulkReader(entity_type, self._names, dict(self._converters))
         columns = [expression for _, expression in stored]

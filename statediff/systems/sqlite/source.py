@@ -37,7 +37,7 @@ from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.relational.schema import Refine, quoted, with_types
-from statediff.systems.sqlite.catalogue import SEQUENCES, Catalogue, folded
+from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
 from statediff.systems.sqlite.copy import DatabaseCopy
 from statediff.systems.sqlite.replay import Replay
 from statediff.systems.sqlite.scan import BUSY_SECONDS, Scanner, begin, cause_of
@@ -67,7 +67,7 @@ class SqliteSource:
     def schema(self) -> Schema:
         with closing(open_database(self.path)) as connection:
             catalogue = begin(connection)
-            schema = self.scanner.schema(catalogue)
+            schema = self.scanner.schema(connection, catalogue)
             return with_types(
                 schema,
                 {
@@ -89,7 +89,7 @@ def _has_null_keys(
 ) -> bool:
     nullable = [f for f in entity_type.fields if f.name in entity_type.key and f.is_nullable]
     entry = catalogue.tables.get(folded(entity_type.source_table))
-    if not nullable or entry is None or entry.unreadable or entry.name == SEQUENCES:
+    if not nullable or entry is None or entry.unreadable or entry.name in OWN_TABLES:
         return False
     where = " OR ".join(f"t.{quoted(f.source_column)} IS NULL" for f in nullable)
     table = quoted(entity_type.source_table)

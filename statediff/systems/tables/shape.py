@@ -4,17 +4,25 @@ Refused, with file, type and record: duplicate keys, NaN and Infinity, lone surr
 beyond a double's range, nesting deeper than `MAX_DEPTH`, bytes that are not UTF-8 (a leading byte
 order mark is tolerated), more than `MAX_BYTES`, and any other shape. Integers become `int`, all
 other numbers exact `Decimal`.
+
+A run could have written all of this into its state after, which is therefore read as far as it goes
+(`tables_after`): what is no JSON in a field is the bytes that stand there, which is another value
+than any before; what is no list of records is unobserved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final
 
 from statediff.errors import InputError
 from statediff.model.batches import KEYLESS_KEY
-from statediff.model.strictjson import Flaw, FlawKind, Limits, freeze, read_with_flaws
+from statediff.model.state import Coverage, Enumeration
+from statediff.model.strictjson import Flaw, FlawKind, Limits, freeze, read_with_flaws, spelling
 from statediff.model.values import MAX_DEPTH, Value, printable
 
 MAX_BYTES: Final = 512 * 1024 * 1024
@@ -26,6 +34,18 @@ _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, takes_ma
 Record = dict[str, Value]
 Document = dict[str, list[Record]]
 """Type → records, in the order of the file."""
+
+
+class TooLarge(InputError):
+    """The file has more than `MAX_BYTES`."""
+
+
+@dataclass(frozen=True)
+class TablesAfter:
+    """A state after, as far as it can be read; `gaps` says of a type what cannot."""
+
+    document: Document
+    gaps: Mapping[str, Enumeration] = dataclass_field(default_factory=dict)
 
 
 def read_document(path: Path | str) -> bytes:
@@ -54,6 +74,53 @@ def parse_tables(raw: bytes, file: str) -> Document:
     return _tables(tree, name)
 
 
+def tables_after(raw: bytes, file: str) -> TablesAfter:
+    """The tables of a state that a run left. Raises `InputError` where there are none."""
+    name = printable(file)
+    try:
+        tree = read_with_flaws(raw, _LIMITS)
+    except Flaw as flaw:
+        raise _unread(flaw, raw, name) from flaw
+    if isinstance(tree, Flaw) or not isinstance(tree, dict):
+        _tables(tree, name)  # which refuses it, in its own words
+    document: Document = {}
+    gaps: dict[str, Enumeration] = {}
+    for raw_name, records in tree.items():
+        type_name = _plain_name(raw_name, tree)
+        where = f"{name}: type {_quoted(type_name)}"
+        if not isinstance(records, list):
+            found = _words(records) if isinstance(records, Flaw) else _shape(records)
+            cause = f"{where}: expected a list of records, found {found}"
+            gaps[type_name] = Enumeration(Coverage.UNOBSERVED, cause)
+            continue
+        objects = [r for r in records if isinstance(r, dict)]
+        document[type_name] = [_record_after(record) for record in objects]
+        if len(objects) < len(records):
+            lost = f"{len(records) - len(objects)} records are no objects with distinct keys"
+            gaps[type_name] = Enumeration(Coverage.INCOMPLETE, f"{where}: {lost}")
+    return TablesAfter(document, gaps)
+
+
+def _record_after(record: dict[str, Any]) -> Record:
+    return {_plain_name(name, record): _value_after(value) for name, value in record.items()}
+
+
+def _plain_name(name: str, beside: Mapping[str, Any]) -> str:
+    """The name, or another one where it cannot be one; nothing beside it has that."""
+    plain = name if _is_text(name) else printable(name)
+    while plain in ("", KEYLESS_KEY) or (plain != name and plain in beside):
+        plain += "_"
+    return plain
+
+
+def _value_after(tree: Any) -> Value:
+    try:
+        return freeze(tree, MAX_DEPTH - 1)
+    except Flaw:
+        written = tree if isinstance(tree, str) else spelling(tree)
+        return written.encode(errors="surrogatepass")
+
+
 def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
     match flaw.__cause__:
         case UnicodeDecodeError(start=start):
@@ -70,8 +137,8 @@ def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
             return InputError(f"{name}: {_words(flaw)}")
 
 
-def _too_large(name: str, size: int) -> InputError:
-    return InputError(f"{name}: {size} bytes, expected at most {MAX_BYTES}; export fewer types")
+def _too_large(name: str, size: int) -> TooLarge:
+    return TooLarge(f"{name}: {size} bytes, expected at most {MAX_BYTES}; export fewer types")
 
 
 def _words(flaw: Flaw) -> str:

@@ -3,23 +3,26 @@
 What a contract can name is fixed by the state *before*, so that no run can make a contract invalid:
 a type is keyed by `id` when every record before has one, else its records are a multiset; a type
 without a record before is open, and any field of it may be named. A field that is called like a
-type refers to it. A type that the file does not name has no entities: the file is the whole state.
-A missing field is absent, which is not null. A record after that lacks its key leaves the
-enumeration incomplete.
+type refers to it. A missing field is absent, which is not null. A record after that lacks its key
+leaves the enumeration incomplete.
+
+A state after that does not name a type says nothing of it: the type is unobserved, unless the state
+schema says that it may be missing. An empty list says that there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from statediff.capture.source import Clock, scanned
+from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import InputError
 from statediff.model.batches import Row
+from statediff.model.instants import NO_FORM, form_of_texts
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
 from statediff.model.state import (
     COMPLETE,
     ChunkStore,
@@ -29,12 +32,40 @@ from statediff.model.state import (
     Table,
     build_table,
 )
-from statediff.model.values import ABSENT, Key, Map, Observed, Value, key_order, printable, show_key
+from statediff.model.values import (
+    ABSENT,
+    Key,
+    Map,
+    Observed,
+    Unobserved,
+    Value,
+    key_order,
+    printable,
+    show_key,
+)
 from statediff.systems.base.rows import Convert, converter
-from statediff.systems.tables.shape import Document, Record, parse_tables, read_document
+from statediff.systems.tables.shape import (
+    Document,
+    Record,
+    TablesAfter,
+    TooLarge,
+    parse_tables,
+    read_document,
+    tables_after,
+)
 
 ID: Final = "id"
 Refine = Callable[[Schema], Schema]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """One side, read; `cause` says why there is nothing where nothing could be read."""
+
+    document: Document
+    gaps: Mapping[str, Enumeration]
+    schema: Schema
+    cause: str | None
 
 
 class TablesSource:
@@ -43,8 +74,9 @@ class TablesSource:
     `companion` is the other side's bytes (`companion_file` is how messages name it): types and
     fields are inferred from both, so that before and after have one schema; `is_after` says that
     the companion is the state before. Where states in between are known too, `along` holds the name
-    and the bytes of every state of the run, in order, instead. Every fault of the file is an
-    `InputError`: whoever asks can mend it.
+    and the bytes of every state of the run, in order, instead. Every fault of a state before is an
+    `InputError`, which the caller can fix; a run could have left the faults of a state after, so
+    that what they keep from being read is unobserved.
     """
 
     def __init__(
@@ -65,7 +97,7 @@ class TablesSource:
         self._companion_file = companion_file
         self._is_after = is_after
         self._along = along
-        self._loaded: tuple[Document, Schema] | None = None
+        self._loaded: _Loaded | None = None
 
     @property
     def name(self) -> str:
@@ -77,59 +109,90 @@ class TablesSource:
         return self._name if isinstance(self._content, bytes) else str(self._content)
 
     def schema(self) -> Schema:
-        return self._load()[1]
+        return self._load().schema
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
-        document, schema = self._load()
+        loaded = self._load()
+        if loaded.cause is not None:
+            raise SourceUnavailable(loaded.cause)
         as_of = clock()
         tables = {
-            t.name: self._table(
-                t,
-                document.get(t.source_table, []),
-                store,
-                None if like is None else like.tables.get(t.name),
-            )
-            for t in schema.types
+            t.name: self._table(t, loaded, store, None if like is None else like.tables.get(t.name))
+            for t in loaded.schema.types
         }
-        state = State(schema, tables)
+        state = State(loaded.schema, tables)
         gaps = [t.enumeration.cause or "" for t in tables.values() if not t.enumeration.is_complete]
         return scanned(self._name, as_of, state, gaps=gaps[:1])
 
-    def _load(self) -> tuple[Document, Schema]:
+    def _load(self) -> _Loaded:
         if self._loaded is None:
-            raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
-            document = parse_tables(raw, self.file)
-            sides = [document]
-            if self._companion is not None:
-                other = self._companion_file or f"the other side of {self.file}"
-                sides.append(parse_tables(self._companion, other))
-            if self._is_after:
-                sides.reverse()
-            if self._along:
-                sides = [parse_tables(content, name) for name, content in self._along]
+            own, cause = self._own()
+            sides = self._sides(own.document)
             schema = infer_schema(self._name, *sides)
-            self._loaded = (document, schema if self._refine is None else self._refine(schema))
+            refined = schema if self._refine is None else self._refine(schema)
+            stated = with_forms(refined, sides)
+            self._loaded = _Loaded(document=own.document, gaps=own.gaps, schema=stated, cause=cause)
         return self._loaded
 
+    def _own(self) -> tuple[TablesAfter, str | None]:
+        """This side's tables, and why there are none where a run left none to read."""
+        try:
+            raw = self._content if isinstance(self._content, bytes) else read_document(self.file)
+        except TooLarge as error:
+            if not self._is_after:
+                raise
+            return TablesAfter({}), str(error)
+        if not self._is_after:
+            return TablesAfter(parse_tables(raw, self.file)), None
+        return _after(raw, self.file)
+
+    def _sides(self, own: Document) -> list[Document]:
+        """The documents that make the schema, the state before first."""
+        if self._along:
+            (file, first), *rest = self._along
+            after = [_after(content, name)[0].document for name, content in rest]
+            return [parse_tables(first, file), *after]
+        if self._companion is None:
+            return [own]
+        other = self._companion_file or f"the other side of {self.file}"
+        if self._is_after:
+            return [parse_tables(self._companion, other), own]
+        return [own, _after(self._companion, other)[0].document]
+
     def _table(
-        self,
-        entity_type: EntityType,
-        records: list[Record],
-        store: ChunkStore,
-        like: Table | None,
+        self, entity_type: EntityType, loaded: _Loaded, store: ChunkStore, like: Table | None
+    ) -> Table:
+        records = loaded.document.get(entity_type.source_table)
+        if not self._is_after:
+            return self._table_before(entity_type, records or [], store, like)
+        known = loaded.gaps.get(entity_type.source_table, COMPLETE)
+        if records is None and known is COMPLETE and not entity_type.is_optional:
+            cause = f"{printable(self.file)} does not name {entity_type.source_table}"
+            known = Enumeration(Coverage.UNOBSERVED, cause)
+        if known.coverage is Coverage.UNOBSERVED:
+            empty = build_table(entity_type, (), store, like=like)
+            return empty.unobserved(known.cause or "unread")
+        read = row_reader(entity_type)
+        rows: list[Row] = [read(record) for record in records or []]
+        lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
+        if lost:
+            rows = [row for i, row in enumerate(rows) if i not in set(lost)]
+            cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
+            known = Enumeration(Coverage.INCOMPLETE, cause)
+        if not entity_type.is_keyless:
+            rows, shared = _without_doubles(entity_type, rows)
+            if shared is not None:
+                known = Enumeration(Coverage.INCOMPLETE, shared)
+        return build_table(entity_type, rows, store, like=like, enumeration=known)
+
+    def _table_before(
+        self, entity_type: EntityType, records: list[Record], store: ChunkStore, like: Table | None
     ) -> Table:
         read = row_reader(entity_type)
         rows: list[Row] = [read(record) for record in records]
-        enumeration = COMPLETE
-        if self._is_after:
-            lost = [i for i, row in enumerate(rows) if _lacks_key(entity_type, row)]
-            if lost:
-                rows = [row for i, row in enumerate(rows) if i not in set(lost)]
-                cause = f"record {lost[0]} of {entity_type.name} has no {entity_type.key[0]}"
-                enumeration = Enumeration(Coverage.INCOMPLETE, cause)
         if not entity_type.is_keyless:
             self._check_keys(entity_type, rows)
-        return build_table(entity_type, rows, store, like=like, enumeration=enumeration)
+        return build_table(entity_type, rows, store, like=like)
 
     def _check_keys(self, entity_type: EntityType, rows: list[Row]) -> None:
         seen: dict[object, int] = {}
@@ -145,6 +208,38 @@ class TablesSource:
                 raise InputError(
                     f"{where}: duplicate {named} {show_key(key)}, first used by record {first}"
                 )
+
+
+def _after(raw: bytes, file: str) -> tuple[TablesAfter, str | None]:
+    """A state that a run left, and why it is none where it cannot be read at all."""
+    try:
+        return tables_after(raw, file), None
+    except InputError as error:
+        return TablesAfter({}), str(error)
+
+
+def _without_doubles(entity_type: EntityType, rows: list[Row]) -> tuple[list[Row], str | None]:
+    """One row a key; of rows that share one, nothing else is known.
+
+    That there is such an entity is known, and that no other is there, so that what a run deleted
+    stays deleted. Where the key is all there is, the number of rows is not known: the cause.
+    """
+    by_key: dict[object, list[Row]] = {}
+    for row in rows:
+        key: Key = tuple(row[part] for part in entity_type.key)  # type: ignore[misc]  # values
+        by_key.setdefault(key_order(key), []).append(row)
+    single: list[Row] = []
+    shared: str | None = None
+    for same_key in by_key.values():
+        row = same_key[0]
+        if len(same_key) > 1:
+            shown = show_key(tuple(row[part] for part in entity_type.key))  # type: ignore[misc]
+            cause = f"{len(same_key)} records of {entity_type.name} are {shown}"
+            row = {n: c if n in entity_type.key else Unobserved(cause) for n, c in row.items()}
+            if len(row) == len(entity_type.key):
+                shared = cause
+        single.append(row)
+    return single, shared
 
 
 def _lacks_key(entity_type: EntityType, row: Row) -> bool:
@@ -190,6 +285,34 @@ def infer_schema(name: str, *documents: Document) -> Schema:
     keyed = {entity.name for entity in found if entity.key}
     types = tuple(replace(entity, fields=_referring(entity, keyed)) for entity in found)
     return Schema(name, "0", types, ((name, tuple(names)),))
+
+
+def with_forms(schema: Schema, documents: Sequence[Document]) -> Schema:
+    """The schema whose instants all have a form: the stated one, else that of all texts.
+
+    It is that of the first document in which the field has a text, the state before; where there
+    is no text at all, or no one form, the field holds texts.
+    """
+    return replace(schema, types=tuple(_with_forms(t, documents) for t in schema.types))
+
+
+def _with_forms(entity_type: EntityType, documents: Sequence[Document]) -> EntityType:
+    open_ = [f for f in entity_type.fields if f.kind in INSTANTS and f.form is None]
+    if not open_:
+        return entity_type
+    forms = {f.name: _form_in(entity_type.source_table, f.source_column, documents) for f in open_}
+    return replace(
+        entity_type,
+        fields=tuple(replace(f, form=forms.get(f.name, f.form)) for f in entity_type.fields),
+    )
+
+
+def _form_in(table: str, column: str, documents: Sequence[Document]) -> str:
+    for document in documents:
+        texts = [r[column] for r in document.get(table, ()) if isinstance(r.get(column), str)]
+        if texts:
+            return form_of_texts(str(text) for text in texts)
+    return NO_FORM
 
 
 def fits(entity_type: EntityType, record: Record) -> bool:
@@ -278,5 +401,7 @@ def _kind_of(value: Value) -> Kind | None:
             return Kind.LIST
         case Map():
             return Kind.MAP
+        case bytes():
+            return Kind.BYTES
         case _:
             return Kind.DECIMAL

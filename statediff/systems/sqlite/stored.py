@@ -1,0 +1,65 @@
+"""What a stored value of a SQLite column means: decimals of NUMERIC columns, and the rest as text.
+
+A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
+to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
+and no two doubles share it, so that nothing is lost; the declared scale pads it with zeros. A
+difference below the double's resolution was never stored. Columns of other affinities keep the
+double, which is what their type says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from statediff.model.schema import Field, Kind
+from statediff.systems.base.rows import Convert, converter
+
+DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
+"""Declared types of NUMERIC affinity that mean decimal numbers."""
+_DECLARED: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*\d+\s*(?:,\s*(\d{1,2})\s*)?\))?\s*")
+_MAX_PADDED: Final = 40
+"""Digits before the point; a longer number is no amount, and is not padded."""
+
+
+def column_reader(field: Field, declared: str) -> Convert | None:
+    """How a stored value of this field is read, or None when it is taken as it is."""
+    scale = decimal_scale(declared)
+    if scale is not None and field.kind is Kind.DECIMAL:
+        return lambda stored: written_decimal(stored, scale)
+    return converter(field)
+
+
+def decimal_scale(declared: str) -> int | None:
+    """The digits after the point that a decimal column declares, 0 for none; None for others.
+
+    >>> decimal_scale("decimal(12, 2)"), decimal_scale("NUMERIC"), decimal_scale("REAL")
+    (2, 0, None)
+    """
+    found = _DECLARED.fullmatch(declared)
+    if found is None or found[1].upper() not in DECIMALS:
+        return None
+    return int(found[2] or 0)
+
+
+def written_decimal(stored: Any, scale: int) -> Any:
+    """The decimal that a stored number stands for, with at least `scale` digits after the point.
+
+    >>> written_decimal(98.7, 2), written_decimal(100, 2), written_decimal(0.125, 2)
+    (Decimal('98.70'), Decimal('100.00'), Decimal('0.125'))
+    """
+    if type(stored) is float and math.isfinite(stored):
+        exact = Decimal(repr(stored))
+    elif type(stored) is int:
+        exact = Decimal(stored)
+    else:
+        return stored  # null, text, bytes, and the infinities
+    sign, digits, exponent = exact.as_tuple()
+    if not isinstance(exponent, int) or exact.adjusted() > _MAX_PADDED:
+        return exact
+    padding = exponent + scale
+    if padding <= 0:
+        return exact
+    return Decimal((sign, (*digits, *([0] * padding)), -scale))

@@ -1,0 +1,122 @@
+"""What is outside the boundary of every SQLite database by default, and what is not."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from statediff import api
+from statediff.errors import ContractError
+from tests.judged_files import database, judged, sentences
+
+SEED = (
+    "CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT)",
+    "CREATE INDEX by_body ON note (body)",
+    """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+    INSERT INTO note SELECT i, 'note ' || (i % 7) FROM n""",
+)
+FTS = (
+    "CREATE VIRTUAL TABLE found USING fts5(body, content='note', content_rowid='id')",
+    "INSERT INTO found (rowid, body) SELECT id, body FROM note",
+)
+KEPT = "forbid:\n  - {id: kept, delete: note}\n"
+INCLUDED = "include:\n  - {what: %s, because: plans are frozen here}\n"
+
+
+def verdict(folder: Path, seed: tuple[str, ...], *run: str, body: str = KEPT) -> str:
+    one = database(folder / "a.db", *seed)
+    two = database(folder / "b.db", *seed, *run)
+    done = judged(folder, body, one, two)
+    assert api.replay(done) is done.verdict
+    return done.verdict.value
+
+
+@pytest.mark.parametrize(
+    "run",
+    [("ANALYZE",), ("PRAGMA optimize = 0x10002", "PRAGMA optimize"), ("ANALYZE note", "ANALYZE")],
+)
+def test_statistics_are_outside(run: tuple[str, ...], tmp_path: Path) -> None:
+    assert verdict(tmp_path, SEED, *run) == "MATCH"
+    assert verdict(tmp_path, (*SEED, "ANALYZE"), "DROP TABLE sqlite_stat1") == "MATCH"
+
+
+def test_a_contract_puts_them_back_inside(tmp_path: Path) -> None:
+    body = INCLUDED % "db.statistics" + KEPT
+    assert verdict(tmp_path, SEED, "ANALYZE", body=body) == "DIVERGE"
+    assert verdict(tmp_path, SEED, body=body) == "MATCH"
+    body = INCLUDED % "db.storage" + KEPT
+    assert verdict(tmp_path, SEED, "PRAGMA journal_mode = WAL", body=body) == "DIVERGE"
+
+
+def test_only_what_is_outside_by_default_is_put_back(tmp_path: Path) -> None:
+    for what, words in (("note", "not outside by default"), ("nothing", "has no type")):
+        with pytest.raises(ContractError, match=words):
+            verdict(tmp_path, SEED, body=INCLUDED % what + KEPT)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ("ANALYZE", "CREATE TABLE more (n)"),
+        ("ANALYZE", "DELETE FROM note WHERE id = 1"),
+        ("PRAGMA user_version = 7",),
+    ],
+)
+def test_all_else_stays_inside(run: tuple[str, ...], tmp_path: Path) -> None:
+    assert verdict(tmp_path, SEED, *run) == "DIVERGE"
+
+
+def test_a_table_of_statistics_that_sqlite_did_not_make_is_a_table(tmp_path: Path) -> None:
+    one = database(tmp_path / "a.db", *SEED)
+    two = database(tmp_path / "b.db", *SEED, "ANALYZE")
+    with closing(sqlite3.connect(two)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = 'CREATE TABLE sqlite_stat1(tbl,idx,stat,x)' "
+            "WHERE name = 'sqlite_stat1'"
+        )
+        connection.commit()
+    done = judged(tmp_path, KEPT, one, two)
+    assert done.verdict.value == "DIVERGE"
+    assert any("db.table sqlite_stat1" in sentence for sentence in sentences(done))
+
+
+def test_opening_a_file_in_wal_mode_is_outside(tmp_path: Path) -> None:
+    assert verdict(tmp_path, SEED, "PRAGMA journal_mode = WAL") == "MATCH"
+
+
+@pytest.mark.parametrize("module", ["fts5(body)", "fts4(body)", "rtree(id, low, high)"])
+def test_an_index_table_that_nobody_touched_is_no_question(module: str, tmp_path: Path) -> None:
+    seed = (*SEED, f"CREATE VIRTUAL TABLE found USING {module}")
+    assert verdict(tmp_path, seed) == "MATCH"
+    if "body" in module:
+        seed = (*seed, "INSERT INTO found (rowid, body) SELECT id, body FROM note")
+        assert verdict(tmp_path, seed) == "MATCH"
+        assert verdict(tmp_path, seed, "DELETE FROM found WHERE rowid = 3") == "DIVERGE"
+        assert verdict(tmp_path, seed, "DROP TABLE found") == "DIVERGE"
+
+
+def test_an_index_over_another_table_that_nobody_touched(tmp_path: Path) -> None:
+    assert verdict(tmp_path, (*SEED, *FTS)) == "MATCH"
+    emptied = "INSERT INTO found (found) VALUES ('delete-all')"
+    assert verdict(tmp_path, (*SEED, *FTS), emptied) == "DIVERGE"
+
+
+def test_a_table_in_its_place_is_seen(tmp_path: Path) -> None:
+    run = ("DROP TABLE found", "CREATE TABLE found (body)", "INSERT INTO found VALUES ('x')")
+    assert verdict(tmp_path, (*SEED, *FTS), *run) == "DIVERGE"
+
+
+def test_the_bundle_says_what_was_outside(tmp_path: Path) -> None:
+    one = database(tmp_path / "a.db", *SEED)
+    two = database(tmp_path / "b.db", *SEED, "ANALYZE", "PRAGMA journal_mode = WAL")
+    done = judged(tmp_path, KEPT, one, two)
+    types = done.bundle.document("schema.json")["types"]
+    outside = {t["name"]: t["outside"] for t in types if "outside" in t}
+    assert set(outside) == {"db.statistics", "db.statistics_sample", "db.storage"}
+    shown = str(done.document)
+    assert "default: db.statistics (it changes plans" in shown
+    assert "default: db.storage" in shown

@@ -1,0 +1,132 @@
+"""What SQLite's NUMERIC columns hold is the decimal that was written, and nothing is lost."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.model.values import same
+from statediff.systems.sqlite.stored import decimal_scale, written_decimal
+from tests.judged_files import database, judged, sentences
+
+PRICED = """
+require:
+  - id: priced
+    update: item
+    where: it.id == 1
+    set: {price: 98.70}
+"""
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 6))
+def test_a_double_and_its_decimal_name_each_other(stored: float, scale: int) -> None:
+    read = written_decimal(stored, scale)
+    assert isinstance(read, Decimal)
+    assert float(read) == stored
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 6))
+def test_integers_stay_exact(stored: int, scale: int) -> None:
+    assert written_decimal(stored, scale) == stored
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False), st.integers(0, 4))
+def test_two_doubles_never_become_one(one: float, other: float, scale: int) -> None:
+    read = written_decimal(one, scale), written_decimal(other, scale)
+    assert same(*read) == same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("declared", "scale"),
+    [("DECIMAL(12,2)", 2), ("numeric", 0), ("Dec (5 , 3)", 3), ("NUMBER(10)", 0), ("REAL", None),
+     ("DECIMAL TEXT", None), ("", None), ("DOUBLE", None)],
+)  # fmt: skip
+def test_the_scale_is_the_declared_one(declared: str, scale: int | None) -> None:
+    assert decimal_scale(declared) == scale
+
+
+@pytest.mark.parametrize("declared", ["DECIMAL(12,2)", "NUMERIC", "numeric(10, 2)", "MONEY"])
+def test_a_required_amount_holds_however_sqlite_stores_it(tmp_path: Path, declared: str) -> None:
+    rows = (
+        f"CREATE TABLE item (id INTEGER PRIMARY KEY, price {declared})",
+        "INSERT INTO item VALUES (1, 5), (2, 9007199254740993)",
+    )
+    paid = "UPDATE item SET price = '98.70' WHERE id = 1"
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, paid)
+    assert judged(tmp_path, PRICED, before, after).verdict.value == "MATCH"
+    wrong = database(tmp_path / "c.db", *rows, "UPDATE item SET price = 98.71 WHERE id = 1")
+    assert judged(tmp_path, PRICED, before, wrong).verdict.value == "DIVERGE"
+    other = "UPDATE item SET price = 9007199254740992 WHERE id = 2"
+    done = judged(tmp_path, PRICED, before, database(tmp_path / "d.db", *rows, paid, other))
+    assert done.verdict.value == "DIVERGE"
+    assert any("9007199254740992" in sentence for sentence in sentences(done))
+
+
+def test_findings_show_amounts_with_the_declared_scale(tmp_path: Path) -> None:
+    rows = (
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, price DECIMAL(12,2))",
+        "INSERT INTO item VALUES (1, 5), (2, 98.7)",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, "UPDATE item SET price = 100.0 WHERE id = 2")
+    shown = sentences(judged(tmp_path, "forbid:\n  - {id: no, delete: item}\n", before, after))
+    assert "item 2 price 98.70 \u2192 100.00" in shown
+
+
+@pytest.mark.parametrize("declared", ["REAL", "FLOAT", "DOUBLE"])
+def test_columns_of_floats_hold_the_double(tmp_path: Path, declared: str) -> None:
+    rows = (
+        f"CREATE TABLE item (id INTEGER PRIMARY KEY, price {declared})",
+        "INSERT INTO item VALUES (1, 5)",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, "UPDATE item SET price = 98.70 WHERE id = 1")
+    assert judged(tmp_path, PRICED, before, after).verdict.value == "DIVERGE"
+
+
+def test_a_text_in_a_decimal_column_is_that_text(tmp_path: Path) -> None:
+    rows = (
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, price DECIMAL(12,2))",
+        "INSERT INTO item VALUES (1, 5)",
+    )
+    before = database(tmp_path / "a.db", *rows)
+    after = database(tmp_path / "b.db", *rows, "UPDATE item SET price = 'a lot' WHERE id = 1")
+    done = judged(tmp_path, PRICED, before, after)
+    assert done.verdict.value == "DIVERGE"
+
+
+@pytest.mark.parametrize(
+    ("run", "shown"),
+    [
+        ("DROP TABLE item", "item 1 deleted"),
+        ("UPDATE item SET price = 'five' WHERE id = 1", 'item 1 price 5 \u2192 "five"'),
+        ("UPDATE item SET price = x'00' WHERE id = 1", "item 1 price 5 \u2192 1 bytes"),
+        ("UPDATE item SET price = 9e999 WHERE id = 1", "item 1 price 5 \u2192 inf"),
+    ],
+)
+def test_what_a_run_writes_in_another_kind_is_a_change(
+    run: str, shown: str, tmp_path: Path
+) -> None:
+    rows = (
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, price INTEGER)",
+        "INSERT INTO item VALUES (1, 5)",
+    )
+    body = "forbid:\n  - id: dear\n    that: any(i.price > 100 for i in after.item)\n"
+    before = database(tmp_path / "a.db", *rows)
+    done = judged(tmp_path, body, before, database(tmp_path / "b.db", *rows, run))
+    assert done.verdict.value == "DIVERGE"
+    assert shown in sentences(done)
+
+
+def test_a_file_that_is_no_database_any_more_is_unobserved(tmp_path: Path) -> None:
+    rows = ("CREATE TABLE item (id INTEGER PRIMARY KEY)", "INSERT INTO item VALUES (1)")
+    before = database(tmp_path / "a.db", *rows)
+    after = tmp_path / "b.db"
+    after.write_bytes(b"\x00\xff no database")
+    done = judged(tmp_path, "forbid:\n  - {id: kept, delete: item}\n", before, after)
+    assert done.verdict.value == "INCONCLUSIVE"

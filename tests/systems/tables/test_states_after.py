@@ -1,0 +1,149 @@
+"""What a run leaves in JSON tables is judged, however it is written, and whatever is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff import api
+from statediff.errors import InputError
+from statediff.systems.tables.shape import parse_tables, tables_after
+from tests.judged_files import judged, sentences, tables
+from tests.judging import contract
+
+KEPT = "forbid:\n  - {id: kept, delete: user}\n"
+RENAMED = """
+forbid:
+  - {id: kept, delete: user}
+require:
+  - id: renamed
+    update: user
+    where: it.id == 1
+    set: {name: Eve}
+"""
+BEFORE = {"user": [{"id": 1, "name": "Ada", "n": 1}, {"id": 2, "name": "Bob", "n": 2}], "log": []}
+HARMS = {
+    "a lone surrogate": '{"id": 2, "name": "\\ud800", "n": 2}',
+    "NaN": '{"id": 2, "name": "Bob", "n": NaN}',
+    "an infinity": '{"id": 2, "name": "Bob", "n": -Infinity}',
+    "a number nobody holds": '{"id": 2, "name": "Bob", "n": 1e999999}',
+    "a key twice inside": '{"id": 2, "name": "Bob", "n": {"a": 1, "a": 2}}',
+    "another kind": '{"id": 2, "name": 5, "n": 2}',
+    "an object": '{"id": 2, "name": {"a": 1}, "n": 2}',
+    "a list": '{"id": 2, "name": [], "n": 2}',
+    "a deep list": '{"id": 2, "name": ' + "[" * 200 + "]" * 200 + ', "n": 2}',
+    "a field without a name": '{"id": 2, "name": "Bob", "n": 2, "": 1}',
+    "a reserved field": '{"id": 2, "name": "Bob", "n": 2, "#": 1}',
+    "a field of half a pair": '{"id": 2, "name": "Bob", "n": 2, "\\udc00": 1}',
+}
+UNKNOWN = {
+    "an id twice": '{"id": 2, "name": "Bob", "n": 2}, {"id": 2, "name": "Bob", "n": 2}',
+    "a record that is none": '{"id": 2, "name": "Bob", "n": 2}, 7',
+    "a key twice": '{"id": 2, "name": "Bob", "n": 2}, {"id": 3, "id": 4}',
+}
+
+
+def sides(folder: Path, records: str) -> tuple[Path, Path]:
+    renamed = '{"id": 1, "name": "Eve", "n": 1}'
+    after = '{"user": [%s, %s], "log": []}' % (renamed, records)  # noqa: UP031 - braces
+    return tables(folder / "a.json", BEFORE), tables(folder / "b.json", after)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_a_run_writes_in_a_row_that_nobody_touched_is_a_change(
+    harm: str, tmp_path: Path
+) -> None:
+    done = judged(tmp_path, RENAMED, *sides(tmp_path, HARMS[harm]), noop=False)
+    assert done.verdict.value == "DIVERGE"
+    assert any(sentence.startswith("user 2 ") for sentence in sentences(done))
+
+
+@pytest.mark.parametrize("harm", UNKNOWN)
+def test_what_cannot_be_read_is_unobserved_with_its_cause(harm: str, tmp_path: Path) -> None:
+    done = judged(tmp_path, RENAMED, *sides(tmp_path, UNKNOWN[harm]), noop=False)
+    assert done.verdict.value == "INCONCLUSIVE"
+
+
+def test_an_id_twice_does_not_hide_a_deletion(tmp_path: Path) -> None:
+    twice = '{"id": 1, "name": "Eve", "n": 1}'
+    done = judged(tmp_path, RENAMED, *sides(tmp_path, twice), noop=False)
+    assert done.verdict.value == "DIVERGE"
+    assert any(sentence.startswith("user 2 deleted") for sentence in sentences(done))
+
+
+def test_what_is_no_state_at_all_is_unobserved(tmp_path: Path) -> None:
+    before = tables(tmp_path / "a.json", BEFORE)
+    for text in ("", "[]", '{"user": [', '{"user": 7, "log": []}', '{"user": [], "user": []}'):
+        done = judged(tmp_path, KEPT, before, tables(tmp_path / "b.json", text))
+        assert done.verdict.value == "INCONCLUSIVE", text
+
+
+@pytest.mark.parametrize("records", [BEFORE["user"], []])
+def test_a_type_that_an_export_does_not_name_is_unobserved(
+    records: list[Any], tmp_path: Path
+) -> None:
+    before = tables(tmp_path / "a.json", {"user": records, "log": []})
+    named = tables(tmp_path / "b.json", {"user": records, "log": []})
+    unnamed = tables(tmp_path / "c.json", {"log": []})
+    assert judged(tmp_path, KEPT, before, named).verdict.value == "MATCH"
+    assert judged(tmp_path, KEPT, before, unnamed).verdict.value == "INCONCLUSIVE"
+    empty = tables(tmp_path / "d.json", {"user": [], "log": []})
+    assert judged(tmp_path, KEPT, before, empty).verdict.value == (
+        "DIVERGE" if records else "MATCH"
+    )
+
+
+def test_a_type_that_may_be_missing_is_empty_where_it_is_missing(tmp_path: Path) -> None:
+    before = tables(tmp_path / "a.json", {"user": BEFORE["user"], "log": []})
+    after = tables(tmp_path / "b.json", {"user": BEFORE["user"]})
+    schema = "schema: s\nversion: 1.0.0\nentities:\n  log: {optional: %s}\n"
+    done = judged(tmp_path, KEPT, before, after, schema % "true")
+    assert done.verdict.value == "MATCH"
+    assert judged(tmp_path, KEPT, before, after, schema % "false").verdict.value == "INCONCLUSIVE"
+    gone = tables(tmp_path / "c.json", {"log": []})
+    optional = "schema: s\nversion: 1.0.0\nentities:\n  user: {optional: true}\n"
+    assert judged(tmp_path, KEPT, before, gone, optional).verdict.value == "DIVERGE"
+
+
+def test_numbers_are_spelled_in_many_ways_under_a_schema_too(tmp_path: Path) -> None:
+    before = tables(tmp_path / "a.json", '{"item": [{"id": 1, "price": 1.50, "all": 1.0}]}')
+    after = tables(tmp_path / "b.json", '{"item": [{"id": 1, "price": 1.5, "all": 1}]}')
+    body = "forbid:\n  - {id: kept, delete: item}\n"
+    assert judged(tmp_path, body, before, after).verdict.value == "MATCH"
+    schema = "schema: s\nversion: 1.0.0\nentities:\n  item: {made_by: user}\n"
+    assert judged(tmp_path, body, before, after, schema).verdict.value == "MATCH"
+
+
+def test_the_python_api_takes_such_a_state_after(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(contract(KEPT))
+    for value in (float("nan"), "\ud800"):
+        after = {**BEFORE, "user": [{"id": 1, "name": value, "n": 1}, BEFORE["user"][1]]}
+        assert api.judge(file, before=BEFORE, after=after).verdict.value == "DIVERGE"
+        with pytest.raises(InputError):
+            api.judge(file, before=after, after=BEFORE)
+
+
+names = st.sampled_from(["id", "a", "b"])
+values = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers())
+records = st.lists(st.dictionaries(names, values, max_size=3), max_size=3)
+
+
+@given(st.dictionaries(st.sampled_from(["t", "u"]), records, max_size=2))
+def test_a_sound_state_is_read_alike_on_both_sides(content: dict[str, Any]) -> None:
+    raw = json.dumps(content).encode()
+    read = tables_after(raw, "f")
+    assert read.document == parse_tables(raw, "f")
+    assert not read.gaps
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace")))
+def test_no_bytes_are_more_than_an_error(raw: bytes) -> None:
+    with contextlib.suppress(InputError):
+        tables_after(raw, "f")
