@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
@@ -31,9 +31,15 @@ from statediff.model.delta import (
     Op,
     default_label,
 )
-from statediff.model.json_values import as_nested
+from statediff.model.json_values import as_nested, canonical_json
 from statediff.model.multiset import Item, cancel, doubts_about
-from statediff.model.nested import places_that_differ, step_order
+from statediff.model.nested import (
+    Change,
+    all_differences,
+    hidden_differences,
+    places_that_differ,
+    step_order,
+)
 from statediff.model.paths import Steps, at
 from statediff.model.schema import marks_deletion
 from statediff.model.state import Coverage, Enumeration, State, Table
@@ -44,6 +50,8 @@ from statediff.model.values import (
     Key,
     Observed,
     Unobserved,
+    Value,
+    is_value,
     key_order,
     same,
     told_apart,
@@ -319,6 +327,9 @@ class _Comparison:
             sides = (canonical[0][name], canonical[1][name], raw[0][name], raw[1][name])
             if name in differing:
                 yield from self._updates(key, name, sides)
+            hidden = list(self._hidden_inside(key, name, sides))
+            yield from hidden
+            if name in differing or hidden:
                 continue
             delta = self._delta(Op.UPDATE, key, name, *sides)
             if moved is not None and name == self._deleted_when:
@@ -328,27 +339,59 @@ class _Comparison:
 
     def _updates(
         self, key: Key, name: str, sides: tuple[Observed, Observed, Observed, Observed]
-    ) -> Iterator[Delta]:
-        """One delta for each place inside the field's values that differs, or one for all of it."""
-        before, after, raw_before, raw_after = sides
-        is_whole = isinstance(after, tuple) and self._view.is_multiset(name)
-        inside = None if is_whole else places_that_differ(before, after)
-        if inside is None or len(inside) > self._places_left:
-            yield self._delta(Op.UPDATE, key, name, *sides)
+    ) -> Iterator[Delta | HiddenDelta]:
+        """One delta for each place inside the field's values that differs, or one for all of it.
+
+        What Ω or ν removes of them is hidden.
+        """
+        before, after, _, _ = sides
+        inside = places_that_differ(before, after)
+        if inside is not None and len(inside) <= self._places_left:
+            self._places_left -= len(inside)
+            for change in inside:
+                why = self._view.why_removed(name, change.steps, change.before, change.after)
+                delta = self._inside(key, name, change, sides)
+                yield delta if why is None else HiddenDelta(delta, *why)
             return
-        self._places_left -= len(inside)
-        raw = as_nested(raw_before), as_nested(raw_after)
-        for change in inside:
-            yield self._delta(
-                Op.UPDATE,
-                key,
-                name,
-                change.before,
-                change.after,
-                at(raw[0], change.steps),
-                at(raw[1], change.steps),
-                steps=change.steps,
-            )
+        whole = self._delta(Op.UPDATE, key, name, *sides)
+        rules: dict[str, bool] = {}
+        for change in all_differences(before, after):
+            why = self._view.why_removed(name, change.steps, change.before, change.after)
+            if why is None:
+                yield whole
+                return
+            rules[why[0]] = why[1]
+        yield HiddenDelta(whole, "; ".join(rules), all(rules.values()))
+
+    def _hidden_inside(
+        self, key: Key, name: str, sides: tuple[Observed, Observed, Observed, Observed]
+    ) -> Iterator[HiddenDelta | Doubt]:
+        """The places inside the field's values that differ, and that rules inside make equal."""
+        if name in self._view.excluded or not self._view.is_ruled_inside(name):
+            return
+        plain = [canonical_json(cast(Value, v)) for v in map(as_nested, sides[2:]) if is_value(v)]
+        if len(plain) < 2:
+            return
+        found = hidden_differences((sides[0], plain[0]), (sides[1], plain[1]))
+        rule, by_boundary = self._view.why_hidden([name])
+        for change in found:
+            if not self._places_left:
+                yield self._doubt(key, name, f"more than {MAX_PLACES_OF_TYPE} places inside values")
+                return
+            self._places_left -= 1
+            yield HiddenDelta(self._inside(key, name, change, sides), rule, by_boundary)
+
+    def _inside(
+        self,
+        key: Key,
+        name: str,
+        change: Change,
+        sides: tuple[Observed, Observed, Observed, Observed],
+    ) -> Delta:
+        raw = [at(as_nested(side), change.steps) for side in sides[2:]]
+        return self._delta(
+            Op.UPDATE, key, name, change.before, change.after, *raw, steps=change.steps
+        )
 
     def _softly_moved(self, key: Key, before: Row, after: Row) -> Delta | None:
         """The deletion, or its undoing, that the field named by `deleted_when` tells of."""
@@ -371,9 +414,20 @@ class _Comparison:
 
     def _why_equal(self, gone: RowChange, new: RowChange) -> tuple[str, bool]:
         before, after = self._view.whole(gone.before or {}), self._view.whole(new.after or {})
-        return self._view.why_hidden(
-            [n for n in self._view.fields if not same(before[n], after[n])]
-        )
+        seen = self._view.canonical(before), self._view.canonical(after)
+        found: list[tuple[str, bool]] = []
+        ruled: list[str] = []
+        for name in (n for n in self._view.fields if not same(before[n], after[n])):
+            inside = [
+                self._view.why_removed(name, change.steps, change.before, change.after)
+                for change in all_differences(seen[0][name], seen[1][name])
+            ]
+            removed = [why for why in inside if why is not None]
+            found += removed
+            ruled += [] if removed else [name]
+        found += [self._view.why_hidden(ruled)] if ruled else []
+        rules = "; ".join(dict.fromkeys(rule for rule, _ in found))
+        return rules or "canonicalization", any(by_boundary for _, by_boundary in found)
 
     def _delta(
         self,

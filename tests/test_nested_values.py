@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statediff import api
 from statediff.errors import ContractError
-from tests.json_harms import BEFORE, CLAUSE, DOUBLED, RIGHT, WRONG
+from tests.json_harms import BEFORE, CASES, CLAUSE, DOUBLED
 from tests.judging import contract
 
 DECLARED = {
@@ -50,9 +51,11 @@ def tables(path: Path, settings: str) -> Path:
     return path
 
 
-def judged(folder: Path, before: Path, after: Path, schema: str = "") -> api.Judged:
+def judged(
+    folder: Path, before: Path, after: Path, schema: str = "", clause: str = CLAUSE
+) -> api.Judged:
     file = folder / "contract.yaml"
-    file.write_text(contract(CLAUSE))
+    file.write_text(contract(clause))
     more = {}
     if schema:
         (folder / "schema.yaml").write_text(schema)
@@ -60,22 +63,29 @@ def judged(folder: Path, before: Path, after: Path, schema: str = "") -> api.Jud
     return api.judge(file, before=before, after=after, **more)
 
 
+NAMES = [(case, name) for case in CASES for name in (*case[2], *case[3])]
+
+
 @pytest.mark.parametrize("declared", DECLARED)
-@pytest.mark.parametrize("name", [*RIGHT, *WRONG, *DOUBLED])
-def test_in_sqlite(name: str, declared: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "name"), [*NAMES, *((CASES[0], name) for name in DOUBLED)], ids=lambda v: str(v)[:60]
+)
+def test_in_sqlite(case: Any, name: str, declared: str, tmp_path: Path) -> None:
+    clause, settings, right, wrong = case
     ddl, schema = DECLARED[declared]
-    before = database(tmp_path / "before.sqlite", ddl, json.dumps(BEFORE))
-    after = database(tmp_path / "after.sqlite", ddl, (RIGHT | WRONG | DOUBLED)[name])
-    wanted = "MATCH" if name in RIGHT else "DIVERGE"
-    assert judged(tmp_path, before, after, schema).verdict.value == wanted
+    before = database(tmp_path / "before.sqlite", ddl, json.dumps(settings))
+    after = database(tmp_path / "after.sqlite", ddl, (right | wrong | DOUBLED)[name])
+    wanted = "MATCH" if name in right else "DIVERGE"
+    assert judged(tmp_path, before, after, schema, clause).verdict.value == wanted
 
 
-@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
-def test_in_json_tables(name: str, tmp_path: Path) -> None:
-    before = tables(tmp_path / "before.json", json.dumps(BEFORE))
-    after = tables(tmp_path / "after.json", (RIGHT | WRONG)[name])
-    wanted = "MATCH" if name in RIGHT else "DIVERGE"
-    assert judged(tmp_path, before, after).verdict.value == wanted
+@pytest.mark.parametrize(("case", "name"), NAMES, ids=lambda v: str(v)[:60])
+def test_in_json_tables(case: Any, name: str, tmp_path: Path) -> None:
+    clause, settings, right, wrong = case
+    before = tables(tmp_path / "before.json", json.dumps(settings))
+    after = tables(tmp_path / "after.json", (right | wrong)[name])
+    wanted = "MATCH" if name in right else "DIVERGE"
+    assert judged(tmp_path, before, after, clause=clause).verdict.value == wanted
 
 
 def test_where_nothing_says_json_a_text_is_a_text(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from statediff.contract.parts import seconds
 from statediff.model.boundary import did_you_mean
 from statediff.model.instants import in_zone, parse_instant
 from statediff.model.json_values import canonical_json, read_json_value
+from statediff.model.nested import keyed
 from statediff.model.schema import INSTANTS, Kind
-from statediff.model.values import Observed, Unobserved, Value, order_key
+from statediff.model.values import Observed, Unobserved, Unordered, Value, order_key
 
 Transform: TypeAlias = Callable[[Value], Observed]
 """A known value (null included) in canonical form; unobserved where only its raw form is known."""
@@ -81,6 +82,8 @@ class Rule:
     """The value is taken out of the comparison."""
     keeps_references: bool = False
     """Two different references stay different, so that it may be used on a reference field."""
+    unorders: bool = False
+    """Takes the order from a list; it comes after the rules inside the list's items."""
     zips: bool = False
     """May be used on several parallel lists at once."""
     stands_alone: bool = False
@@ -170,9 +173,23 @@ def _instant(settings: Mapping[str, Any]) -> Transform:
     return transform
 
 
+def _member(name: str, raw: Any) -> Setting:
+    if not isinstance(raw, str) or not raw:
+        given = "" if raw is None else f", not {raw!r}"
+        raise ValueError(f"`{name}` is the member that tells the items apart{given}")
+    return Setting(name, raw, raw)
+
+
 def _multiset(_settings: Mapping[str, Any]) -> Transform:
     def transform(value: Value) -> Value:
-        return tuple(sorted(value, key=order_key)) if isinstance(value, tuple) else value
+        return Unordered(sorted(value, key=order_key)) if isinstance(value, tuple) else value
+
+    return transform
+
+
+def _by_key(settings: Mapping[str, Any]) -> Transform:
+    def transform(value: Value) -> Value:
+        return keyed(value, settings["key"]) if isinstance(value, tuple) else value
 
     return transform
 
@@ -287,7 +304,18 @@ _ALL: Final = (
         frozenset({Kind.LIST, Kind.JSON, Kind.ANY}),
         _multiset,
         keeps_references=True,
+        unorders=True,
         zips=True,
+    ),
+    Rule(
+        "keyed",
+        1,
+        "Compares a list of objects by the member `key` of each, in any order. Where an object "
+        "lacks the key, or two share it, the list keeps its order.",
+        frozenset({Kind.LIST, Kind.JSON, Kind.ANY}),
+        _by_key,
+        (Parameter("key", None, _member),),
+        unorders=True,
     ),
     Rule(
         "decimal",

@@ -20,6 +20,7 @@ from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, UsageError
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError, included
+from statediff.model.paths import Selection, may_meet, render, selects
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.values import Excluded, Observed
@@ -91,6 +92,19 @@ class Compiled:
     boundary: Boundary
     identities: tuple[IdentityRule, ...]
 
+    def removed(self, type_name: str, field_name: str) -> tuple[Selection, ...]:
+        """What Ω or ν removes inside the field's values."""
+        return removed_inside(self.book, self.boundary, type_name, field_name)
+
+
+def removed_inside(
+    book: RuleBook, boundary: Boundary, type_name: str, field_name: str
+) -> tuple[Selection, ...]:
+    """What Ω or ν removes inside the field's values."""
+    outside = (steps for steps, _ in boundary.inside(type_name, field_name))
+    rules = book.inside(type_name, field_name)
+    return (*outside, *(steps for steps, _, is_removal in rules if is_removal))
+
 
 class Scoped:
     """ν and Ω as one row transform: excluded fields show as excluded, whoever looks."""
@@ -115,8 +129,8 @@ class Scoped:
             type_name, {}
         ).keys().isdisjoint(named)
 
-    def is_multiset(self, type_name: str, field_name: str) -> bool:
-        return self._book.is_multiset(type_name, field_name)
+    def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str, bool], ...]:
+        return self._book.inside(type_name, field_name)
 
     def row(self, type_name: str, row: Mapping[str, object]) -> Row:
         canonical = self._book.row(type_name, row)
@@ -153,6 +167,11 @@ def _compiled(case: _Case) -> Compiled:
         boundary = Boundary(schema, [(e.what, e.because) for e in content.exclude], inside)
         section = "canonicalize"
         book = rule_book(schema, content.canonicalize)
+        section = "exclude"
+        for index, name, field, steps in boundary.paths:
+            wrong = book.misplaced(name, field, steps)
+            if wrong is not None:
+                raise RuleError(index, wrong)
         section = "identify"
         identities = tuple(
             _identity(schema, i, content, book) for i in range(len(content.identify))
@@ -166,7 +185,21 @@ def _compiled(case: _Case) -> Compiled:
             book.ignores(type_name, field_name) if field_name else None
         )
 
-    policy = Policy(book.literal, book.kind_of, excluded)
+    def removed(type_name: str, field_name: str) -> tuple[Selection, ...]:
+        return removed_inside(book, boundary, type_name, field_name)
+
+    def misread(type_name: str, field_name: str, steps: Selection, is_whole: bool) -> str | None:
+        place = f"{type_name}.{render(field_name, steps)}"
+        inside = boundary.inside(type_name, field_name)
+        rule = next((rule for where, rule in inside if selects(where, steps)), None)
+        if rule is not None:
+            return f"{place} lies outside the boundary ({rule})"
+        without = removed(type_name, field_name) if is_whole else ()
+        if any(len(where) > len(steps) and may_meet(where, steps) for where in without):
+            return f"a part of {place} lies outside the boundary; read what is inside it"
+        return book.misplaced(type_name, field_name, steps)
+
+    policy = Policy(book.literal, book.kind_of, excluded, removed, misread)
     return Compiled(
         bind(content, file.digest, schema, policy, file.source.locate), book, boundary, identities
     )

@@ -335,7 +335,7 @@ def _applied(use: BoundRule, every: Iterable[Delta]) -> dict[str, Any]:
     return {
         "rule": use.rule.id,
         "type": use.type,
-        "fields": list(use.fields),
+        "fields": list(use.places),
         "inputs": _digest(here, "raw_before", "raw_after"),
         "outputs": _digest(here, "before", "after"),
     }

@@ -1,49 +1,119 @@
-"""Faults inside values: what else a wrong run may write into an object or list that it changed."""
+"""Faults inside values: what else a wrong run may write into an object or list that it changed.
+
+What ν makes the same, and what lies outside Ω, is no fault but a harmless twin.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final
+from typing import Final, cast
 
 from statediff.meta.reference import is_known
-from statediff.meta.world import Fault, World, near, put
+from statediff.meta.world import Fault, Touched, World, near, put
+from statediff.model.comparison_view import ComparisonView
 from statediff.model.json_values import as_nested, write_json
-from statediff.model.nested import Change, Side, apply, differences
-from statediff.model.paths import Steps, render
-from statediff.model.schema import Field, Kind
+from statediff.model.nested import Change, Side, all_differences, apply, differences
+from statediff.model.paths import Steps, at, places, render
+from statediff.model.schema import NESTED, EntityType, Field, Kind
 from statediff.model.values import ABSENT, Map, Observed, Value, same
 
 MAX_PER_FIELD: Final = 3
-_KINDS: Final = frozenset({Kind.JSON, Kind.MAP, Kind.LIST, Kind.ANY})
+
+
+@dataclass(frozen=True)
+class _Written:
+    """An object or a list that the run wrote, and what was there before."""
+
+    one: Touched
+    entity: EntityType
+    field: Field
+    value: Value
+    before: Side
 
 
 def nested_changes(world: World) -> Iterator[Fault]:
     """Another place of an object or list that the run wrote is not as it was."""
+    for written in _written(world):
+        for operator, change in _alterations(world, written.value, written.before):
+            fault = _fault(world, operator, written, change)
+            if not _is_harmless(world, written, change):
+                yield fault
+
+
+def nested_twins(world: World, spellings: Callable[[Observed], Iterator[Value]]) -> Iterator[Fault]:
+    """A place inside a value is written as ν allows, or lies outside Ω and is another."""
+    for written in _written(world):
+        done: set[tuple[str, Steps]] = set()
+        for operator, change in _harmless(world, written, spellings):
+            place = (operator, change.steps)
+            if place not in done and _is_harmless(world, written, change):
+                done.add(place)
+                yield replace(_fault(world, operator, written, change), is_twin=True)
+
+
+def _harmless(
+    world: World, written: _Written, spellings: Callable[[Observed], Iterator[Value]]
+) -> Iterator[tuple[str, Change]]:
+    """For each rule inside the field, and each order that a rule takes, the changes to try."""
+    own = (written.entity.name, written.field.name)
+    for use in world.compiled.book.uses:
+        if use.type != own[0] or own[1] not in use.fields or use.rule.is_removal:
+            continue
+        for steps in places(written.value, use.steps):
+            held = cast(Side, at(written.value, steps))
+            for other in spellings(held) if use.steps or use.rule.unorders else ():
+                yield "other-spelling", Change(steps, held, other)
+    for where in world.compiled.removed(*own):
+        for steps in places(written.value, where):
+            held = cast(Side, at(written.value, steps))
+            yield "outside-boundary", Change(steps, held, near(held, Field("", Kind.TEXT)))
+
+
+def _written(world: World) -> Iterator[_Written]:
     seen: Counter[tuple[str, str]] = Counter()
     for one in world.touched:
         if one.after is None or not is_known(one.after):
             continue
         entity = world.reference.types[one.type]
-        for field in (f for f in world.fields(entity) if f.kind in _KINDS):
-            raw = one.after[field.name]
-            value = as_nested(raw)
+        for field in (f for f in world.fields(entity) if f.kind in NESTED):
+            value = as_nested(one.after[field.name])
             place = (entity.name, field.name)
             if not isinstance(value, Map | tuple) or seen[place] == MAX_PER_FIELD:
                 continue
             seen[place] += 1
             held = ABSENT if one.before is None else as_nested(one.before[field.name])
             before = held if isinstance(held, Map | tuple) else ABSENT
-            for operator, change in _alterations(world, value, before):
-                altered = apply(value, (change,))
-                cell = write_json(altered) if isinstance(raw, str) else altered
-                if same(*(world.compiled.book.value(*place, each) for each in (raw, cell))):
-                    continue  # a rule of ν makes them one
-                sentence = f"{one.name}: {render(field.name, change.steps)} is altered as well"
-                row = {**one.after, field.name: cell}
-                changes = {entity.name: put(one.key, row)}
-                yield world.faulty(operator, ".".join(place), sentence, changes)
+            yield _Written(one, entity, field, value, before)
+
+
+def _cell(written: _Written, change: Change) -> Observed:
+    """The field with the change, written as the run wrote the field."""
+    altered = apply(written.value, (change,))
+    is_text = isinstance((written.one.after or {})[written.field.name], str)
+    return write_json(altered) if is_text else altered
+
+
+def _is_harmless(world: World, written: _Written, change: Change) -> bool:
+    """Whether ν makes both values one, but for what it removes and what lies outside Ω."""
+    place = (written.entity.name, written.field.name)
+    raw = (written.one.after or {})[place[1]]
+    book = world.compiled.book
+    sides = [book.value(*place, each) for each in (raw, _cell(written, change))]
+    view = ComparisonView(place[0], (place[1],), book, world.compiled.boundary, None)
+    return all(
+        view.why_removed(place[1], each.steps, each.before, each.after)
+        for each in all_differences(*sides)
+    )
+
+
+def _fault(world: World, operator: str, written: _Written, change: Change) -> Fault:
+    one, name = written.one, written.field.name
+    sentence = f"{one.name}: {render(name, change.steps)} is altered as well"
+    changes = {one.type: put(one.key, {**(one.after or {}), name: _cell(written, change)})}
+    return world.faulty(operator, f"{one.type}.{name}", sentence, changes)
 
 
 def _alterations(world: World, value: Value, before: Side) -> Iterator[tuple[str, Change]]:

@@ -25,6 +25,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias, cast
 
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, target_type
+from statediff.meta.nested import nested_twins
 from statediff.meta.reference import (
     MAX_ROWS,
     Change,
@@ -68,7 +69,7 @@ def other_ids(world: World) -> Iterator[Fault]:
 def other_spelling(world: World) -> Iterator[Fault]:
     """A value gets another spelling that ν declares to be the same."""
     book = world.compiled.book
-    for use in book.uses:
+    for use in (use for use in book.uses if not use.steps):
         for one in (t for t in world.touched if t.type == use.type and t.after is not None):
             row = one.after or {}
             for name in use.fields:
@@ -105,7 +106,12 @@ def other_day(world: World) -> Iterator[Fault]:
         yield Fault("other-day", "trial", "the trial ran some days later", mutant, is_twin=True)
 
 
-TWINS = (other_ids, other_spelling, outside, other_day)
+def inside(world: World) -> Iterator[Fault]:
+    """A place inside a value has another spelling, or another value outside the boundary."""
+    yield from nested_twins(world, _spellings)
+
+
+TWINS = (other_ids, other_spelling, outside, other_day, inside)
 
 
 def recut(world: World) -> Iterator[Fault]:

@@ -1,15 +1,17 @@
 """Ω, the observation boundary: everything the sources deliver, except what is named here.
 
 Excluding is a statement about judging, not about capturing: an excluded value is captured, kept
-and shown, with the rule and the reason that exclude it [SSD §III, Table I].
+and shown, with the rule and the reason that exclude it [SSD §III, Table I]. A place inside a value
+may be excluded as a field may.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.paths import PathError, Selection, parse, selects
+from statediff.model.schema import NESTED, EntityType, Field, Kind, Schema
 
 
 class RuleError(ValueError):
@@ -22,7 +24,7 @@ class RuleError(ValueError):
 
 
 class Boundary:
-    """Ω over one schema, from ("TYPE" or "TYPE.FIELD", reason) pairs in the contract's order.
+    """Ω over one schema, from ("TYPE" or "TYPE.PATH", reason) pairs in the contract's order.
 
     Types that their source puts outside (`EntityType.outside`) are outside, unless they are among
     `includes`. Raises `RuleError` for a type or field the schema does not have, for a missing
@@ -34,23 +36,28 @@ class Boundary:
     ) -> None:
         self._types: dict[str, str] = {}
         self._fields: dict[tuple[str, str], str] = {}
-        inside = frozenset(includes)
+        included_types = frozenset(includes)
         defaults = {
             t.name: f"default: {t.name} ({t.outside})"
             for t in schema.types
-            if t.outside is not None and t.name not in inside
+            if t.outside is not None and t.name not in included_types
         }
+        self._inside: dict[tuple[str, str], list[tuple[int, Selection, str]]] = {}
         for index, (what, because) in enumerate(excludes):
-            entity_type, field = locate(schema, what, index)
+            entity_type, field, steps = locate(schema, what, index)
+            place = (entity_type.name, field.name if field else "")
             if not because.strip():
                 raise RuleError(index, f"{what} is excluded without a reason; add `because:`")
-            if self.excludes(entity_type.name, field.name if field else "") is not None:
+            inside = (selects(earlier, steps) for _, earlier, _ in self._inside.get(place, ()))
+            if self.excludes(*place) is not None or (steps and any(inside)):
                 raise RuleError(index, f"{what} is already excluded; remove one of the two")
             rule = f"exclude: {what} ({because})"
             if field is None:
                 self._types[entity_type.name] = rule
+            elif steps:
+                self._inside.setdefault(place, []).append((index, steps, rule))
             else:
-                self._fields[entity_type.name, field.name] = rule
+                self._fields[place] = rule
         self._types = defaults | self._types
 
     def excludes(self, type_name: str, path: str = "") -> str | None:
@@ -61,12 +68,23 @@ class Boundary:
         whole = self._types.get(type_name)
         return whole if whole is not None else self._fields.get((type_name, path))
 
+    def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str], ...]:
+        """What is outside Ω inside the field's values, with the rule of each."""
+        found = self._inside.get((type_name, field_name), ())
+        return tuple((steps, rule) for _, steps, rule in found)
+
+    @property
+    def paths(self) -> Iterator[tuple[int, str, str, Selection]]:
+        """(index of the rule, type, field, steps) of each place inside a value."""
+        for (type_name, field), found in self._inside.items():
+            yield from ((index, type_name, field, steps) for index, steps, _ in found)
+
 
 def included(schema: Schema, what: Iterable[str]) -> tuple[str, ...]:
     """The types that a contract puts back inside Ω. Raises `RuleError` for any other place."""
     names = tuple(what)
     for index, name in enumerate(names):
-        entity_type, field = locate(schema, name, index)
+        entity_type, field, _ = locate(schema, name, index)
         if field is not None or entity_type.outside is None:
             others = [t.name for t in schema.types if t.outside is not None]
             listed = ", ".join(others) or "no type"
@@ -74,26 +92,43 @@ def included(schema: Schema, what: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | None]:
-    """The type, or the field of a type, that `what` names; type names may contain dots.
+def locate(schema: Schema, what: str, index: int) -> tuple[EntityType, Field | None, Selection]:
+    """The type, the field of a type or the place inside one that `what` names.
 
-    Raises `RuleError` for rule `index`, with the nearest name that exists.
+    Names of types may contain dots: of several readings the longest type wins, then the longest
+    field. Raises `RuleError` for rule `index`, with the nearest name that exists.
     """
     if what in schema.by_name:
-        return schema.by_name[what], None
-    type_name, _, field_name = what.rpartition(".")
-    if type_name in schema.by_name:
-        entity_type = schema.by_name[type_name]
-        field = entity_type.by_name.get(field_name)
-        if field is not None:
-            return entity_type, field
-        if entity_type.is_open:
-            return entity_type, Field(field_name, Kind.ANY)
-        meant = did_you_mean(field_name, entity_type.by_name)
-        raise RuleError(index, f"{type_name} has no field {field_name!r}{meant}")
-    unknown = type_name or what
+        return schema.by_name[what], None, ()
+    types = [name for name in schema.by_name if what.startswith(f"{name}.")]
+    problems: list[str] = []
+    for name in sorted(types, key=len, reverse=True):
+        try:
+            return schema.by_name[name], *_inside(schema.by_name[name], what[len(name) + 1 :])
+        except PathError as error:
+            problems.append(str(error))
+    if problems:
+        raise RuleError(index, problems[0])
+    unknown = what.rpartition(".")[0] or what
     meant = did_you_mean(unknown, schema.by_name)
     raise RuleError(index, f"the state schema has no type {unknown!r}{meant}")
+
+
+def _inside(entity_type: EntityType, text: str) -> tuple[Field, Selection]:
+    """The field and the way inside it; `PathError` where the type has no such place."""
+    path = parse(text, entity_type.by_name)
+    field = entity_type.by_name.get(path.field)
+    if field is None and entity_type.is_open:
+        field = Field(path.field, Kind.ANY)
+    if field is None:
+        meant = did_you_mean(path.field, entity_type.by_name)
+        raise PathError(f"{entity_type.name} has no field {path.field!r}{meant}")
+    if path.steps and field.kind not in NESTED:
+        raise PathError(
+            f"{entity_type.name}.{field.name} is of kind {field.kind.value}: there is nothing "
+            "inside it; say `type: json` in the state schema if it holds JSON"
+        )
+    return field, path.steps
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

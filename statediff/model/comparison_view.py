@@ -8,9 +8,11 @@ from typing import TypeAlias
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
 from statediff.model.delta import Entity
-from statediff.model.values import ABSENT, Absent, Excluded
+from statediff.model.paths import Selection, Steps, covers, may_meet, replaced
+from statediff.model.values import ABSENT, Absent, Excluded, Map, Observed
 from statediff.model.view import Canonicalizer
 
+_Places: TypeAlias = tuple[tuple[Selection, str], ...]
 RuleNames: TypeAlias = Callable[[str, str], tuple[str, ...]]
 """(type, field) → the ν rules on it, each with its reason."""
 
@@ -35,6 +37,13 @@ class ComparisonView:
         touches = canonicalizer is not None and canonicalizer.touches(type_name)
         self._nu = canonicalizer if touches else None
         self._rule_names = rule_names
+        self._removed: dict[str, tuple[_Places, _Places]] = {}
+        """By field: what Ω and what ν removes inside its values, with the rule of each."""
+        for name in self.fields:
+            outside = () if boundary is None else boundary.inside(type_name, name)
+            ignored = tuple((where, rule) for where, rule, gone in self._rules_inside(name) if gone)
+            if outside or ignored:
+                self._removed[name] = (outside, ignored)
         self.outside = boundary.excludes(type_name) if boundary else None
         self.excluded: dict[str, str] = {}
         if boundary is not None and self.outside is None:
@@ -49,14 +58,39 @@ class ComparisonView:
         """The row under ν, inside Ω and out."""
         return row if self._nu is None else self._nu.row(self.type_name, row)
 
-    def is_multiset(self, name: str) -> bool:
-        """Whether a list in the field is one value, whose items have no place."""
-        return self._nu is not None and self._nu.is_multiset(self.type_name, name)
+    def is_ruled_inside(self, name: str) -> bool:
+        """Whether a rule changes places inside the field's values."""
+        return any(not is_removal for _, _, is_removal in self._rules_inside(name))
+
+    def why_removed(
+        self, name: str, steps: Steps, before: Observed, after: Observed
+    ) -> tuple[str, bool] | None:
+        """The rules that remove all that is at the place; whether it is Ω alone. None for others.
+
+        What Ω does not remove by itself, forbid clauses see.
+        """
+        outside, ignored = self._removed.get(name, ((), ()))
+        for rules in (outside, (*outside, *ignored)):
+            if rules and covers([where for where, _ in rules], steps, before, after):
+                texts = [rule for where, rule in rules if may_meet(where, steps)]
+                return "; ".join(dict.fromkeys(texts)), rules is outside
+        return None
+
+    def _rules_inside(self, name: str) -> tuple[tuple[Selection, str, bool], ...]:
+        return () if self._nu is None else self._nu.inside(self.type_name, name)
 
     def compared(self, row: Row) -> Row:
-        """What a comparison sees of the row: the canonical values within Ω."""
-        canonical = self.canonical(self.whole(row))
-        return {name: cell for name, cell in canonical.items() if name not in self.excluded}
+        """What a comparison sees of the row: the canonical values within Ω.
+
+        Of what is removed inside a value, only that it is there.
+        """
+        seen = self.canonical(self.whole(row))
+        seen = {name: cell for name, cell in seen.items() if name not in self.excluded}
+        for name, (outside, ignored) in self._removed.items():
+            for where, _ in (*outside, *ignored):
+                if isinstance(cell := seen.get(name), Map | tuple):
+                    seen[name] = replaced(cell, where, lambda _: None)
+        return seen
 
     def entity(self, row: Row | None) -> Entity | Absent:
         """The entity in canonical form, with excluded fields shown as such."""

@@ -1,18 +1,31 @@
 """What differs inside two values: objects by key, lists by index, down to the leaf.
 
+A list that a rule of ν keys is compared by the keys of its items, a multiset as one value. A list
+that has a key on one side only is one difference: its items have nothing to be compared by.
+
 The comparison pairs nothing by similarity: an item that was inserted into a list moves all behind
 it, and each of them differs. What to show a person of that is another question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import Final
+from typing import Final, TypeAlias, cast
 
-from statediff.model.paths import Step, Steps
-from statediff.model.values import ABSENT, Absent, Map, Observed, Value, is_value, same
+from statediff.model.paths import Item, Step, Steps, at, members
+from statediff.model.values import (
+    ABSENT,
+    Absent,
+    Map,
+    Observed,
+    Unordered,
+    Value,
+    is_value,
+    order_key,
+    same,
+)
 
 Side = Value | Absent
 """A value, or absent: the key or the index is not there."""
@@ -33,11 +46,13 @@ MAX_PLACES: Final = 1000
 
 def places_that_differ(before: Observed, after: Observed) -> tuple[Change, ...] | None:
     """`differences` of two objects, or of two lists; None where it is one difference of all."""
-    for kind in (Map, tuple):
-        if isinstance(before, kind) and isinstance(after, kind):
-            found = tuple(islice(_differences(before, after, ()), MAX_PLACES + 1))
-            return found if len(found) <= MAX_PLACES else None
-    return None
+    found = tuple(islice(all_differences(before, after), MAX_PLACES + 1))
+    return found if 0 < len(found) <= MAX_PLACES and found[0].steps else None
+
+
+def all_differences(before: Observed, after: Observed) -> Iterator[Change]:
+    """`differences` of two values, one by one; one of all where a marker is among them."""
+    yield from _differences(cast(Side, before), cast(Side, after), ())
 
 
 def differences(before: Side, after: Side) -> tuple[Change, ...]:
@@ -54,12 +69,78 @@ def _differences(before: Side, after: Side, steps: Steps) -> Iterator[Change]:
         left, right = dict(before.items), dict(after.items)
         for name in sorted(left.keys() | right.keys()):
             yield from _differences(left.get(name, ABSENT), right.get(name, ABSENT), (*steps, name))
-    elif isinstance(before, tuple) and isinstance(after, tuple):
-        pairs = zip_longest(before, after, fillvalue=ABSENT)
+    elif isinstance(before, Unordered) and isinstance(after, Unordered) and before.key:
+        items, others = dict(members(before)), dict(members(after))
+        for step in sorted(items.keys() | others.keys(), key=step_order):
+            yield from _differences(
+                items.get(step, ABSENT), others.get(step, ABSENT), (*steps, step)
+            )
+    elif _has_indexes(before) and _has_indexes(after):
+        pairs = zip_longest(before, after, fillvalue=ABSENT)  # type: ignore[arg-type]
         for index, (one, other) in enumerate(pairs):
             yield from _differences(one, other, (*steps, index))
     elif not same(before, after):
         yield Change(steps, before, after)
+
+
+Forms: TypeAlias = tuple[Observed, Observed]
+"""A value under ν, and under the equality of its type alone."""
+
+
+def hidden_differences(before: Forms, after: Forms, steps: Steps = ()) -> Iterator[Change]:
+    """The deepest places at which two values differ under their type's equality, and not under ν.
+
+    The sides of each change are those under ν.
+    """
+    values = (*before, *after)
+    (one, plain), (other, changed) = before, after
+    if same(plain, changed):
+        return
+    if all(isinstance(value, Map) for value in values):
+        for name in sorted({name for value in values if isinstance(value, Map) for name in value}):
+            yield from _hidden_at(values, (name,), steps)
+    elif isinstance(one, Unordered) and isinstance(other, Unordered):
+        yield from _hidden_in_list((one, plain), (other, changed), steps)
+    elif all(_has_indexes(value) for value in values):
+        for index in range(min(len(value) for value in values if isinstance(value, tuple))):
+            yield from _hidden_at(values, (index,), steps)
+    elif same(one, other):
+        yield Change(steps, cast(Side, one), cast(Side, other))
+
+
+def _hidden_at(values: Sequence[Observed], inner: Steps, steps: Steps) -> Iterator[Change]:
+    one, plain, other, changed = (at(value, inner) for value in values)
+    yield from hidden_differences((one, plain), (other, changed), (*steps, *inner))
+
+
+def _hidden_in_list(
+    before: tuple[Unordered, Observed], after: tuple[Unordered, Observed], steps: Steps
+) -> Iterator[Change]:
+    """Of a keyed list: each item by its key, then the order of those on both sides."""
+    one, other = before[0], after[0]
+    if not one.key:
+        if same(one, other):
+            yield Change(steps, one, other)
+        return
+    common = dict(members(one)).keys() & dict(members(other)).keys()
+    for step in sorted(common, key=step_order):
+        if ABSENT in [at(value, (step,)) for value in (*before, *after)]:
+            # A rule spells the key itself.
+            key = cast(Side, at(one, (step, one.key)))
+            yield Change((*steps, step, one.key), key, key)
+        else:
+            yield from _hidden_at((*before, *after), (step,), steps)
+    orders = [
+        [found for item in items if (found := Item.at(one.key, item)) and found in common]
+        for items in (before[1], after[1])
+        if isinstance(items, tuple)
+    ]
+    if len(orders) == 2 and orders[0] != orders[1]:
+        yield Change(steps, one, other)
+
+
+def _has_indexes(value: Observed) -> bool:
+    return isinstance(value, tuple) and not isinstance(value, Unordered)
 
 
 def apply(value: Side, changes: Iterable[Change]) -> Side:
@@ -80,8 +161,15 @@ def _in_applicable_order(changes: Iterable[Change]) -> list[Change]:
 
 
 def step_order(step: Step) -> tuple[int, int, str]:
-    """The order of places: items by index, then members by key."""
-    return (0, step, "") if isinstance(step, int) else (1, 0, step)
+    """The order of places: items by index or by what tells them apart, then members by key."""
+    match step:
+        case int():
+            return (0, step, "")
+        case Item():
+            number = int(step.value) if step.value.lstrip("-").isdecimal() else 0
+            return (2, number, f"{step.key}={step.value}")
+        case _:
+            return (1, 0, step)
 
 
 def _applied(value: Side, steps: Steps, change: Change) -> Side:
@@ -91,9 +179,14 @@ def _applied(value: Side, steps: Steps, change: Change) -> Side:
         return change.after
     first, rest = steps[0], steps[1:]
     if isinstance(value, Map) and isinstance(first, str):
-        members = dict(value.items)
-        inner = _applied(members.pop(first, ABSENT), rest, change)
-        return Map.of({**members, first: inner} if is_value(inner) else members)  # type: ignore[dict-item]
+        held = dict(value.items)
+        inner = _applied(held.pop(first, ABSENT), rest, change)
+        return Map.of({**held, first: inner} if is_value(inner) else held)  # type: ignore[dict-item]
+    if isinstance(value, Unordered) and isinstance(first, Item) and first.key == value.key:
+        items = dict(members(value))
+        inner = _applied(items.pop(first, ABSENT), rest, change)
+        found = [*items.values(), *(() if isinstance(inner, Absent) else (inner,))]
+        return keyed(tuple(found), value.key)
     if isinstance(value, tuple) and isinstance(first, int) and first <= len(value):
         there = value[first] if first < len(value) else ABSENT
         inner = _applied(there, rest, change)
@@ -103,3 +196,11 @@ def _applied(value: Side, steps: Steps, change: Change) -> Side:
             return value[:first]
         return (*value[:first], inner, *value[first + 1 :])
     raise ValueError(f"{list(change.steps)}: there is no such place")
+
+
+def keyed(items: tuple[Value, ...], key: str) -> tuple[Value, ...]:
+    """The list without its order, where `key` tells each item from all others; else as it is."""
+    steps = [Item.at(key, item) for item in items]
+    if None in steps or len(set(steps)) < len(steps):
+        return tuple(items)
+    return Unordered(sorted(items, key=lambda item: order_key(at(item, (key,)))), key)  # type: ignore[arg-type]

@@ -3,27 +3,34 @@
 A path is written as people write it: the field, then `.key` for the member of an object and `[2]`
 for the item of a list. A key that could be read in another way is a quoted JSON string:
 `settings.limits.gb`, `lines[2].sku`, `settings."a.b"[0]`. `[*]` selects every item, `.*` every
-member. A field's own name is never quoted where the path ends with it.
+member. `[sku=A1]` is the item of a keyed list whose `sku` is the text A1; `[id=7]` is a number,
+`[id="7"]` a text. A field's own name is never quoted where the path ends with it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Final, TypeAlias
 
-from statediff.model.values import ABSENT, Map, Observed, Value
+from statediff.model.json_values import canonical_number, write_json
+from statediff.model.values import ABSENT, Map, Observed, Unordered, Value, same
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _STEP: Final = re.compile(
     r"""\.(?P<key>[A-Za-z_][A-Za-z0-9_-]*)|\.(?P<quoted>"(?:[^"\\]|\\.)*")"""
     r"""|\[(?P<index>0|[1-9][0-9]*)\]|(?P<items>\[\*\])|(?P<members>\.\*)"""
+    r"""|\[(?P<item>(?:[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*")="""
+    r"""(?:[A-Za-z_][A-Za-z0-9_-]*|"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*))\]"""
 )
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?")
 _HEAD: Final = re.compile(r"""(?P<plain>[A-Za-z_][A-Za-z0-9_-]*)|(?P<quoted>"(?:[^"\\]|\\.)*")""")
 _MAX_INDEX_DIGITS: Final = 9
+_MAX_NUMBER: Final = 1000
 
 
 class Every(Enum):
@@ -33,8 +40,41 @@ class Every(Enum):
     MEMBER = ".*"
 
 
-Step: TypeAlias = str | int
-"""The key of an object's member, or the index of a list's item, from 0."""
+@dataclass(frozen=True)
+class Item:
+    """The step to the one item of a list that has this value as its member `key`."""
+
+    key: str
+    value: str
+    """As JSON text in its one form, so that 1, "1" and true are three."""
+
+    @staticmethod
+    def of(key: str, value: Observed) -> Item | None:
+        """The step that the value of a member makes; None where it tells no item from another."""
+        match value:
+            case Decimal() if not value.is_finite():
+                return None
+            case int() | Decimal() if not isinstance(value, bool):
+                return Item(key, write_json(canonical_number(Decimal(value))))
+            case bool() | str():
+                return Item(key, write_json(value))
+            case _:
+                return None
+
+    @staticmethod
+    def at(key: str, item: Observed) -> Item | None:
+        """The step to an item of a list, told by its member `key`."""
+        return Item.of(key, item.get(key)) if isinstance(item, Map) else None
+
+    def __str__(self) -> str:
+        text = json.loads(self.value) if self.value.startswith('"') else None
+        is_plain = text is not None and _PLAIN.fullmatch(text) and text not in _WORDS
+        return f"[{_name(self.key)}={text if is_plain else self.value}]"
+
+
+_WORDS: Final = ("true", "false", "null")
+Step: TypeAlias = str | int | Item
+"""The key of an object's member; the index of a list's item, from 0, or what tells it apart."""
 Steps: TypeAlias = tuple[Step, ...]
 Selection: TypeAlias = tuple[Step | Every, ...]
 
@@ -75,6 +115,8 @@ def _step(step: Step | Every) -> str:
             return step.value
         case int():
             return f"[{step}]"
+        case Item():
+            return str(step)
         case _:
             return f".{_name(step)}"
 
@@ -108,8 +150,8 @@ def _steps(text: str, start: int) -> Selection:
         match = _STEP.match(text, start)
         if match is None:
             raise PathError(
-                f"`{text[start:]}` is no step of a path: `.key`, `[2]`, `[*]`, `.*`; other keys"
-                ' are quoted, `."a key"`'
+                f"`{text[start:]}` is no step of a path: `.key`, `[2]`, `[*]`, `.*`, `[sku=A1]`;"
+                ' other keys are quoted, `."a key"`'
             )
         found.append(_read_step(match))
         start = match.end()
@@ -128,8 +170,31 @@ def _read_step(match: re.Match[str]) -> Step | Every:
             return int(match["index"])
         case "items":
             return Every.ITEM
+        case "item":
+            return _read_item(match["item"])
         case _:
             return Every.MEMBER
+
+
+def _read_item(text: str) -> Item:
+    name = _HEAD.match(text)
+    quoted = "" if name is None else name[0]
+    key = _unquoted(quoted) if quoted.startswith('"') else quoted
+    written = text[len(quoted) + 1 :]
+    if written.startswith('"'):
+        value: Value = _unquoted(written)
+    elif written in ("true", "false"):
+        value = written == "true"
+    elif _PLAIN.fullmatch(written) and written != "null":
+        value = written
+    elif _NUMBER.fullmatch(written) and len(written) <= _MAX_NUMBER:
+        value = Decimal(written)
+    else:
+        raise PathError(f"`{written}` tells no item apart: a text is quoted, a number is plain")
+    found = Item.of(key, value)
+    if found is None:
+        raise PathError(f"`{written}` tells no item apart")
+    return found
 
 
 def _unquoted(quoted: str) -> str:
@@ -141,19 +206,31 @@ def _unquoted(quoted: str) -> str:
     return name
 
 
-def selects(selection: Selection, steps: Steps) -> bool:
+def selects(selection: Selection, steps: Selection) -> bool:
     """Whether the place is the selected one, or inside it."""
     return len(selection) <= len(steps) and all(map(_is, selection, steps))
 
 
-def _is(wanted: Step | Every, step: Step) -> bool:
+def _is(wanted: Step | Every, step: Step | Every) -> bool:
     match wanted:
         case Every.ITEM:
-            return isinstance(step, int)
+            return step is Every.ITEM or isinstance(step, int | Item)
         case Every.MEMBER:
-            return isinstance(step, str)
+            return step is Every.MEMBER or isinstance(step, str)
         case _:
             return wanted == step
+
+
+def may_meet(one: Selection, other: Selection) -> bool:
+    """Whether a place of one selection may be, or be in, a place of the other."""
+    return all(map(_may_be, one, other))
+
+
+def _may_be(one: Step | Every, other: Step | Every) -> bool:
+    tells_otherwise = isinstance(one, Item) ^ isinstance(other, Item) and not (
+        isinstance(one, str) or isinstance(other, str) or Every.MEMBER in (one, other)
+    )
+    return _is(one, other) or _is(other, one) or tells_otherwise
 
 
 def covers(selections: Iterable[Selection], steps: Steps, *sides: Observed) -> bool:
@@ -165,33 +242,62 @@ def covers(selections: Iterable[Selection], steps: Steps, *sides: Observed) -> b
     wanted = tuple(selections)
     if any(selects(selection, steps) for selection in wanted):
         return True
-    deeper = [s for s in wanted if len(s) > len(steps) and all(map(_is, s, steps))]
+    deeper = _below(wanted, steps)
     if not deeper:
         return False
     present = [side for side in sides if side is not ABSENT]
     return len(present) == 1 and all(
-        any(selects(selection, (*steps, *inner)) for selection in deeper)
-        for inner, _ in leaves(present[0])
+        any(selects(selection, inner) for selection in deeper) for inner, _ in leaves(present[0])
     )
+
+
+def touches(
+    selections: Iterable[Selection], steps: Steps, before: Observed, after: Observed
+) -> bool:
+    """Whether something selected changed, where the place changed from one value to the other."""
+    wanted = tuple(selections)
+    return any(selects(selection, steps) for selection in wanted) or any(
+        not same(at(before, inner), at(after, inner))
+        for selection in _below(wanted, steps)
+        for side in (before, after)
+        for inner in places(side, selection)
+    )
+
+
+def _below(selections: Iterable[Selection], steps: Steps) -> list[Selection]:
+    """What the selections say of the inside of the place."""
+    return [s[len(steps) :] for s in selections if len(s) > len(steps) and all(map(_is, s, steps))]
 
 
 def leaves(value: Observed, steps: Steps = ()) -> Iterator[tuple[Steps, Observed]]:
     """Every place inside the value that holds nothing further: scalars, empty objects and lists."""
-    if isinstance(value, Map) and value.items:
-        for name, inner in value.items:
-            yield from leaves(inner, (*steps, name))
-    elif isinstance(value, tuple) and value:
-        for index, inner in enumerate(value):
-            yield from leaves(inner, (*steps, index))
-    else:
+    inside = list(members(value))
+    for step, inner in inside:
+        yield from leaves(inner, (*steps, step))
+    if not inside:
         yield steps, value
 
 
+def members(value: Observed) -> Iterator[tuple[Step, Value]]:
+    """What is directly inside an object or a list, with the step to it."""
+    if isinstance(value, Map):
+        yield from value.items
+    elif isinstance(value, Unordered) and value.key:
+        for item in value:
+            if step := Item.at(value.key, item):
+                yield step, item
+    elif isinstance(value, tuple):
+        yield from enumerate(value)
+
+
 def at(value: Observed, steps: Steps) -> Observed:
-    """What is at the place; absent where the way to it ends."""
+    """What is at the place; absent where the way to it ends, or no one item is meant."""
     for step in steps:
         if isinstance(value, Map) and isinstance(step, str):
             value = value.get(step)
+        elif isinstance(value, tuple) and isinstance(step, Item):
+            index = _index(value, step)
+            value = ABSENT if index is None else value[index]
         elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
             value = value[step]
         else:
@@ -199,18 +305,51 @@ def at(value: Observed, steps: Steps) -> Observed:
     return value
 
 
-def places(value: Value, selection: Selection, steps: Steps = ()) -> Iterator[Steps]:
+def is_ambiguous(value: Observed, step: Step) -> bool:
+    """Whether more than one item of a list is what the step says."""
+    return (
+        isinstance(value, tuple)
+        and isinstance(step, Item)
+        and sum(Item.at(step.key, item) == step for item in value) > 1
+    )
+
+
+def _index(items: tuple[Value, ...], step: Item) -> int | None:
+    found = [index for index, item in enumerate(items) if Item.at(step.key, item) == step]
+    return found[0] if len(found) == 1 else None
+
+
+def places(value: Observed, selection: Selection, steps: Steps = ()) -> Iterator[Steps]:
     """The places in the value that the selection stands for, in order."""
     if not selection:
         yield steps
         return
     wanted, rest = selection[0], selection[1:]
-    if isinstance(value, Map):
-        inside: Iterable[tuple[Step, Value]] = value.items
-    elif isinstance(value, tuple):
-        inside = enumerate(value)
-    else:
+    if isinstance(wanted, Item):
+        if isinstance(value, tuple) and (index := _index(value, wanted)) is not None:
+            yield from places(value[index], rest, (*steps, wanted))
         return
-    for step, inner in inside:
+    for step, inner in members(value):
         if _is(wanted, step):
             yield from places(inner, rest, (*steps, step))
+
+
+def replaced(value: Value, selection: Selection, change: Callable[[Value], Value]) -> Value:
+    """The value with each selected place changed. Lists keep the order that they have."""
+    if not selection:
+        return change(value)
+    wanted, rest = selection[0], selection[1:]
+    if isinstance(value, Map):
+        return Map(
+            tuple(
+                (name, replaced(inner, rest, change) if _is(wanted, name) else inner)
+                for name, inner in value.items
+            )
+        )
+    if isinstance(value, tuple):
+        only = _index(value, wanted) if isinstance(wanted, Item) else None
+        return tuple(
+            replaced(inner, rest, change) if index == only or _is(wanted, index) else inner
+            for index, inner in enumerate(value)
+        )
+    return value

@@ -38,6 +38,10 @@ class Kind(Enum):
 INSTANTS: Final = frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP})
 
 
+NESTED: Final = frozenset({Kind.JSON, Kind.MAP, Kind.LIST, Kind.ANY})
+"""The kinds of value that may have something inside."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One typed attribute. `column` is the source's own name for it."""

@@ -18,11 +18,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from statediff.errors import InputError
 
@@ -48,6 +48,24 @@ class Map:
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self.items)
+
+
+class Unordered(tuple["Value", ...]):  # noqa: SLOT001 - tuples have no slots of their own
+    """A list under a rule that takes the order from it: its items sorted, so that it has one form.
+
+    `key` is the member by which each item, an object, is told from all others; empty for a
+    multiset, which is one value.
+    """
+
+    key: str
+
+    def __new__(cls, items: Iterable[Value], key: str = "") -> Self:
+        made = super().__new__(cls, items)
+        made.key = key
+        return made
+
+    def __getnewargs__(self) -> tuple[tuple[Value, ...], str]:
+        return tuple(self), self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from statediff.model.batches import Row
+from statediff.model.paths import Selection
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import Coverage, Enumeration, State
 from statediff.model.values import Key, key_order
@@ -28,8 +29,8 @@ class Canonicalizer(Protocol):
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
         """Whether these fields of the type stay as they are, whatever the rest of a row holds."""
 
-    def is_multiset(self, type_name: str, field_name: str) -> bool:
-        """Whether a list in the field has no order, so that no item of it has a place."""
+    def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str, bool], ...]:
+        """The rules inside the field's values: where, their text, whether they remove the place."""
 
 
 class View(Protocol):

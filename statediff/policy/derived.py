@@ -56,7 +56,7 @@ def derived_clause(
         key_order(change.key): found
         for change in context.changes
         if change.type == rule.type and change.op is Op.UPDATE
-        if (found := tuple(d for d in change.deltas if d.path == rule.field))
+        if (found := tuple(d for d in change.deltas if rule.keeps(d)))
     }
     every = tuple(delta for found in deltas.values() for delta in found)
     checked = _Checked()

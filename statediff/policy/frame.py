@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
@@ -225,7 +226,6 @@ def frame_within(
     contract: Contract, net: FrameCoverage, context: JudgingContext, moments: IntermediateStates
 ) -> Iterator[Finding]:
     """The findings of the frame over the transactions of the sources whose history is required."""
-    derived = {(rule.type, rule.field): rule.id for rule in contract.derived}
     explained = {
         delta_id(e.delta.type, e.delta.key, e.delta.place): e
         for e in net.explanations
@@ -245,7 +245,8 @@ def frame_within(
             if not stretch.is_own:
                 continue
             deltas = [d for change in stretch.context.changes for d in change.deltas]
-            said = chain(_votes_within(deltas, explained, derived), counter_votes(stretch.context))
+            votes = _votes_within(deltas, explained, contract.derived)
+            said = chain(votes, counter_votes(stretch.context))
             found = frame(
                 explain(net.patterns, stretch.context, said), net.patterns, stretch.context
             )
@@ -257,12 +258,12 @@ def frame_within(
 def _votes_within(
     deltas: Iterable[Delta],
     explained: dict[str, ExplainedDelta],
-    derived: dict[tuple[str, str], str],
+    derived: Sequence[Derived],
 ) -> Iterator[ExplanationVote]:
     for delta in deltas:
-        rule = derived.get((delta.type, delta.path))
-        if rule is not None and delta.op is Op.UPDATE:
-            yield ExplanationVote(delta, rule, TRUE)
+        if delta.op is Op.UPDATE:
+            kept = (rule.id for rule in derived if rule.keeps(delta))
+            yield from (ExplanationVote(delta, rule, TRUE) for rule in kept)
         net = explained.get(delta_id(delta.type, delta.key, delta.place))
         if net is not None and _brought(delta, net.delta):
             yield ExplanationVote(delta, net.by[0], TRUE)

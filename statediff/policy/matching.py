@@ -32,7 +32,7 @@ from statediff.contract.language.context import (
 from statediff.contract.language.syntax import Node, Read, Variable, walk
 from statediff.model.delta import Delta, Doubt, Entity, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
-from statediff.model.paths import FieldPath, at
+from statediff.model.paths import FieldPath, at, is_ambiguous
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -40,10 +40,12 @@ from statediff.model.values import (
     Digested,
     Excluded,
     Key,
+    Observed,
     Unobserved,
     Value,
     key_order,
 )
+from statediff.model.verdict import Stage
 from statediff.model.view import View
 from statediff.policy.attribution.changes import NOBODY, Attribution
 
@@ -103,9 +105,14 @@ def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:
 
 
 def selects(pattern: Pattern, delta: Delta) -> bool:
-    """Whether the pattern selects all that the update changed."""
-    sides = [s for s in (delta.before, delta.after) if not isinstance(s, Entity)]
-    return pattern.selects(delta.path, delta.steps, *sides)
+    """Whether the pattern selects all that the update changed; to forbid it, some of it is enough.
+
+    An object that is replaced as a whole changes what a clause forbids inside it.
+    """
+    before, after = (ABSENT if isinstance(s, Entity) else s for s in (delta.before, delta.after))
+    if pattern.section is Stage.FORBID:
+        return pattern.touches(delta.path, delta.steps, before, after)
+    return pattern.selects(delta.path, delta.steps, before, after)
 
 
 def speaks_of_each(pattern: Pattern) -> bool:
@@ -396,7 +403,12 @@ def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:
     held = field_of(entity_ref, path.field)
     if not path.steps or isinstance(held, Unknown | Undefined | Absent):
         return held
-    return at(settle(held), path.place)
+    value: Observed = settle(held)
+    for step in path.place:
+        if is_ambiguous(value, step):
+            return Undefined(Reason.NO_PART(field=path.field, part=str(step)))
+        value = at(value, (step,))
+    return value
 
 
 def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:

@@ -72,6 +72,11 @@ class Record:
         return self._bundle.files["contract.yaml"]
 
     @cached_property
+    def fragments(self) -> Json:
+        """The rows of the matching that is reported."""
+        return self._bundle.document("fragments.json")[0]
+
+    @cached_property
     def trial(self) -> Json:
         return self._bundle.document("trial.json")
 

@@ -21,6 +21,7 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.levels import disagreement
+from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
 from statediff.reports.record import (
     Record,
@@ -235,6 +236,7 @@ def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
         yield Text("nothing changed", style="dim")
         return
     table = _grid(1, None, None, None, None)
+    notes = list_notes(deltas, record.fragments)
     for delta in deltas[:MAX_CHANGES]:
         by = record.explained.get(delta["id"], [])
         before, after = delta_sides(delta)
@@ -248,6 +250,7 @@ def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
         table.add_row(Text(sign), Text(delta_name(delta)), Text(what), why, who)
     yield table
     yield from _more(deltas, MAX_CHANGES)
+    yield from (Text(note, style="dim") for note in list(notes.values())[:MAX_CHANGES])
 
 
 def _doings(makers: Makers) -> Iterator[RenderableType]:

@@ -256,3 +256,44 @@ def test_the_files_of_a_pack_are_its_base_state_and_its_schemas_are_compared_as_
     )  # fmt: skip
     assert not found.same_bytes
     assert compare_packs(PACK, PACK, ({"a": "1"}, {"a": "1"})).touches is None
+
+
+KEYED: dict[str, Any] = {"use": "keyed@1", "on": ["order.lines"], "key": "sku"}
+WHEN = {"what": "order.lines[*].when"}
+
+
+@pytest.mark.parametrize(
+    ("section", "old", "new", "touches"),
+    [
+        ("canonicalize", [], [KEYED], SEMANTICS),
+        ("canonicalize", [KEYED], [], SEMANTICS),
+        ("canonicalize", [KEYED], [KEYED | {"key": "id"}], SEMANTICS),
+        ("canonicalize", [KEYED], [KEYED | {"on": ["order.lines[*].parts"]}], SEMANTICS),
+        ("canonicalize", [{"use": "raw@1", "on": ["order.log"]}], [], SEMANTICS),
+        ("canonicalize", [KEYED | {"because": "a"}], [KEYED | {"because": "b"}], PRESENTATION),
+        ("exclude", [WHEN], [], SEMANTICS),
+        ("exclude", [WHEN], [{"what": "order.lines[0].when"}], SEMANTICS),
+        ("exclude", [WHEN | {"because": "a"}], [WHEN | {"because": "b"}], PRESENTATION),
+        (
+            "derive",
+            [{"id": "d", "field": "order.a"}],
+            [{"id": "d", "field": "order.a.b"}],
+            SEMANTICS,
+        ),
+        ("allow", [{"id": "a", "fields": ["log"]}], [{"id": "a", "fields": ["log.on"]}], SEMANTICS),
+        ("allow", [{"id": "a", "set": {"log.because": 1}}], [{"id": "a", "set": {}}], SEMANTICS),
+        (
+            "allow",
+            [{"id": "a", "set": {"log": {"id": 1}}}],
+            [{"id": "a", "set": {"log": {"id": 2}}}],
+            SEMANTICS,
+        ),
+    ],
+)
+def test_what_changes_inside_values_touches_the_task_in_whatever_direction(
+    section: str, old: Any, new: Any, touches: Touches
+) -> None:
+    """A rule or an exclusion more lets more pass, one less refuses more: both change runs."""
+    found = changes({section: old}, {section: new})
+    assert found
+    assert {change.touches for change in found} == {touches}

@@ -501,7 +501,7 @@ def test_a_literal_goes_through_the_rules_of_the_field_it_is_compared_with() -> 
         assert isinstance(value, (str, int, Decimal)), "a rule is given a value, never a gap"
         return value.lower() if isinstance(value, str) else value
 
-    scope = replace(SCOPE, literal=lambda _, field: lowered if field in ("t", "n") else None)
+    scope = replace(SCOPE, literal=lambda _, field, __: lowered if field in ("t", "n") else None)
 
     def ruled(text: str) -> tuple[int, list[Any]]:
         world = afresh()

@@ -79,7 +79,9 @@ SCOPE = Scope(
     {"n": 5, "t": "2026-01-31", "list": (1, 2), "none": None},
     {"n": "int", "any": "any"},
     {"it": EntityT("item"), "them": CollectionT("item"), "texts": ListT(TEXT), "odd": ANY},
-    literal=lambda _, name: str.lower if name in ("rule", "map", "amount") else None,  # type: ignore[return-value, arg-type]
+    literal=lambda _, name, steps: (
+        str.lower if name in ("rule", "map", "amount") and not steps else None
+    ),  # type: ignore[return-value, arg-type]
 )
 
 

@@ -19,7 +19,7 @@ from statediff.packs import PackSource  # noqa: E402
 from statediff.systems.base.protocol import System  # noqa: E402
 from statediff.systems.mariadb.sandbox import MariaDbSystem  # noqa: E402
 from statediff.systems.postgres.sandbox import PostgresSystem  # noqa: E402
-from tests.json_harms import BEFORE, CLAUSE, DOUBLED, RIGHT, WRONG  # noqa: E402
+from tests.json_harms import BEFORE, CASES, DOUBLED  # noqa: E402
 from tests.judging import contract  # noqa: E402
 
 MAKERS = {"postgres": PostgresSystem, "mariadb": MariaDbSystem}
@@ -57,19 +57,23 @@ def test_what_else_an_agent_writes_into_the_object_is_in_the_frame(
     kind: str, declared: str, tmp_path: Path
 ) -> None:
     system = made(kind, declared, tmp_path)
-    file = parse_contract(contract(CLAUSE).encode(), "c.yaml")
-    # A server that reads JSON keeps the last of two members of one name.
-    texts = RIGHT | WRONG | ({} if declared == "jsonb" else DOUBLED)
-    found = {}
+    found: dict[str, str] = {}
+    wanted: dict[str, str] = {}
     system.start()
     try:
-        for name, settings in texts.items():
-            system.reset()
-            store = MemoryChunks()
-            before = take(system.sources(), store, clock, None, "before")
-            write(system, kind, settings)
-            after = take(system.sources(), store, clock, before, "after")
-            found[name] = evaluate(file, before, after).judgement.verdict.value
+        for clause, settings, right, wrong in CASES:
+            file = parse_contract(contract(clause).encode(), "c.yaml")
+            # A server that reads JSON keeps the last of two members of one name.
+            doubled = {} if declared == "jsonb" or settings is not BEFORE else DOUBLED
+            for name, written in (right | wrong | doubled).items():
+                system.reset()
+                write(system, kind, json.dumps(settings))
+                store = MemoryChunks()
+                before = take(system.sources(), store, clock, None, "before")
+                write(system, kind, written)
+                after = take(system.sources(), store, clock, before, "after")
+                found[name] = evaluate(file, before, after).judgement.verdict.value
+                wanted[name] = "MATCH" if name in right else "DIVERGE"
     finally:
         system.stop()
-    assert found == {name: "MATCH" if name in RIGHT else "DIVERGE" for name in texts}
+    assert found == wanted

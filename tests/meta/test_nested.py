@@ -90,3 +90,23 @@ def test_lint_names_the_clause_that_selects_the_whole_object(body: str, kind: Ki
     found = [problem.message for problem in lint(file, schema)]
     loose = "`raised` explains every change inside user.settings"
     assert (loose in found) is (body == LOOSE)
+
+
+KEYED_BY_SKU = """\
+canonicalize:
+  - {use: keyed@1, key: sku, on: [user.settings.lines], because: any order}
+  - {use: trim@1, on: [user.settings.theme], because: the form trims}
+exclude: [{what: user.settings.plan, because: billing writes it}]
+"""
+
+
+@pytest.mark.parametrize("kind", [Kind.JSON, Kind.MAP])
+def test_what_rules_inside_values_allow_is_a_twin_and_all_else_a_fault(kind: Kind) -> None:
+    found = report(KEYED_BY_SKU + CLAUSE, kind)
+    assert found.survivors == ()
+    assert found.diverged == ()
+    harmless = [o.fault for o in found.outcomes if o.fault.is_twin]
+    twins = {each.sentence.partition(": ")[2].partition(" is ")[0] for each in harmless}
+    assert twins >= {"settings.lines", "settings.theme", "settings.plan"}
+    seeded = {o.fault.operator for o in found.outcomes if not o.fault.is_twin}
+    assert seeded >= {"nested-value", "nested-added", "nested-removed", "nested-duplicated"}

@@ -271,8 +271,8 @@ def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
     [
         ("{field: item.n, is: count(i for i in before.item), because: why}", "of one state"),
         ("{field: item.n, is: count(i for i in created.item), because: why}", "of one state"),
-        ("{field: item.m, is: '1', because: why}", "no field `m`"),
-        ("{field: itm.n, is: '1', because: why}", "unknown entity type"),
+        ("{field: item.m, is: '1', because: why}", "no field 'm'"),
+        ("{field: itm.n, is: '1', because: why}", "no type 'itm'"),
         ("{field: n, is: '1', because: why}", "TYPE.FIELD"),
         ("{field: item.id, is: '1', because: why}", "part of a key"),
         ("{field: log.n, is: '1', because: why}", "no key"),

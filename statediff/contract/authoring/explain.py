@@ -19,6 +19,8 @@ from statediff.contract.document.contract import KINDS
 from statediff.contract.language.english import words
 from statediff.contract.lint.subject import Subject, bound_parts, branch_of
 from statediff.contract.yaml.reader import Document
+from statediff.model.boundary import locate
+from statediff.model.paths import render
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.verdict import Stage
 
@@ -233,6 +235,7 @@ def _type(subject: Subject, name: str) -> TypeBox:
     entity = contract.schema.by_name[name]
     whole = contract.excluded(name, "")
     fields = [(f.name, contract.excluded(name, f.name)) for f in entity.fields]
+    fields += [(place, rule) for place, rule in _excluded_inside(contract, name)]
     excluded = (
         [("", whole)]
         if whole is not None
@@ -266,7 +269,14 @@ def _type(subject: Subject, name: str) -> TypeBox:
     )
 
 
+def _excluded_inside(contract: Contract, name: str) -> Iterator[tuple[str, str]]:
+    for rule in contract.document.exclude:
+        entity, field, steps = locate(contract.schema, rule.what, 0)
+        if entity.name == name and field is not None and steps:
+            yield render(field.name, steps), f"exclude: {rule.what} ({rule.because})"
+
+
 def _reason(rule: str) -> str:
     """The author's reason out of `exclude: WHAT (reason)` or `ignore@1 (reason)`."""
-    found = re.fullmatch(r"(?:(?:exclude|default): \S+|[\w-]+@\d+) \((.*)\)", rule, re.DOTALL)
+    found = re.fullmatch(r"(?:(?:exclude|default): .+?|[\w-]+@\d+) \((.*)\)", rule, re.DOTALL)
     return found[1] if found else rule

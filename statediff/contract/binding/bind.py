@@ -38,6 +38,7 @@ def bind(
         policy.literal,
         policy.kind_of,
         policy.excluded,
+        policy.misread,
     )
     reserved = frozenset({"frame"}).union(*(kind.reserved for kind in KINDS))
     binder = Binder(schema, policy, locate, scope, reserved)

@@ -10,12 +10,11 @@ from pydantic import Field as Described
 
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path
 from statediff.contract.language.english import derived_sentence, phrase
-from statediff.contract.language.kinds import comparable, describe, suggest, type_of_field
+from statediff.contract.language.kinds import comparable, describe, type_of_field
 from statediff.contract.language.syntax import (
     BOOL,
     UNWRITTEN,
     AnswerOf,
-    Canonical,
     Compare,
     Comprehension,
     Entities,
@@ -31,6 +30,9 @@ from statediff.contract.language.syntax import (
     walk,
 )
 from statediff.contract.parts import Expression, Identifier, Part, Reason
+from statediff.model.boundary import RuleError, locate
+from statediff.model.delta import Delta, Entity
+from statediff.model.paths import Every, FieldPath, Selection, covers
 from statediff.model.schema import EntityType, Field, Kind
 
 _N = TypeVar("_N", bound=Node)
@@ -42,7 +44,7 @@ class Derive(Part):
     """A field that the system itself keeps equal to an expression over the same state."""
 
     id: Identifier | None = None
-    field: Annotated[str, Described(description="TYPE.FIELD")]
+    field: Annotated[str, Described(description="TYPE.FIELD, or TYPE.PATH inside one")]
     is_: Annotated[Expression, Described(alias="is")]
     because: Reason
 
@@ -72,6 +74,15 @@ class Derived:
     Every one is taken only where that field equals the entity's key. None: it reads others too.
     """
 
+    steps: Selection = ()
+    """The way inside the field to what the system keeps; none for all of it."""
+
+    def keeps(self, delta: Delta) -> bool:
+        """Whether all that an update changed is what the system keeps."""
+        sides = [side for side in (delta.before, delta.after) if not isinstance(side, Entity)]
+        is_here = (delta.type, delta.path) == (self.type, self.field)
+        return is_here and covers((self.steps,), delta.steps, *sides)
+
 
 # ---------------------------------------------------------------- binding
 
@@ -88,11 +99,12 @@ def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derive
     found = _field(binder, path, raw.field)
     if found is None:
         return None
-    entity, spec = found
+    entity, spec, inside = found
     node = binder.expression((*path, "is"), raw.is_, {"it": EntityT(entity.name)}, boolean=False)
     if node is None:
         return None
     kind = binder.policy.kind_of(entity.name, spec.name) or spec.kind
+    kind = Kind.ANY if inside.steps else kind
     held = type_of_field(kind, spec.reference)
     wrong = _not_of_one_state(node)
     if wrong is not None:
@@ -109,29 +121,30 @@ def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derive
             (*path, "is"), f"{raw.field} is {describe(held)}, this is {describe(node.type)}"
         )
     else:
-        return _bound(binder, entity, spec, raw, name, node)
+        return _bound(binder, entity, inside, raw, name, node)
     return None
 
 
 def _bound(
-    binder: Binder, entity: EntityType, spec: Field, raw: Derive, name: str, node: Node
+    binder: Binder, entity: EntityType, path: FieldPath, raw: Derive, name: str, node: Node
 ) -> Derived:
     own = f"the {entity.name.replace('_', ' ')}"
-    sentence = derived_sentence(entity.name, spec.name, phrase(node, own))
+    spec = entity.by_name.get(path.field)
+    sentence = derived_sentence(entity.name, str(path), phrase(node, own))
     local = not any(isinstance(part, (Entities, Follow)) for part in walk(node))
-    apply = binder.policy.literal(entity.name, spec.name)
-    if apply is not None:
-        node = Canonical(node.type, UNWRITTEN, node, entity.name, spec.name, apply)
+    node = binder.through_rules(node, entity.name, path)
     it = Variable(EntityT(entity.name), UNWRITTEN, "it")
-    field = FieldOf(node.type, UNWRITTEN, it, entity.name, spec.name, spec.is_nullable)
-    after = Compare(BOOL, UNWRITTEN, "==", field, node, f"it.{spec.name} == {raw.is_}")
+    is_nullable = bool(path.steps) or spec is None or spec.is_nullable
+    field = FieldOf(node.type, UNWRITTEN, it, entity.name, path.field, is_nullable, path.place)
+    after = Compare(BOOL, UNWRITTEN, "==", field, node, f"it.{path} == {raw.is_}")
     before = on_side(after, "before")
-    reads = footprint(after) | footprint(before) | {Read("delta", entity.name, spec.name)}
+    reads = footprint(after) | footprint(before) | {Read("delta", entity.name, path.field)}
     ties = _ties(node, entity, binder)
     return Derived(
         id=name,
         type=entity.name,
-        field=spec.name,
+        field=path.field,
+        steps=path.steps,
         after=after,
         before=before,
         sentence=sentence,
@@ -174,7 +187,7 @@ def _tie(loop: Loop, entity: EntityType, binder: Binder) -> tuple[str, str] | No
         if (_variable(one), _variable(own)) != (loop.name, "it"):
             continue
         keyless = binder.schema.by_name[one.entity_type].is_keyless
-        ruled = binder.policy.literal(one.entity_type, one.field) is not None
+        ruled = binder.policy.literal(one.entity_type, one.field, one.part) is not None
         return None if keyless or ruled else (one.entity_type, one.field)
     return None
 
@@ -183,26 +196,34 @@ def _variable(field: FieldOf) -> str | None:
     return field.entity.name if isinstance(field.entity, Variable) else None
 
 
-def _field(binder: Binder, path: Path, named: str) -> tuple[EntityType, Field] | None:
-    holder, _, member = named.rpartition(".")
-    entity = binder.schema.by_name.get(holder)
+def _field(binder: Binder, path: Path, named: str) -> tuple[EntityType, Field, FieldPath] | None:
+    """The type, its field and the one place in it that the system keeps."""
     at: Path = (*path, "field")
-    if entity is None:
-        known = suggest(holder, binder.schema.by_name) or "write TYPE.FIELD"
-        binder.problem(at, f"unknown entity type `{holder or named}`", known)
+    try:
+        entity, spec, steps = locate(binder.schema, named, 0)
+    except RuleError as error:
+        binder.problem(at, error.message, "" if "." in named else "write TYPE.FIELD")
         return None
-    spec = entity.by_name.get(member)
-    rule = binder.policy.excluded(entity.name, member)
     if spec is None:
-        binder.problem(at, f"{holder} has no field `{member}`", suggest(member, entity.by_name))
-    elif entity.is_keyless:
-        binder.problem(at, f"{holder} has no key, so none of its rows has a value before and after")
-    elif member in entity.key:
+        binder.problem(at, f"{named} is a type", "write TYPE.FIELD")
+        return None
+    inside = FieldPath(spec.name, steps)
+    rule = binder.policy.excluded(entity.name, spec.name)
+    wrong = binder.misread(entity, inside, is_whole=True)
+    if entity.is_keyless:
+        binder.problem(
+            at, f"{entity.name} has no key, so none of its rows has a value before and after"
+        )
+    elif spec.name in entity.key:
         binder.problem(at, f"{named} is part of a key; a key is never derived")
     elif rule is not None:
         binder.problem(at, f"{named} lies outside the boundary ({rule})", code="boundary")
+    elif wrong is not None:
+        binder.problem(at, *wrong, code="path")
+    elif any(isinstance(step, Every) for step in steps):
+        binder.problem(at, f"{named} selects several places", "derive one place", code="path")
     else:
-        return entity, spec
+        return entity, spec, inside
     return None
 
 

@@ -13,14 +13,16 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.language.kinds import suggest
+from statediff.contract.language.kinds import describe, suggest, type_of_field
+from statediff.contract.language.names import Literals, Misread
 from statediff.contract.language.parser import ExpressionError, Scope, parse
-from statediff.contract.language.syntax import Node, Type
+from statediff.contract.language.syntax import UNWRITTEN, Canonical, Node, Type
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.delta import Op
-from statediff.model.schema import EntityType, Kind, Schema
-from statediff.model.values import Map, Observed, Value
+from statediff.model.paths import FieldPath, Selection
+from statediff.model.schema import NESTED, EntityType, Kind, Schema
+from statediff.model.values import Map, Value
 
 Path: TypeAlias = NodePath
 Locate: TypeAlias = Callable[[Path, int], tuple[str, int, int]]
@@ -109,9 +111,12 @@ class ClauseKind:
 class Policy:
     """What stage 3 and Ω tell the binder about fields; the contract layer knows neither."""
 
-    literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
+    literal: Literals = lambda _t, _f, _s: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+    removed: Callable[[str, str], tuple[Selection, ...]] = lambda _t, _f: ()
+    """What Ω or ν removes inside the values of a field."""
+    misread: Misread = lambda _t, _f, _s, _w: None
 
 
 def plain_value(raw: Any) -> Value:
@@ -178,6 +183,30 @@ class Binder:
         except ExpressionError as error:
             self.problem(path, str(error), error.hint, error.offset, error.code)
             return None
+
+    def misread(
+        self, entity: EntityType, path: FieldPath, *, is_whole: bool
+    ) -> tuple[str, str] | None:
+        """Why nothing can be read at the place inside a field, and a hint.
+
+        `is_whole` where its value is read, and not only what changed there.
+        """
+        spec = entity.by_name.get(path.field)
+        if path.steps and spec is not None and spec.kind not in NESTED:
+            kind = describe(type_of_field(spec.kind, None))
+            return (
+                f"{entity.name}.{path.field} is {kind}: there is nothing inside it",
+                "say `type: json` in the state schema if it holds JSON",
+            )
+        wrong = self.policy.misread(entity.name, path.field, path.steps, is_whole)
+        return None if wrong is None else (wrong, "")
+
+    def through_rules(self, node: Node, type_name: str, path: FieldPath) -> Node:
+        """The expression under the rules of the place that it is compared with."""
+        apply = self.policy.literal(type_name, path.field, path.steps)
+        if apply is None:
+            return node
+        return Canonical(node.type, UNWRITTEN, node, type_name, path.field, apply)
 
     def types(
         self, path: Path, key: str, names: tuple[str, ...]

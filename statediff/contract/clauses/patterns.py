@@ -26,7 +26,6 @@ from statediff.contract.language.english import PatternWords, pattern_sentence, 
 from statediff.contract.language.kinds import comparable, describe, suggest, type_of, type_of_field
 from statediff.contract.language.syntax import (
     UNWRITTEN,
-    Canonical,
     CollectionT,
     Const,
     EntityT,
@@ -46,14 +45,12 @@ from statediff.contract.parts import (
 )
 from statediff.model.delta import Op
 from statediff.model.json_values import canonical_json
-from statediff.model.paths import FieldPath, PathError, Selection, Steps, covers
+from statediff.model.paths import FieldPath, PathError, Selection, Steps, covers, touches
 from statediff.model.paths import parse as parse_path
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed
 from statediff.model.verdict import Stage
 
-NESTED: Final = frozenset({Kind.JSON, Kind.MAP, Kind.LIST, Kind.ANY})
-"""The kinds of value that may have something inside."""
 WHOLE: Final = ((),)
 """The selection of all that is in a field."""
 
@@ -188,13 +185,23 @@ class Pattern:
     """(type, most): rows of it the system may add or remove with one matched entity."""
     places: tuple[tuple[str, Selection], ...] = ()
     """(field, what is selected inside it); a field that is not here is selected as a whole."""
+    removed: tuple[tuple[str, Selection], ...] = ()
+    """What Ω or ν removes inside the selected fields: it came and went with what is selected."""
 
     def selects(self, field: str, steps: Steps, *sides: Observed) -> bool:
         """Whether all that is at the place, on each side, is selected."""
         if self.fields is None:
             return True
         inside = [selection for name, selection in self.places if name == field]
-        return field in self.fields and covers(inside or WHOLE, steps, *sides)
+        beside = [selection for name, selection in self.removed if name == field]
+        return field in self.fields and covers((*(inside or WHOLE), *beside), steps, *sides)
+
+    def touches(self, field: str, steps: Steps, before: Observed, after: Observed) -> bool:
+        """Whether something selected changed with the place."""
+        inside = [selection for name, selection in self.places if name == field]
+        return self.fields is None or (
+            field in self.fields and touches(inside or WHOLE, steps, before, after)
+        )
 
 
 @dataclass(frozen=True)
@@ -341,6 +348,12 @@ class PatternBinder:
             names_fields=clause.fields is not None,
             cascade=cascade,
             places=_places(paths or ()),
+            removed=tuple(
+                (field, steps)
+                for field in dict.fromkeys(fields or ())
+                for entity in entities
+                for steps in binder.policy.removed(entity.name, field)
+            ),
         )
 
     def _problem(self, below: Path, message: str, hint: str = "", code: str = "contract") -> None:
@@ -450,17 +463,10 @@ class PatternBinder:
             return None
         if not self._check_field(below, entity, found.field):
             return None
-        spec = entity.by_name.get(found.field)
-        if found.steps and spec is not None and spec.kind not in NESTED:
-            kind = describe(type_of_field(spec.kind, None))
-            self._problem(
-                below,
-                f"{entity.name}.{found.field} is {kind}: there is nothing inside it",
-                "say `type: json` in the state schema if it holds JSON",
-                code="path",
-            )
-            return None
-        return found
+        wrong = self.binder.misread(entity, found, is_whole=below[0] != "fields")
+        if wrong is not None:
+            self._problem(below, *wrong, code="path")
+        return found if wrong is None else None
 
     def _check_field(self, below: Path, entity: EntityType, name: str) -> bool:
         """Whether the type has the field, inside the boundary."""
@@ -502,14 +508,16 @@ class PatternBinder:
         plain = plain_value(value)
         return Const(type_of(plain), UNWRITTEN, plain)
 
-    def _inside(self, below: Path, _entity: EntityType, path: FieldPath, node: Node) -> Node | None:
+    def _inside(self, below: Path, entity: EntityType, path: FieldPath, node: Node) -> Node | None:
         """What one place inside a value must equal."""
         try:
             _ = path.place
         except PathError as error:
             self._problem(below, f"{error}; a value belongs to one place", code="path")
             return None
-        return replace(node, value=canonical_json(node.value)) if isinstance(node, Const) else node
+        if isinstance(node, Const):
+            node = replace(node, value=canonical_json(node.value))
+        return self.binder.through_rules(node, entity.name, path)
 
     def _whole(self, below: Path, entity: EntityType, path: FieldPath, node: Node) -> Node | None:
         """What a field must equal, under its rules."""
@@ -520,10 +528,7 @@ class PatternBinder:
             message = f"{entity.name}.{name} is {describe(expected)}, this is {describe(node.type)}"
             self._problem(below, message)
             return None
-        apply = policy.literal(entity.name, name)
-        if apply is None:
-            return node
-        return Canonical(node.type, UNWRITTEN, node, entity.name, name, apply)
+        return self.binder.through_rules(node, entity.name, path)
 
     def _count(self) -> tuple[int, int | None, bool]:
         """The least number, the most, and whether it is `every`."""

@@ -235,6 +235,7 @@ class _Reader:
         for name, value in raw.items():
             spec = entity.by_name.get(name)
             rule = self.binder.policy.excluded(entity.name, name)
+            wrong = self.binder.policy.misread(entity.name, name, (), True)
             if spec is None:
                 hint = suggest(name, entity.by_name)
                 self.binder.problem(
@@ -244,6 +245,8 @@ class _Reader:
                 self._wrong(section, f"{name} is the key of {entity.name}; it stands in `key`")
             elif rule is not None:
                 self._wrong(section, f"{entity.name}.{name} lies outside the boundary ({rule})")
+            elif wrong is not None:
+                self._wrong(section, wrong)
             elif new and _is_new(value) and spec.reference is not None:
                 if value["new"] not in self.named:
                     self._wrong(section, f"`new: {value['new']}`: no created entity has that name")
@@ -252,7 +255,7 @@ class _Reader:
                 self._wrong(section, f"{name} is no reference, so it holds no new key")
             else:
                 kind = self.binder.policy.kind_of(entity.name, name) or spec.kind
-                apply = self.binder.policy.literal(entity.name, name)
+                apply = self.binder.policy.literal(entity.name, name, ())
                 plain = self._literal(
                     section, spec, spec.kind if apply else kind, plain_value(value)
                 )

@@ -69,7 +69,7 @@ from statediff.contract.language.syntax import (
     Variable,
 )
 from statediff.model.explanation import Reason
-from statediff.model.paths import Step, at
+from statediff.model.paths import Step, at, is_ambiguous
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
     ABSENT,
@@ -271,7 +271,7 @@ def _lookup(
 
 def _part(whole: Result, step: Step) -> Result:
     match whole:
-        case Map() | tuple():
+        case Map() | tuple() if not is_ambiguous(settle(whole), step):
             return at(settle(whole), (step,))
         case Undefined():
             return whole

@@ -23,7 +23,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import CALL_TYPE, Entities, FieldOf
 from statediff.model.explanation import Cause, Reason, cause
-from statediff.model.paths import at
+from statediff.model.paths import at, is_ambiguous
 from statediff.model.state import Coverage
 from statediff.model.values import (
     ABSENT,
@@ -116,6 +116,8 @@ def field_value(node: FieldOf, holder: Result) -> Result:
         return Unknown(frozenset({holder.cause}), node.is_nullable, _may_lack_parts(node))
     observed: Observed = holder.row.get(node.field, ABSENT)
     for step in node.part:
+        if is_ambiguous(observed, step):
+            return Undefined(Reason.NO_PART(field=node.field, part=str(step)))
         if isinstance(observed, Map | tuple):
             observed = at(observed, (step,))
         elif not isinstance(observed, Unobserved):

@@ -32,7 +32,7 @@ from statediff.contract.language.syntax import (
     Variable,
     walk,
 )
-from statediff.model.paths import Step
+from statediff.model.paths import Item, Step
 from statediff.model.values import printable, show
 
 _RELATIONS = {
@@ -147,7 +147,13 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
 
 
 def _step_words(step: Step) -> str:
-    return f"item {step}" if isinstance(step, int) else words(step)
+    match step:
+        case int():
+            return f"item {step}"
+        case Item():
+            return f"(the item with {words(step.key)} {step.value})"
+        case _:
+            return words(step)
 
 
 def _chain(node: Node, own: str) -> tuple[str, str]:

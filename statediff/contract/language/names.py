@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeAlias
 
 from statediff.contract.language.calls import CALL
 from statediff.contract.language.kinds import (
@@ -41,7 +41,7 @@ from statediff.contract.language.syntax import (
     Type,
     Variable,
 )
-from statediff.model.paths import Step
+from statediff.model.paths import Item, Selection, Step
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.values import Observed, Value
 
@@ -98,6 +98,12 @@ _ANSWER_TYPES: Final[dict[str, Type]] = {
 }
 
 
+Literals: TypeAlias = Callable[[str, str, Selection], Callable[[Value], Observed] | None]
+"""(type, field, the way inside) → what a literal goes through that is compared with the place."""
+Misread: TypeAlias = Callable[[str, str, Selection, bool], str | None]
+"""(type, field, the way inside, whether the whole value is read) → why nothing is read, or None."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """What an expression may name.
@@ -110,9 +116,10 @@ class Scope:
     inputs: Mapping[str, Value] = field(default_factory=dict)
     answer: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Type] = field(default_factory=dict)
-    literal: Callable[[str, str], Callable[[Value], Observed] | None] = lambda _t, _f: None
+    literal: Literals = lambda _t, _f, _s: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+    misread: Misread = lambda _t, _f, _s, _w: None
     has_now: bool = False
     """Whether the clause is judged at moments of the run, so that `now` is a state."""
 
@@ -321,13 +328,35 @@ class Names:
         return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
 
     def _part(self, node: ast.Subscript, holder: Node) -> Node:
-        """`VALUE["a key"]` or `VALUE[2]`."""
+        """`VALUE["a key"]`, `VALUE[2]` or `VALUE[sku == "A1"]`."""
+        if isinstance(node.slice, ast.Compare):
+            return _inside(holder, self._item(node.slice))
         step = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(step, bool) or not isinstance(step, int | str):
             raise self.error(
-                node, "inside a value, `[…]` takes the index of an item or a key in quotes"
+                node,
+                "inside a value, `[…]` takes the index of an item, a key in quotes, or what tells "
+                'an item apart, [sku == "A1"]',
             )
         return _inside(holder, step)
+
+    def _item(self, node: ast.Compare) -> Item:
+        """What tells an item apart. The word before `==` is always the name of its member."""
+        match node.left:
+            case ast.Name(id=key) if key not in self._variables:
+                pass
+            case ast.Constant(value=str(key)):
+                pass
+            case _:
+                name = self._segment(node.left)
+                raise self.error(node, f"`{name}` is no name of a member; put it in quotes")
+        value = self.expression(node.comparators[0])
+        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
+            raise self.error(node, f'one value tells an item apart: [{key} == "A1"]')
+        step = Item.of(key, value.value) if isinstance(value, Const | InputOf) else None
+        if step is None:
+            raise self.error(node, "a text, a number, true, false or an input tells an item apart")
+        return step
 
     def _key(self, entity: EntityType, name: str, part: ast.expr) -> Node:
         key = self.expression(part)

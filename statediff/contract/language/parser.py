@@ -39,6 +39,7 @@ from statediff.contract.language.names import (
 from statediff.contract.language.syntax import (
     ANY,
     BOOL,
+    CALL_TYPE,
     NULL,
     NUMBER,
     And,
@@ -60,6 +61,7 @@ from statediff.contract.language.syntax import (
     Not,
     Or,
     ScalarT,
+    walk,
 )
 from statediff.model.schema import Kind
 
@@ -337,6 +339,11 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
             node.offset,
             "compare it with something",
         )
+    for part in walk(node):
+        if isinstance(part, FieldOf) and part.entity_type != CALL_TYPE:
+            wrong = scope.misread(part.entity_type, part.field, part.part, True)
+            if wrong is not None:
+                raise ExpressionError(wrong, part.offset)
     return node
 
 
@@ -469,9 +476,9 @@ class _Checker(CallTypes):
 
     def _through_rules(self, side: Node, other: Node, op: str) -> Node:
         """A literal compared with a canonicalized field goes through the field's rules."""
-        if not isinstance(other, FieldOf) or other.part:
+        if not isinstance(other, FieldOf):
             return side
-        apply = self._scope.literal(other.entity_type, other.field)
+        apply = self._scope.literal(other.entity_type, other.field, other.part)
         if apply is None:
             return side
         if isinstance(side, (Const, InputOf, AnswerOf, Arithmetic)):

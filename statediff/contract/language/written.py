@@ -28,7 +28,7 @@ from statediff.contract.language.syntax import (
     PartOf,
     Variable,
 )
-from statediff.model.paths import Step
+from statediff.model.paths import Item, Step
 from statediff.model.values import Map, Value
 
 UNSAID: Final = "…"
@@ -122,4 +122,7 @@ def conjuncts(node: Node | None) -> tuple[Node, ...]:
 def _step(step: Step) -> str:
     if isinstance(step, int):
         return f"[{step}]"
+    if isinstance(step, Item):
+        key = step.key if step.key.isidentifier() else json.dumps(step.key, ensure_ascii=False)
+        return f"[{key} == {step.value}]"
     return f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"

@@ -27,6 +27,7 @@ from statediff.contract.lint.subject import PASSING, Expression, Subject
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.delta import MESSAGE_TYPES
+from statediff.model.paths import render
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
 
@@ -265,7 +266,7 @@ def _opaque(subject: Subject) -> Iterator[Problem]:
     for expression in subject.expressions():
         for part in walk(expression.node):
             for field in _fields_compared_in(part):
-                if f"{field.entity_type}.{field.field}" in hidden:
+                if f"{field.entity_type}.{render(field.field, field.part)}" in hidden:
                     yield _blind(subject, expression, field)
     for pattern in subject.patterns():
         for name in pattern.types:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from statediff.model.delta import Entity
@@ -21,6 +22,7 @@ CHUNK: Final = 200
 LISTED: Final = 20_000
 """Changes that a page lists; it says how many more there are."""
 SHORT: Final = 140
+NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 STANDINGS: Final = (
     Sign("forbidden", "✗", "forbidden", "a clause forbids it"),
@@ -84,6 +86,8 @@ class Change:
     label: str
     action: str
     captured: tuple[Captured, ...]
+    note: str = ""
+    """What it and others are together, of one list."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,9 @@ def _row(side: Observed | Entity, path: str) -> dict[str, Observed]:
     return side.as_row() if isinstance(side, Entity) else {path: side}
 
 
-def groups(deltas: Json, standings: Standings, rule_of: RuleOf) -> tuple[Group, ...]:
+def groups(
+    deltas: Json, standings: Standings, rule_of: RuleOf, notes: Mapping[str, str] = NO_NOTES
+) -> tuple[Group, ...]:
     """The changes per entity type, types with the worst first; at most LISTED of them."""
     ranked = sorted(
         ((standings.of(d), at, d) for at, d in enumerate(deltas)), key=lambda e: (rank(e[0]), e[1])
@@ -208,7 +214,11 @@ def groups(deltas: Json, standings: Standings, rule_of: RuleOf) -> tuple[Group, 
         listed = members[:left]
         left -= len(listed)
         rows = [
-            change(delta, standing, standings.clauses(delta), rule_of) for standing, delta in listed
+            replace(
+                change(delta, standing, standings.clauses(delta), rule_of),
+                note=notes.get(delta["id"], ""),
+            )
+            for standing, delta in listed
         ]
         found.append(
             Group(

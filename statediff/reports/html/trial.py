@@ -43,6 +43,7 @@ from statediff.reports.html.graph import Picture, picture
 from statediff.reports.html.sealed import Seal
 from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
+from statediff.reports.lists import list_notes
 from statediff.reports.readside import ReadSide, read_side
 from statediff.reports.record import Reading, Record, reading
 
@@ -207,7 +208,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
         ),
         more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
         picture=picture(judged, standings, fragments, _references(schema)),
-        groups=(listed := groups(deltas, standings, rule_of)),
+        groups=(listed := groups(deltas, standings, rule_of, list_notes(deltas, fragments))),
         more_changes=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
         rules=rule_of.listed,
         excluded=tuple(
@@ -281,7 +282,7 @@ class _Rules:
             *(("exclude", name(e.what), cut(e.because)) for e in excludes),
             *(
                 (
-                    use.rule.id, ", ".join(name(f"{use.type}.{f}") for f in use.fields),
+                    use.rule.id, ", ".join(name(f"{use.type}.{f}") for f in use.places),
                     cut(use.because),
                 )
                 for use in uses
@@ -289,8 +290,17 @@ class _Rules:
         )  # fmt: skip
 
     def __call__(self, type_name: str, field: str) -> str:
-        found = self._by_place.get((type_name, field))
+        found = self._by_place.get((type_name, field)) or self._around(type_name, field)
         return "a rule of the contract" if found is None else "; ".join(found)
+
+    def _around(self, type_name: str, path: str) -> list[str] | None:
+        """The rules of the field that the path is inside of; the longest field wins."""
+        fields = [
+            field
+            for name_, field in self._by_place
+            if name_ == type_name and path.startswith((f"{field}.", f"{field}["))
+        ]
+        return self._by_place[type_name, max(fields, key=len)] if fields else None
 
 
 def _sections(judged: Json, compiled: Compiled | None) -> dict[str, str]:
