@@ -36,6 +36,9 @@ _SHAPES: Final = {
     "regex": "(TEXT, PATTERN)",
     "text2": "(TEXT, PART)",
     "instant": "(TEXT)",
+    "lower": "(TEXT)",
+    "join": "(LIST, TEXT)",
+    "same": "(LIST, LIST)",
 }
 
 

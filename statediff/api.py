@@ -58,7 +58,7 @@ from statediff.systems.tables.source import TablesSource
 from statediff.workspace import inputs
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.contracts import States, check, contract_path
+from statediff.workspace.contracts import States, check, contract_path, contract_paths
 from statediff.workspace.folders import keep_bundle
 from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
 from statediff.workspace.watching import SETTLE_SECONDS, Watch
@@ -185,20 +185,24 @@ def judge(
     *,
     answer: Any = _NOT_GIVEN,
     trace: str | Path | None = None,
+    complete_trace: bool = False,
+    during: Sequence[str | Path] = (),
     schema: str | Path | None = None,
 ) -> Judged:
     """Two states judged under a contract, offline: the same inputs give the same bundle.
 
-    `answer` is what the agent said, as JSON would hold it, or a `Path` to the file that holds it;
-    `trace` the file of its calls.
+    `answer` is what the agent said, as JSON would hold it (a text where the contract says
+    `form: text`), or a `Path` to the file that holds it;
+    `trace` the file of its calls, which with `complete_trace` the caller vouches for: it holds
+    every call, and no agent wrote it. `during` are the files of the states in between, in order.
     """
     file = _file(contract)
-    captured = _captures(before, after, schema, file.content.sandbox)
+    captured = _captures(before, after, schema, file.content.sandbox, during)
     done = evaluate(
         file,
         *captured,
-        trace=inputs.trace_from(None if trace is None else Path(trace)),
-        answer=_answer(answer),
+        trace=inputs.trace_from(None if trace is None else Path(trace), complete_trace),
+        answer=_answer(answer, file.content.answer.form),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )
     return Judged(done.bundle)
@@ -266,9 +270,8 @@ class Watching:
         self.others = watched.others
         self.changes = tuple(plain_diff(watched.diff())["deltas"])
         if self._contract is not None:
-            done = watched.judge(
-                self._contract, agent="watched", answer=_answer(self.answer), trace=NO_TRACE
-            )
+            said = _answer(self.answer, self._contract.content.answer.form)
+            done = watched.judge(self._contract, agent="watched", answer=said, trace=NO_TRACE)
             self.judged = Judged(done.bundle)
 
     async def __aenter__(self) -> Self:
@@ -297,9 +300,19 @@ def watch(
     return Watching(states, file, schema, settle_seconds)
 
 
-def lint(contract: str | Path) -> tuple[Any, ...]:
-    """The problems of a contract, by line, checked against its sandbox; none if it is sound."""
-    return check(contract_path(str(contract)), States(None, [])).problems
+def lint(
+    contract: str | Path,
+    *,
+    state: str | Path | Sequence[str | Path] = (),
+    schema: str | Path | None = None,
+) -> tuple[Any, ...]:
+    """The problems of a contract, or of all in a folder, by line; none if they are sound.
+
+    They are checked against the state's files, the state schema file, or else their sandbox.
+    """
+    known = States(None if schema is None else Path(schema), _names(state))
+    paths = contract_paths([str(contract)])
+    return tuple(problem for path in paths for problem in check(path, known).problems)
 
 
 def run(
@@ -351,10 +364,10 @@ def replay(judged: Judged | str | Path) -> Verdict:
     return decide_again(found.bundle).verdict
 
 
-def _answer(answer: Any) -> Value | NoAnswer:
+def _answer(answer: Any, form: str) -> Value | NoAnswer:
     if answer is _NOT_GIVEN:
         return NoAnswer("none was given")
-    said = inputs.answer_from(answer) if isinstance(answer, Path) else as_answer(answer)
+    said = inputs.answer_from(answer, form) if isinstance(answer, Path) else as_answer(answer)
     if isinstance(said, NoAnswer):
         raise InputError(f"the answer: expected JSON, found something else: {said.cause}")
     return said
@@ -381,9 +394,15 @@ def _agent(contract: ContractFile | str | Path, agent: AnAgent, seconds: float |
 
 
 def _captures(
-    before: State, after: State, schema: str | Path | None, sandbox: str | None
+    before: State,
+    after: State,
+    schema: str | Path | None,
+    sandbox: str | None,
+    during: Sequence[str | Path] = (),
 ) -> tuple[Capture, Capture]:
     refined = inputs.refinements(None if schema is None else Path(schema), sandbox)
+    if during and (isinstance(before, Mapping) or isinstance(after, Mapping)):
+        raise UsageError("states in between are files: give all states as files")
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         first, second = _as_json(before, "before"), _as_json(after, "after")
         refine, store = refined("tables"), MemoryChunks()
@@ -393,7 +412,7 @@ def _captures(
         return captured, take([two], store, inputs.offline_clock, captured, "after")
     if isinstance(before, Mapping) or isinstance(after, Mapping):
         raise UsageError("give both states as tables, or both as files")
-    return inputs.capture_pair(_names(before), _names(after), refined)
+    return inputs.capture_pair(_names(before), _names(after), refined, _names(during))
 
 
 def _names(state: str | Path | Sequence[str | Path]) -> list[str]:

@@ -34,6 +34,7 @@ from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.document.contract import ContractDocument
+from statediff.contract.parts import PLACEHOLDER, placeholders
 from statediff.errors import EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
@@ -62,7 +63,6 @@ AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
-_PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
 @dataclass(frozen=True)
@@ -71,22 +71,25 @@ class Task:
 
     prompt: str
     inputs: Mapping[str, Value]
+    answer_form: str = "json"
 
     @staticmethod
     def of(contract: ContractDocument) -> Task:
         """The task of a contract: its prompt (or intent) with each `{input}` filled in."""
         inputs = {name: plain_value(raw) for name, raw in contract.inputs.items()}
         template = contract.prompt or contract.intent
-        named = {name for name in _PLACEHOLDER.findall(template) if name in inputs}
+        named = {name for name in placeholders(template) if name in inputs}
 
         def fill(found: re.Match[str]) -> str:
-            if found[1] not in named:
-                return found[0]
-            value = inputs[found[1]]
+            escaped, name = found.groups()
+            if name not in named:
+                return found[0] if escaped is None else f"{{{escaped}}}"
+            value = inputs[name]
             return value if isinstance(value, str) else show(value, limit=2000)
 
-        prompt = _PLACEHOLDER.sub(fill, template).strip()
-        return Task(prompt, {name: inputs[name] for name in sorted(named)})
+        prompt = PLACEHOLDER.sub(fill, template).strip()
+        told = {name: inputs[name] for name in sorted(named)}
+        return Task(prompt, told, contract.answer.form)
 
 
 @dataclass(frozen=True)
@@ -299,6 +302,7 @@ def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",
         seed=seed,
+        answer_form=task.answer_form,
     )
 
 

@@ -194,3 +194,39 @@ def test_agents_that_cannot_be_meant_are_refused(shop):
         statediff.run(statediff.load_contract(CONTRACT), "careful", sandbox=shop)
     with pytest.raises(UsageError, match="names no sandbox"):
         statediff.run(CLOSE, lambda _: None)
+
+
+def test_lint_takes_a_state_and_a_folder(tmp_path: Path) -> None:
+    head = "version: 1.0.0\nowner: me\nintent: Say what the test says.\n"
+    (tmp_path / "state.json").write_text('{"ticket": [{"id": 7, "status": "open"}]}')
+    for name, field in (("a", "status"), ("b", "state")):
+        (tmp_path / f"{name}.contract.yaml").write_text(
+            f"contract: t/{name}\n{head}"
+            f"noop: true\nforbid:\n  - {{id: r, delete: ticket, where: it.{field} == 'gone'}}\n"
+        )
+    found = statediff.lint(tmp_path, state=tmp_path / "state.json")
+    errors = [problem for problem in found if problem.severity == "error"]
+    assert errors
+    assert {Path(problem.file).name for problem in errors} == {"b.contract.yaml"}
+
+
+def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
+    contract = (
+        "contract: t/t\nversion: 1.0.0\nowner: me\nintent: Say what the test says.\n"
+        "noop: true\nactions: {forbid: {tools: [drop]}}\n"
+        "answer: {form: text, extract: {n: number}, claims: [answer.n == 2]}\n"
+    )
+    state = {"ticket": [{"id": 7}]}
+    (tmp_path / "trace.jsonl").write_text('{"tool": "look", "arguments": {}}\n')
+    (tmp_path / "answer.txt").write_text("There are 2 tickets.\n")
+    for answer in ("There are 2 tickets.", tmp_path / "answer.txt"):
+        for is_complete in (True, False):
+            judged = statediff.judge(
+                contract,
+                state,
+                state,
+                answer=answer,
+                trace=tmp_path / "trace.jsonl",
+                complete_trace=is_complete,
+            )
+            assert judged.verdict is (Verdict.MATCH if is_complete else Verdict.INCONCLUSIVE)

@@ -163,7 +163,14 @@ def test_the_exit_code_is_that_of_the_worst_trial(verdicts: tuple[Verdict, ...],
 
 def test_a_contract_with_nothing_but_a_frame_is_refused() -> None:
     with pytest.raises(ContractError, match="would match anything"):
-        judged("allow: [{create: item}]\n", {}, {})
+        judged("frame: {open: other agents work here}\nallow: [{create: item}]\n", {}, {})
+
+
+def test_change_nothing_is_a_contract_of_its_own() -> None:
+    before, after = {"user": [user(1)]}, {"user": [user(1, "admin")]}
+    assert judged("", before, before).verdict is MATCH
+    assert judged("", before, after).verdict is DIVERGE
+    assert judged("allow: [{update: user}]\n", before, after).verdict is MATCH
 
 
 def test_an_undecided_null_run_is_no_match() -> None:

@@ -304,3 +304,11 @@ def test_a_trial_read_by_pages_is_the_trial_that_scans_show(sandbox, tmp_path):
         told[rate] = how, sorted(d.id for d in trial.evaluated.judgement.deltas)
     assert [how for how, _ in told.values()] == [["pages"], ["pages", "scan"]]
     assert len({str(ids) for _, ids in told.values()}) == 1
+
+
+def test_doubled_braces_in_a_prompt_are_braces():
+    text = "contract: a/b\nversion: 1.0.0\nowner: me\nintent: Say what it says.\nnoop: true\n"
+    prompt = 'inputs: {word: 5}\nprompt: "Write {{word}} and {{other}} for {word}, {else} and {}"\n'
+    task = Task.of(parse_contract((text + prompt).encode(), "c.yaml").content)
+    assert task.prompt == "Write {word} and {other} for 5, {else} and {}"
+    assert task.inputs == {"word": 5}

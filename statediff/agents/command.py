@@ -110,7 +110,7 @@ class CommandAgent:
         finished_at = clock()
         code = process.returncode
         return AgentRun(
-            answer=read_answer(trial.answer_path),
+            answer=read_answer(trial.answer_path, trial.answer_form),
             trace=read_trace(trial.trace_path),
             started_at=started_at,
             finished_at=finished_at,

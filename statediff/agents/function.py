@@ -89,7 +89,11 @@ class FunctionAgent:
             answer = NoAnswer(error)
         else:
             # None: it may have written the answer file instead, as a program would.
-            answer = read_answer(trial.answer_path) if returned is None else as_answer(returned)
+            answer = (
+                read_answer(trial.answer_path, trial.answer_form)
+                if returned is None
+                else as_answer(returned)
+            )
         return AgentRun(answer, read_trace(trial.trace_path), started_at, clock(), error=error)
 
 

@@ -9,6 +9,7 @@ A person who works by hand (`record`) is an agent that hands in nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
@@ -36,15 +37,34 @@ _KEYS: Final = {"tool", "arguments", "result", "attempt"} | _OPTIONAL_TEXTS
 _CLASSES: Final = {entry.value: entry for entry in ActionClass}
 
 
-def read_answer(path: Path) -> Value | NoAnswer:
-    """The answer in the file, or why there is none."""
+def read_answer(path: Path, form: str = "json") -> Value | NoAnswer:
+    """The answer in the file, or why there is none; with `form` text, prose or a JSON text."""
     try:
         raw = read_handed_file(path, MAX_ANSWER_BYTES)
         if raw is None:
             return NoAnswer("the agent wrote no answer file")
-        return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
+        return answer_in(raw, "answer", form, MAX_HANDED_DEPTH)
     except InputError as error:
         return NoAnswer(str(error))
+
+
+def answer_in(raw: bytes, name: str, form: str, max_depth: int | None = None) -> Value:
+    """The answer that the bytes are; `InputError` where they are none.
+
+    Prose is UTF-8 text without the line ends at its end, or a text as JSON writes it.
+    """
+    depth = {} if max_depth is None else {"max_depth": max_depth}
+    if form != "text":
+        return read_json(raw, name, max_bytes=MAX_ANSWER_BYTES, **depth)
+    with contextlib.suppress(InputError):
+        read = read_json(raw, name, max_bytes=MAX_ANSWER_BYTES, **depth)
+        if isinstance(read, str):
+            return read
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: expected UTF-8 text: byte {error.start} is none") from None
+    return text.rstrip("\r\n")
 
 
 def read_trace(path: Path) -> Trace:
@@ -186,5 +206,6 @@ class Person:
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         started_at = clock()
         self.wait(trial)
-        answer, trace = read_answer(trial.answer_path), read_trace(trial.trace_path)
+        answer = read_answer(trial.answer_path, trial.answer_form)
+        trace = read_trace(trial.trace_path)
         return AgentRun(answer, trace, started_at, clock())

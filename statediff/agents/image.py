@@ -75,7 +75,7 @@ class ImageAgent:
         if not in_time:
             complaint = f"the agent did not end within {self.timeout_seconds:g} s and was stopped"
         return AgentRun(
-            answer=read_answer(trial.answer_path),
+            answer=read_answer(trial.answer_path, trial.answer_form),
             trace=read_trace(trial.trace_path),
             started_at=started_at,
             finished_at=finished_at,

@@ -54,7 +54,7 @@ class LoopAgent:
             talk = _Talk(self, table, trial.prompt)
             error = talk.through()
             table.close()
-            answer = as_reply(talk.last) if error is None else NoAnswer(error)
+            answer = as_reply(talk.last, trial.answer_form) if error is None else NoAnswer(error)
             _reply(recorder, answer)
             recorder.close()
             text = printable(talk.last[:MAX_KEPT])
@@ -132,8 +132,13 @@ class _Talk:
             self._messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 
 
-def as_reply(text: str) -> Value | NoAnswer:
-    """The JSON that a message is, or that stands in its only code block; nothing is guessed."""
+def as_reply(text: str, form: str = "json") -> Value | NoAnswer:
+    """The JSON that a message is, or that stands in its only code block; nothing is guessed.
+
+    With `form` text it is the message itself.
+    """
+    if form == "text":
+        return text
     fenced = _FENCED.findall(text)
     for candidate in (text, *(fenced if len(fenced) == 1 else ())):
         with contextlib.suppress(InputError, UnicodeError):

@@ -132,6 +132,8 @@ class Trial:
     """For whatever the agent draws at random: another trial of the task has another one."""
     library: Library | None = None
     """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
+    answer_form: str = "json"
+    """`json`, or `text`: an answer in prose, which is never read as JSON."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
 

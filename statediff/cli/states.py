@@ -235,7 +235,8 @@ def watch(
     if file is None:
         _show_changes(watched, run, as_json=as_json)
         return 0
-    said = run.answer if program.answer is None else answer_from(program.answer)
+    form = file.content.answer.form
+    said = run.answer if program.answer is None else answer_from(program.answer, form)
     evaluated = watched.judge(file, agent=Path(command[0]).name, answer=said, trace=run.trace)
     return _keep_and_show(evaluated, out, _program(run, watched.others), as_json=as_json)
 
@@ -359,7 +360,7 @@ def judge(
         file,
         *captures,
         trace=trace_from(record.trace, record.complete_trace),
-        answer=answer_from(record.answer),
+        answer=answer_from(record.answer, file.content.answer.form),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )
     return _keep_and_show(evaluated, out, {}, as_json=as_json)

@@ -15,6 +15,8 @@ Identifier = Annotated[
         description="a name of letters, digits, `_`, `.` and `-`, at most 100",
     ),
 ]
+BESIDE: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+"""The name of a file in the contract's folder or below it."""
 TypeName = Annotated[
     str,
     Field(
@@ -38,7 +40,7 @@ Expression = Annotated[
     Field(
         min_length=1,
         max_length=4000,
-        description="an expression in block style, at most 4000 characters",
+        description="an expression, at most 4000 characters",
     ),
 ]
 Reason = Annotated[
@@ -67,6 +69,15 @@ class Count(Part):
         if self.max is not None and self.max < self.min:
             raise ValueError("max is below min")
         return self
+
+
+PLACEHOLDER: Final = re.compile(r"\{\{([a-z_][a-z0-9_]*)\}\}|\{([a-z_][a-z0-9_]*)\}")
+"""Group 2 is the name of an input; `{{word}}`, group 1, is `{word}` as it stands."""
+
+
+def placeholders(text: str) -> list[str]:
+    """The names between braces in a prompt, those escaped by doubled braces left out."""
+    return [name for _, name in PLACEHOLDER.findall(text) if name]
 
 
 _UNITS: Final = {

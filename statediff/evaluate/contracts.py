@@ -14,10 +14,13 @@ from statediff.contract.binding.bind import Policy, bind
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.transition import RecordedChanges
 from statediff.contract.document.contract import Canonicalize, ContractDocument
-from statediff.contract.document.load import parse_document, read_beside, read_bytes
+from statediff.contract.document.libraries import libraries_of
+from statediff.contract.document.load import besides, parse_document, read_bytes
 from statediff.contract.yaml.reader import Document, read_document
 from statediff.contract.yaml.shape import as_model
-from statediff.errors import ContractError, UsageError
+from statediff.errors import BundleError, ContractError, InputError, UsageError
+from statediff.evidence.canonical import read, write
+from statediff.evidence.package import LIBRARIES, TRANSITION
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary, RuleError, included
 from statediff.model.paths import Selection, may_meet, render, selects
@@ -36,6 +39,8 @@ class ContractFile:
     content: ContractDocument
     recorded: bytes | None = None
     """The file that `transition` names, as read."""
+    libraries: bytes | None = None
+    """The libraries whose clauses it uses, by their names, as canonical JSON; None without any."""
 
     @property
     def digest(self) -> str:
@@ -45,7 +50,7 @@ class ContractFile:
 
 def load_contract(path: Path) -> ContractFile:
     """The contract in a file; `UsageError` or `ContractError` with places."""
-    return parse_contract(read_bytes(path), str(path), lambda name: read_beside(path, name))
+    return parse_contract(read_bytes(path), str(path), besides(path))
 
 
 def parse_contract(
@@ -55,10 +60,12 @@ def parse_contract(
 
     `beside` reads a file of the contract's folder, for a `transition` that names one.
     """
-    source, content = parse_document(data, file)
+    source, content = parse_document(data, file, beside)
     transition = content.transition
+    texts = {name: held.decode() for name, held in libraries_of(source).items()}
+    libraries = write(texts) if texts else None
     if transition is None or transition.file is None:
-        return ContractFile(data, source, content)
+        return ContractFile(data, source, content, None, libraries)
     place = ("transition", "file")
     if beside is None:
         problem = source.problem(place, "a contract from no folder has no file beside it")
@@ -80,7 +87,34 @@ def parse_contract(
     whole = content.model_copy(
         update={"transition": transition.model_copy(update={"changes": changes})}
     )
-    return ContractFile(data, source, whole, recorded)
+    return ContractFile(data, source, whole, recorded, libraries)
+
+
+def contract_in(files: Mapping[str, bytes]) -> ContractFile:
+    """The contract among the files of a bundle, with what it names beside it.
+
+    `ContractError` where it is none; `BundleError` where a file beside it is one that it does not
+    name, or none at all.
+    """
+    try:
+        held = read(files[LIBRARIES], LIBRARIES) if LIBRARIES in files else {}
+    except InputError as error:
+        raise BundleError(f"{LIBRARIES}: {error}") from error
+    if not isinstance(held, dict) or not all(isinstance(text, str) for text in held.values()):
+        raise BundleError(f"{LIBRARIES}: expected the texts of libraries by their names")
+
+    def beside(name: str) -> bytes:
+        if name in held:
+            return str(held[name]).encode("utf-8", errors="replace")
+        if TRANSITION not in files:
+            raise UsageError(f"{name}: the bundle does not hold it")
+        return files[TRANSITION]
+
+    file = parse_contract(files["contract.yaml"], "contract.yaml", beside)
+    for name, own in ((TRANSITION, file.recorded), (LIBRARIES, file.libraries)):
+        if own != files.get(name):
+            raise BundleError(f"{name}: the contract names no such file")
+    return file
 
 
 @dataclass(frozen=True)
@@ -146,6 +180,7 @@ class _Case:
 
     digest: str
     recorded: bytes | None
+    libraries: bytes | None
     name: str
     schema: Schema
     file: ContractFile = field(compare=False)
@@ -153,7 +188,9 @@ class _Case:
 
 def compile_contract(file: ContractFile, schema: Schema) -> Compiled:
     """The contract over a schema. `ContractError` with every problem found in one stage."""
-    return _compiled(_Case(file.digest, file.recorded, file.source.file, schema, file))
+    return _compiled(
+        _Case(file.digest, file.recorded, file.libraries, file.source.file, schema, file)
+    )
 
 
 @lru_cache(maxsize=64)  # the trials of a task share both

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from statediff.contract.evaluation.prose import read_answer
 from statediff.errors import AdapterError, BundleError, NotReplayable, UsageError
 from statediff.evaluate.along import compared, moments_of
-from statediff.evaluate.contracts import Scoped, compile_contract, parse_contract
+from statediff.evaluate.contracts import Scoped, compile_contract, contract_in
 from statediff.evaluate.trial import KERNEL, RELEASES, Rest, facts_of, judged, triples
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
@@ -60,13 +61,7 @@ def _needed(kernel: object) -> str:
 
 
 def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
-    file = parse_contract(
-        bundle.data("contract.yaml"),
-        "contract.yaml",
-        lambda _name: bundle.data("transition.yaml"),
-    )
-    if file.recorded != bundle.files.get("transition.yaml"):
-        raise BundleError("transition.yaml: the contract names no such file")
+    file = contract_in(bundle.files)
     recorded_schema = _document(bundle, "schema.json")
     schema = doc.schema_from(recorded_schema)
     compiled = compile_contract(file, schema)
@@ -81,7 +76,9 @@ def _replay(bundle: Bundle) -> tuple[Judgement, dict[str, Any]]:
     )
     must = [r.source for r in contract.evidence]
     check_refusals(triples(refusals), captures, recorded_schema, must)
-    answer = doc.answer_map(doc.answer_from(_document(bundle, "answer.json")))
+    answer = read_answer(
+        contract.document.answer, doc.answer_from(_document(bundle, "answer.json"))
+    )
     course = course_from(captures["history"])
     check_course(course, captures, refusals)
     rest = Rest(refusals, answer, trace_from(_document(bundle, "trace.json")))

@@ -15,22 +15,22 @@ from statediff._version import __version__
 from statediff.canonicalize import BoundRule
 from statediff.capture.bounds import bound_captures
 from statediff.contract.binding.bound import Contract
+from statediff.contract.evaluation.prose import read_answer
 from statediff.contract.language.syntax import CALL_TYPE, Read
 from statediff.errors import ContractError
 from statediff.evaluate.along import Whole, compared, moments_of, touched
 from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile_contract, schema_of
-from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import delta_document
 from statediff.evidence.pack import Decided, Heard, documents
-from statediff.evidence.package import Bundle, make
+from statediff.evidence.package import LIBRARIES, TRANSITION, Bundle, make
 from statediff.model.delta import Delta, Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.stages import Matching, Resolution
 from statediff.model.timelines import SourceTimeline, Timelines
 from statediff.model.trace import NoAnswer, Trace, Turn
-from statediff.model.values import Value
+from statediff.model.values import Observed, Value
 from statediff.model.verdict import Judgement, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView
 from statediff.policy.admission import Refusal, admit
@@ -110,7 +110,8 @@ def evaluate(
     )
     manifest = facts_of(file, compiled, tried.judgement, facts.id)
     manifest["statediff"] = __version__
-    bundle = make(content, file.data, manifest, file.recorded)
+    beside = {TRANSITION: file.recorded, LIBRARIES: file.libraries}
+    bundle = make(content, file.data, manifest, beside)
     return Evaluated(tried.judgement, bundle, compiled.contract)
 
 
@@ -154,7 +155,7 @@ def _tried(
         [r.source for r in contract.evidence] or None,
     )
     _require_action(file, compiled, resolution, refusals)
-    rest = Rest(refusals, doc.answer_map(answer), trace)
+    rest = Rest(refusals, read_answer(contract.document.answer, answer), trace)
     decided = [
         _judge_states(compiled, matching, resolution, rest) for matching in resolution.matchings
     ]
@@ -172,7 +173,7 @@ class Rest:
     """What a judgement rests on beside the states."""
 
     refusals: tuple[Refusal, ...]
-    answer: Mapping[str, Value] | NoAnswer
+    answer: Mapping[str, Observed] | NoAnswer
     trace: Trace = NO_TRACE
 
 

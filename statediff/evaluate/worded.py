@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from statediff.errors import AdapterError, BundleError, UsageError
-from statediff.evaluate.contracts import compile_contract, parse_contract
+from statediff.evaluate.contracts import compile_contract, contract_in
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
-from statediff.evidence.package import Bundle
+from statediff.evidence.package import OPTIONAL, Bundle
 from statediff.evidence.shapes import check_shape
 from statediff.model.explanation import Reason
 from statediff.model.sentences import sentence_of
@@ -72,16 +72,19 @@ def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:
     contract, schema = files.get("contract.yaml"), files.get("schema.json")
     if contract is None or schema is None:
         return {}
-    return _sentences(contract, schema, files.get("transition.yaml", b""))
+    beside = {name: files[name] for name in OPTIONAL if name in files}
+    return _sentences(contract, schema, tuple(beside.items()))
 
 
 @lru_cache(maxsize=64)
-def _sentences(contract: bytes, schema: bytes, recorded: bytes) -> Mapping[str, str]:
+def _sentences(
+    contract: bytes, schema: bytes, beside: tuple[tuple[str, bytes], ...]
+) -> Mapping[str, str]:
     """The sentences of a contract's clauses; none where this version cannot read it."""
     try:
         document = read(schema, "schema.json")
         check_shape(document, "schema.json")
-        file = parse_contract(contract, "contract.yaml", lambda _name: recorded)
+        file = contract_in({"contract.yaml": contract, **dict(beside)})
         return clause_sentences(compile_contract(file, doc.schema_from(document)).contract)
     except (UsageError, AdapterError, BundleError):
         return {}

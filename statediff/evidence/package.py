@@ -9,6 +9,7 @@ Layout (every file canonical JSON but the contract, which is kept as it was writ
 * `fragments.json`: the entities that the decision read, raw, with explicit presence
 * `index.json`: how many deltas and hidden deltas of each type there are, and the read-sets
 * `transition.yaml`: the recorded reference, where the contract names one beside it
+* `libraries.yaml`: the texts of the libraries that the contract uses, by their names, as JSON
 * `trace.json`, `answer.json`, `timeline.json`, `trial.json`
 * `judgement.json`: clauses, findings, metrics, deltas
 """
@@ -41,8 +42,12 @@ FILES: Final = (
     "trace.json",
     "trial.json",
 )
-OPTIONAL: Final = ("transition.yaml",)
-"""Files that a bundle has where its contract names them: the recorded reference of a transition."""
+LIBRARIES, TRANSITION = "libraries.yaml", "transition.yaml"
+OPTIONAL: Final = (LIBRARIES, TRANSITION)
+"""Files that a bundle has where its contract names them: clauses, and a recorded reference."""
+
+
+NOTHING_BESIDE: Final[Mapping[str, bytes | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -73,16 +78,15 @@ def make(
     documents: Mapping[str, Any],
     contract: bytes,
     facts: Mapping[str, Any],
-    recorded: bytes | None = None,
+    beside: Mapping[str, bytes | None] = NOTHING_BESIDE,
 ) -> Bundle:
     """A bundle of the given documents; `facts` go into the manifest.
 
-    `recorded` is the file that the contract's `transition` names.
+    `beside` are those of the `OPTIONAL` files that the contract names.
     """
     files = {name: write(document) for name, document in documents.items()}
     files["contract.yaml"] = contract
-    if recorded is not None:
-        files["transition.yaml"] = recorded
+    files |= {name: data for name, data in beside.items() if data is not None}
     if not _is_complete(files):
         raise ValueError(f"a bundle has exactly the files {', '.join(FILES)}")
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}

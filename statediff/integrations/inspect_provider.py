@@ -261,7 +261,7 @@ def _score(held: HeldTrial, state: TaskState, out: str | None) -> Score:
             held.miss(f"{asked - held.calls} calls never came to the sandbox's tools")
     has_file = held.trial.answer_path.exists()
     said = state.output.completion
-    answer = ABSENT if has_file else as_reply(said)
+    answer = ABSENT if has_file else as_reply(said, held.trial.answer_form)
     judged = api.Judged(held.finish(answer, agent=str(state.model)))
     verdict = judged.verdict.value
     kept = {}

@@ -136,7 +136,7 @@ def run_case(item: ContractTest, case: ListedCase) -> None:
 def judge_states(item: ContractTest, states: tuple[Path, Path, Path]) -> None:
     """The states beside the contract match it."""
     before, after, answer = states
-    given = {"answer": answer} if answer.exists() else {}
+    given: dict[str, Any] = {"answer": answer} if answer.exists() else {}
     judged = api.judge(item.path, f"tables={before}", f"tables={after}", **given)
     trials_of(item.config).keep(item, judged)
     require(judged)

@@ -169,6 +169,8 @@ class Reason(StrEnum):
     CITED_LATER = "cited-later", "artifact"
     CITED_UNFETCHED = "cited-unfetched", "artifact"
 
+    ANSWER_UNCLEAR = "answer-unclear", "words"
+
     # Why an expression has no value.
     ABSENT_ENTITY = "absent-entity", "entity_type field"
     NO_PART = "no-part", "field part"
@@ -178,6 +180,10 @@ class Reason(StrEnum):
     NO_ABSOLUTE = "no-absolute"
     NO_LENGTH = "no-length"
     NO_TEST = "no-test", "function"
+    NO_JOIN = "no-join", "function"
+    NO_INDEX = "no-index"
+    NO_EMPTY_PART = "no-empty-part"
+    NO_INSTANT = "no-instant", "function"
     OVER_NOTHING = "over-nothing", "function"
     OF_NOTHING = "of-nothing", "function"
     SUM_OF_OTHERS = "sum-of-others"

@@ -298,7 +298,7 @@ def at(value: Observed, steps: Steps) -> Observed:
         elif isinstance(value, tuple) and isinstance(step, Item):
             index = _index(value, step)
             value = ABSENT if index is None else value[index]
-        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
+        elif isinstance(value, tuple) and isinstance(step, int) and 0 <= step < len(value):
             value = value[step]
         else:
             return ABSENT

@@ -164,8 +164,11 @@ def _exists(what: Any, truth: str) -> str:
     return f"{_words(what)} {verbs.get(truth, 'may exist')}"
 
 
+_TESTED: Final = {"search": "in part matches", "same_items": "has the same items as"}
+
+
 def _test(left: Any, test: str, right: Any, truth: str) -> str:
-    verb = test.replace("_", " ")
+    verb = _TESTED.get(test, test.replace("_", " "))
     return f"{_words(left)} {verb if truth == Truth.HOLDS.value else f'not {verb}'} {_words(right)}"
 
 
@@ -447,6 +450,11 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NO_ABSOLUTE: "abs of null or absent",
     Reason.NO_LENGTH: "len of null, absent or a value without length",
     Reason.NO_TEST: "{function}(…) of null, absent or another kind of value",
+    Reason.ANSWER_UNCLEAR: "{words}",
+    Reason.NO_JOIN: "{function} joins texts or lists, and this is null, absent or another value",
+    Reason.NO_INDEX: "an index that is no whole number",
+    Reason.NO_EMPTY_PART: "count of the empty text",
+    Reason.NO_INSTANT: "{function}(…) of a text that is not in its form",
     Reason.OVER_NOTHING: "{function} over null or absent",
     Reason.OF_NOTHING: "{function} of nothing",
     Reason.SUM_OF_OTHERS: "sum over something that is not a number",

@@ -11,7 +11,7 @@ from statediff.policy.transition import ID as TRANSITION
 def clause_sentences(contract: Contract) -> dict[str, str]:
     """The sentence of every clause that a judgement by this contract may have, by its id."""
     found = {"frame": _frame(contract)}
-    schema = contract.document.answer.schema_
+    schema = contract.document.answer.asked
     if schema:
         names = ", ".join(name.replace("_", " ") for name in schema)
         found["answer"] = f"The answer states {names}."

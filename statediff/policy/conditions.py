@@ -13,7 +13,7 @@ from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, TooCostl
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Reason
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Map, Value
+from statediff.model.values import Map, Observed, Unobserved
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import (
     at,
@@ -102,7 +102,7 @@ _ANSWER_KINDS: Final[Mapping[str, type | tuple[type, ...]]] = {
 }
 
 
-def answer_shape(schema: Mapping[str, str], answer: Mapping[str, Value] | NoAnswer) -> Finding:
+def answer_shape(schema: Mapping[str, str], answer: Mapping[str, Observed] | NoAnswer) -> Finding:
     """The answer has the names and types that the contract asks for."""
     if isinstance(answer, NoAnswer):
         none = Reason.NO_ANSWER(words=answer.cause)
@@ -111,13 +111,16 @@ def answer_shape(schema: Mapping[str, str], answer: Mapping[str, Value] | NoAnsw
         if name not in answer:
             lacks = Reason.ANSWER_LACKS(name=name)
             return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, lacks)
-        if not _is_kind(answer[name], kind):
+        value = answer[name]
+        if isinstance(value, Unobserved):
+            return unknown("answer", Stage.ANSWER, [Reason.ANSWER_UNCLEAR(words=value.cause)])
+        if not _is_kind(value, kind):
             other = Reason.ANSWER_KIND(name=name, kind=kind)
             return fails("answer", FindingCode.ANSWER_INVALID, Stage.ANSWER, other)
     return holds("answer", Stage.ANSWER, Reason.ANSWER_HAS_FORM())
 
 
-def _is_kind(value: Value, kind: str) -> bool:
+def _is_kind(value: Observed, kind: str) -> bool:
     if isinstance(value, bool):
         return kind in ("bool", "any")
     return isinstance(value, _ANSWER_KINDS[kind])

@@ -13,7 +13,7 @@ from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Diff, Label, Op
 from statediff.model.explanation import Reason, cause
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Value
+from statediff.model.values import Observed
 from statediff.model.verdict import (
     ClauseTruth,
     Finding,
@@ -75,7 +75,7 @@ class Evidence:
     before: View
     after: View
     diff: Diff
-    answer: Mapping[str, Value] | NoAnswer
+    answer: Mapping[str, Observed] | NoAnswer
     refusals: tuple[Refusal, ...] = ()
     begin: Callable[[str], None] = lambda _clause: None
     """Called with the id of each clause before it is evaluated, so that reads can be attributed."""
@@ -302,7 +302,7 @@ def _conduct(trial: _Trial) -> list[Finding]:
 
 def _answered(trial: _Trial) -> list[Finding]:
     """The findings of the answer's form and of each claim."""
-    schema, evidence = trial.contract.document.answer.schema_, trial.evidence
+    schema, evidence = trial.contract.document.answer.asked, trial.evidence
     findings = [answer_shape(schema, evidence.answer)] if schema else []
     for claim in trial.contract.claims:
         evidence.begin(claim.id)

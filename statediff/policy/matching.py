@@ -42,7 +42,6 @@ from statediff.model.values import (
     Key,
     Observed,
     Unobserved,
-    Value,
     key_order,
 )
 from statediff.model.verdict import Stage
@@ -146,7 +145,7 @@ class JudgingContext:
         after: View,
         deltas: tuple[Delta, ...],
         doubts: tuple[Doubt, ...],
-        answer: Mapping[str, Value] | NoAnswer,
+        answer: Mapping[str, Observed] | NoAnswer,
         attribution: Attribution = NOBODY,
     ) -> None:
         self.before = before

@@ -6,7 +6,7 @@ show nothing of them, it leaves open what was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -166,7 +166,7 @@ def _answered_at(access: BoundAccess, run: CallContext) -> int:
     return _replied_at(run.trace, run.context.answer)
 
 
-def _replied_at(trace: Trace, answer: object) -> int:
+def _replied_at(trace: Trace, answer: Mapping[str, Observed] | NoAnswer) -> int:
     """Where turns are told apart: the end of the last one whose reply is the answer."""
     turns = trace.turns or ()
     if isinstance(answer, NoAnswer):
@@ -174,7 +174,8 @@ def _replied_at(trace: Trace, answer: object) -> int:
     replied = [
         number
         for number, turn in enumerate(turns)
-        if isinstance(turn.reply, Map) and dict(turn.reply.items) == answer
+        if (isinstance(turn.reply, Map) and dict(turn.reply.items) == answer)
+        or (isinstance(turn.reply, str) and turn.reply == answer.get("text"))
     ]
     if replied and replied[-1] + 1 < len(turns):
         return turns[replied[-1] + 1].calls_before

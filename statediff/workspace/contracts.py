@@ -38,7 +38,10 @@ def contract_path(named: str) -> Path:
 
 
 def contract_paths(named: Sequence[str]) -> tuple[Path, ...]:
-    """The files of every contract named, each once; folders are searched for `contract.yaml`."""
+    """The files of every contract named, each once; folders are searched.
+
+    Contracts in a folder are called `contract.yaml` or `NAME.contract.yaml`.
+    """
     return tuple(dict.fromkeys(path for name in named for path in _paths(name)))
 
 
@@ -53,7 +56,7 @@ def _paths(named: str) -> Iterator[Path]:
         known = {entry.name for entry in contract_folders()}
         yield path if exists or named not in known else contract_folder(named).contract
         return
-    found = sorted(path.rglob(CONTRACT_FILE))
+    found = sorted({*path.rglob(CONTRACT_FILE), *path.rglob(f"*.{CONTRACT_FILE}")})
     if not found:
         raise UsageError(f"{printable(named)}: expected a {CONTRACT_FILE} in it, found none")
     yield from found

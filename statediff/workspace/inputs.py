@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from statediff.agents.handover import MAX_ANSWER_BYTES, read_handed_file
+from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
 from statediff.agents.tracefile import read_trace_file
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.capture.source import Clock, Source, SourceUnavailable
@@ -31,7 +31,6 @@ from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import EntityType, Field, Kind, Schema, merge_schemas
 from statediff.model.state import ChunkStore, MemoryChunks, State
-from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value, printable
 from statediff.packs import sandbox_names, sandbox_pack
@@ -379,14 +378,17 @@ def require_schema(source: Source, *files: StateFile) -> None:
 # ---------------------------------------------------------------- answers and traces
 
 
-def answer_from(path: Path | None) -> Value | NoAnswer:
-    """The answer in a file; `InputError` where the file cannot be read as one."""
+def answer_from(path: Path | None, form: str = "json") -> Value | NoAnswer:
+    """The answer in a file; `InputError` where the file cannot be read as one.
+
+    With `form` text, as the contract's `answer: form`, the file holds prose.
+    """
     if path is None:
         return NoAnswer("none was given")
     raw = read_handed_file(path, MAX_ANSWER_BYTES)
     if raw is None:
         raise InputError(f"{printable(str(path))}: expected an answer, found nothing")
-    return read_json(raw, printable(str(path)), max_bytes=MAX_ANSWER_BYTES)
+    return answer_in(raw, printable(str(path)), form)
 
 
 def trace_from(path: Path | None, is_complete: bool = False) -> Trace:

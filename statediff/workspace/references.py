@@ -86,7 +86,7 @@ def recorded_run(
         before=first,
         after=last,
         trace=calls,
-        answer=answer_from(answer),
+        answer=answer_from(answer, file.content.answer.form),
         timeline=None,
         facts=facts,
     )

@@ -279,7 +279,11 @@ class HeldTrial:
                 self._table.close()
             if isinstance(end, _Abandoned):
                 raise end
-            answer = read_answer(trial.answer_path) if isinstance(end, Absent) else end
+            answer = (
+                read_answer(trial.answer_path, trial.answer_form)
+                if isinstance(end, Absent)
+                else end
+            )
             if self._table is None:
                 return AgentRun(answer, read_trace(trial.trace_path), started_at, clock())
             if not isinstance(answer, NoAnswer):

@@ -177,6 +177,7 @@ def run_program(
             folder=folder,
             answer_path=folder / "answer.json",
             trace_path=folder / "trace.jsonl",
+            answer_form=task.answer_form,
         )
         return agent.run(trial, utc_now)
 

@@ -5,6 +5,7 @@ And whatever a state holds, a parsed clause stays what its author wrote.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import time
@@ -34,6 +35,45 @@ VALID = [
     for folder in ("contracts", "fixtures")
     for path in sorted((ROOT / folder).rglob("contract.yaml"))
 ]
+LIBRARY = b"""\
+library: fuzz/common
+clauses:
+  kept:
+    parameters: {type: name}
+    clause: {id: "kept-${type}", delete: "${type}"}
+  noted:
+    parameters: {field: name, note: value, also: expression}
+    clause:
+      update: order
+      where: it.id == input.order and ${also}
+      set: {"${field}": "${note}"}
+      that: count(new.${field}, ${note}) == 1
+"""
+LANGUAGE = b"""\
+contract: fuzz/language
+version: 1.0.0
+owner: tests
+intent: Say in prose what was refunded, and note it.
+prompt: Refund order {order}; write {{order}} as it is.
+libraries: {common.yaml: "PIN"}
+inputs: {order: 1009, tags: [a, b]}
+forbid:
+  - {use: common.yaml#kept, with: {type: customer}}
+  - {id: none, update: product, where: 'search(lower(it.name), "b+")'}
+require:
+  - {use: common.yaml#noted, with: {field: status, note: paid, also: it.id != 3}, id: noted}
+  - id: texts
+    update: order
+    that: >-
+      appended(it.status, new.status) == "; " + join(input.tags, ", ") and
+      same_items([o.id for o in after.order], [1, 2]) and input.tags[len(input.tags) - 1] == "b"
+      and timestamp(it.status) < timestamp("2026-01-31T12:00:00Z")
+answer:
+  form: text
+  extract: {total: {read: number, after: total}, who: {read: name, of: [Ada]}, said: quoted}
+  claims: [answer.total == 39, 'mentions(answer.text, "Ada")']
+"""
+VALID.append(LANGUAGE.replace(b"PIN", hashlib.sha256(LIBRARY).hexdigest().encode()))
 IS_FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
 FILES_PER_EXAMPLE = 50 if IS_FUZZ else 5
 """`make fuzz` draws 2,000 examples: 100,000 files, nine of ten of them mutated from valid ones."""
@@ -50,7 +90,14 @@ FRAGMENTS = [
     b"x" * 5000, b"[" * 200, b"a: " * 50, b"\xe2\x80\xae", b"\xe2\x80\x8b", b"\xed\xa0\x80",
     b"create: ", b"any_of: ", b"count: -1", b"count: 10000000000000000000000", b"input.order",
     b"${x}", b"{{ 7*7 }}", b"timestamp('x')", b"within(1, 2, 3)", b" * 9 ** 9 ** 9", b"@", b"`",
-    b"\r\n", b"\r",
+    b"\r\n", b"\r", b"use: common.yaml#closed", b"libraries: {common.yaml: '",
+    b"with: {type: user}", b"answer.text", b"${type}",
+    b"form: text", b"extract: {total: number, who: {read: name, of: [A]}}",
+    b"appended(it.body, new.body)", b"count(it.body, 'a')", b"lower(", b"search(it.body, '(a+)+$')",
+    b"join(it.tags, ', ')", b"same_items([x.id for x in before.order], [1])",
+    b"it.tags[len(it.tags) - 1]",
+    b"timestamp(it.body)", b"local_timestamp(", b"date(it.body)", b"mentions(answer.text, it.body)",
+    b"it.body + 'x'", b"[1] + it.id", b"{{order}}", b"noop: true\n",
 ]  # fmt: skip
 
 
@@ -102,18 +149,18 @@ def schema() -> Iterator[Schema]:
         yield schema_of(base_state(sandbox))
 
 
-def through(data: bytes, schema: Schema) -> str:
+def through(data: bytes, schema: Schema, library: bytes = LIBRARY) -> str:
     """How far a file comes; every error is one of ours."""
     problems: tuple[Problem, ...] = ()
     try:
-        file = parse_contract(data, "c.yaml")
+        file = parse_contract(data, "c.yaml", lambda _name: library)
     except ContractError as error:
         problems = error.problems
     assert all(p.line >= 1 and p.column >= 1 and p.message for p in problems)
     if problems:
         return "unread"
     try:
-        format_contract(data, "c.yaml")
+        format_contract(data, "c.yaml", lambda _name: library)
     except ContractError as error:
         problems = error.problems
     assert {p.code for p in problems} <= {"unformattable"}
@@ -135,6 +182,24 @@ def test_a_mutated_contract_gets_a_typed_answer_within_a_second(seed: int, schem
         through(data, schema)
         spent = time.process_time() - start
         assert spent < SECONDS, f"file {number} of seed {seed} took {spent:.2f} s"
+
+
+@given(seed=st.integers(0, 2**48))
+def test_a_mutated_library_gets_a_typed_answer_within_a_second(seed: int, schema: Schema) -> None:
+    rng = random.Random(seed)
+    for number in range(FILES_PER_EXAMPLE):
+        library = bytearray(LIBRARY)
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            _mutate(library, rng)
+        pin = hashlib.sha256(library).hexdigest().encode()
+        start = time.process_time()
+        through(LANGUAGE.replace(b"PIN", pin), schema, bytes(library))
+        spent = time.process_time() - start
+        assert spent < SECONDS, f"library {number} of seed {seed} took {spent:.2f} s"
+
+
+def test_the_words_of_the_language_are_in_the_grammar(schema: Schema) -> None:
+    assert through(VALID[-1], schema) == "bound"
 
 
 def test_mutation_reaches_every_depth(schema: Schema) -> None:

@@ -117,7 +117,7 @@ def test_a_contract_with_every_section_is_read(tmp_path):
             "version: 1.0\n",
             (
                 "c.yaml:1:10: `version`: expected three numbers, e.g. 1.0.0, found 1.0 "
-                '(a number) (quote it: "1.0")'
+                "(a number) (write 1.0.0)"
             ),
         ),
         (
@@ -166,7 +166,7 @@ def test_a_contract_with_every_section_is_read(tmp_path):
             "evidence: {shop: {max_age: 5}}\n",
             (
                 "c.yaml:1:28: `max_age`: expected a number and its unit "
-                '(ms, s, m, h or d), e.g. `5s`, found 5 (a whole number) (quote it: "5")'
+                "(ms, s, m, h or d), e.g. `5s`, found 5 (a whole number)"
             ),
         ),
         (
@@ -185,7 +185,8 @@ def test_a_contract_with_every_section_is_read(tmp_path):
             "prompt:\n",
             (
                 "c.yaml:1:1: `prompt`: expected what the agent is told; {name} stands for an "
-                "input. Default: the intent, found nothing (give it a value or remove the key)"
+                "input, {{name}} for {name} itself. Default: the intent, found nothing "
+                "(give it a value or remove the key)"
             ),
         ),
     ],

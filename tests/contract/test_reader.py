@@ -177,20 +177,50 @@ def test_size_and_number_of_values_are_bounded():
     assert problems("a:\n" + "- 1\n" * 20_000) == [("too-many-nodes", 19_999, 3)]
 
 
-def test_an_unquoted_expression_in_flow_style_is_refused():
+def test_an_expression_in_flow_style_is_read_where_it_reads_only_one_way():
+    clauses = read(
+        "require:\n"
+        "  - {id: renamed, update: user, where: it.id == 1, set: {name: A}}\n"
+        "  - {id: f, update: user, where: contains(it.t) and it.u == 'x', that: not it.b}\n"
+        "answer: {claims: [a == b, 'c == d', {that: e == f}]}\n"
+    ).value
+    assert clauses["require"][0] == {
+        "id": "renamed",
+        "update": "user",
+        "where": "it.id == 1",
+        "set": {"name": "A"},
+    }
+    assert clauses["require"][1]["where"] == "contains(it.t) and it.u == 'x'"
+    assert clauses["answer"]["claims"] == ["a == b", "c == d", {"that": "e == f"}]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("{create: r, that: count(x, y) == 2}", "unknown key `y) == 2`: the comma before it cuts"),
+        ('{create: r, where: it.t == "a, b"}', 'unknown key `b"`: the comma before it cuts'),
+        ("{create: r, set: {n: {is: f(a, b)}}}", "unknown key `b)`: the comma before it cuts"),
+        ("{create: r, where: f(it}", "found `f(it`, which `,` or a bracket cut short"),
+    ],
+)
+def test_what_a_comma_makes_of_an_expression_says_so(written, said):
+    with pytest.raises(ContractError) as caught:
+        read(f"require: [{written}]\n")
+    assert said in str(caught.value)
+
+
+def test_an_expression_that_flow_style_cuts_is_refused():
     assert problems(
         "require:\n"
         "  - {create: refund, that: count(x, y) == 2}\n"
-        "  - {create: refund, where: it.id == 1}\n"
         "effects:\n"
-        "  - {on: create refund, authorized_by: true and x}\n"
-        "answer: {claims: [a == b, 'c == d', {that: e == f}]}\n"
+        "  - {on: create refund, authorized_by: f(x}\n"
+        "answer: {claims: [f(a, b) == 1, {that: f(e, f)}]}\n"
     ) == [
-        ("flow-expression", 2, 28),
-        ("flow-expression", 3, 29),
-        ("flow-expression", 5, 40),
-        ("flow-expression", 6, 19),
-        ("flow-expression", 6, 44),
+        ("flow-expression", 2, 37),
+        ("flow-expression", 4, 40),
+        ("flow-expression", 5, 24),
+        ("flow-expression", 5, 45),
     ]
 
 
@@ -250,7 +280,7 @@ def test_a_place_inside_an_expression_is_found_in_the_file(text, word, place):
 
 
 def test_several_problems_are_reported_at_once_in_the_order_of_the_file():
-    assert [code for code, _, _ in problems("b: &x 1\na: !t 2\nb: .inf\n1: {where: x}\n")] == [
+    assert [code for code, _, _ in problems("b: &x 1\na: !t 2\nb: .inf\n1: {where: x(}\n")] == [
         "anchor",
         "tag",
         "duplicate-key",

@@ -142,6 +142,7 @@ def fmt(
     is left as it is.
     """
     from statediff.contract.authoring.formatting import format_contract
+    from statediff.contract.document.load import besides
     from statediff.evaluate import load_contract
     from statediff.workspace.contracts import contract_paths, is_released
     from statediff.workspace.folders import write_file
@@ -149,7 +150,7 @@ def fmt(
     done: list[dict[str, Any]] = []
     for path in contract_paths(contracts):
         file = load_contract(path)
-        new = format_contract(file.data, str(path))
+        new = format_contract(file.data, str(path), besides(path))
         state = "same" if new == file.data else "changed"
         if state == "changed" and is_released(path, file):
             state = "released"

@@ -123,7 +123,7 @@ def sign(
     """Seal a bundle: replay it, cut it into salted leaves, and sign the tree over them."""
     import secrets
 
-    from statediff.evaluate import parse_contract, replay
+    from statediff.evaluate import contract_in, replay
     from statediff.evidence.keys import load_key
     from statediff.evidence.seal import SEED_BYTES, check_promise, save, seal
     from statediff.evidence.vault import SUFFIX
@@ -135,7 +135,7 @@ def sign(
     pieces = raw_pieces(raw or [], raw_to or [])
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
-    contract = parse_contract(found.files["contract.yaml"], "contract.yaml")
+    contract = contract_in(found.files)
     check_promise(found, contract.content.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)

@@ -15,7 +15,7 @@ from statediff.errors import UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from statediff.agents.chat import Endpoint, Reply
     from statediff.agents.trial import Budget, Usage
@@ -138,7 +138,7 @@ def _ask(
         "opinion": None,
         "not_asked": None,
     }
-    asked = _rubric_of(bundle.files["contract.yaml"])
+    asked = _rubric_of(bundle.files)
     if asked is None:
         return {**line, "not_asked": "its contract has no rubric"}, None, None
     if line["verdict"] != "MATCH":
@@ -152,10 +152,10 @@ def _ask(
     return {**line, "opinion": opinion_line(opinion)}, asked, opinion
 
 
-def _rubric_of(contract: bytes) -> Rubric | None:
-    from statediff.contract.document.load import parse_document
+def _rubric_of(files: Mapping[str, bytes]) -> Rubric | None:
+    from statediff.evaluate import contract_in
 
-    return parse_document(contract, "contract.yaml")[1].rubric
+    return contract_in(files).content.rubric
 
 
 def _opinion(trial: DrawnTrial, asked: Rubric, shown: str, asking: _Asking) -> RubricOpinion:

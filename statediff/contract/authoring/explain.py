@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from statediff.contract.binding.bound import Contract
+from statediff.contract.clauses.answer import Answer
 from statediff.contract.clauses.kind import JudgedAs
 from statediff.contract.clauses.patterns import REQUIRE, Pattern
 from statediff.contract.document.contract import KINDS
@@ -22,6 +23,7 @@ from statediff.contract.yaml.reader import Document
 from statediff.model.boundary import locate
 from statediff.model.paths import render
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
+from statediff.model.values import show
 from statediff.model.verdict import Stage
 
 _ORDERED: Final = sorted(
@@ -177,11 +179,26 @@ def _frame(contract: Contract) -> Line:
 
 
 def _answer(contract: Contract) -> tuple[Line, ...]:
-    schema = contract.document.answer.schema_
+    asked = contract.document.answer
+    if asked.form == "text":
+        return (Line("answer", f"The answer is prose{_extracted(asked)}."),)
+    schema = asked.schema_
     if not schema:
         return ()
     listed = ", ".join(f"{words(name)} ({kind})" for name, kind in schema.items())
     return (Line("answer", f"The answer states: {listed}."),)
+
+
+def _extracted(asked: Answer) -> str:
+    """What is read from an answer in prose."""
+    said = []
+    for name, each in asked.extractors.items():
+        what = {"number": "the one number", "quoted": "the one quoted text", "name": "one of "}
+        text = f"{words(name)} is {what[each.read]}{', '.join(map(show, each.of))}"
+        text += f" after {show(each.after)}" if each.after else ""
+        said.append(text + (f" before {show(each.before)}" if each.before else ""))
+    read = f", read where they are there in one way only: {'; '.join(said)}"
+    return read if said else ""
 
 
 def _rules(contract: Contract) -> Iterator[str]:

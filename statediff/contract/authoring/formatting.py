@@ -18,9 +18,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.tokens import ScalarToken
 
 from statediff.contract.document.contract import KINDS, ContractDocument
+from statediff.contract.document.libraries import Beside
 from statediff.contract.document.load import parse_document
 from statediff.contract.yaml.composer import EXPRESSION_KEYS, NotAScalar, resolve
-from statediff.contract.yaml.reader import Document, NodePath
+from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.errors import ContractError, Problem
 
 WIDTH: Final = 100
@@ -36,7 +37,9 @@ _OTHER_KEYS: Final = (
 _ANY_KEYS: Final = (*(key for kind in KINDS for key in kind.keys), *_OTHER_KEYS, *_TOP)
 
 _LAST: Final = ("because",)
-_AUTHORS_ORDER: Final = frozenset({"inputs", "set", "from", "schema", "match_on", "evidence"})
+_AUTHORS_ORDER: Final = frozenset(
+    {"inputs", "set", "from", "schema", "match_on", "evidence", "with", "libraries"}
+)
 """Below these, keys are the author's names, and so is their order."""
 
 _AUTHORS_PLACES: Final = frozenset(path for kind in KINDS for path in kind.named_by_author)
@@ -58,12 +61,17 @@ class _Comments:
     blank_above: set[NodePath] = field(default_factory=set)
 
 
-def format_contract(data: bytes, file: str) -> bytes:
-    """The contract in canonical form; `ContractError` for what is none, or cannot be kept."""
-    source, content = parse_document(data, file)
+def format_contract(data: bytes, file: str, beside: Beside | None = None) -> bytes:
+    """The contract in canonical form; `ContractError` for what is none, or cannot be kept.
+
+    `beside` reads the libraries that it uses; their clauses stay where they are.
+    """
+    _, content = parse_document(data, file, beside)
+    source = read_document(data, file)
     comments = _comments(source)
     written = _Writer(source, comments).document().encode()
-    again, same = parse_document(written, file)
+    _, same = parse_document(written, file, beside)
+    again = read_document(written, file)
     has_all = _comment_texts(again) == _comment_texts(source)
     if same == content and again.value == source.value and has_all:
         return written

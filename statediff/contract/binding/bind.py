@@ -33,7 +33,7 @@ def bind(
     scope = Scope(
         schema,
         {name: plain_value(raw) for name, raw in document.inputs.items()},
-        document.answer.schema_,
+        document.answer.names,
         {},
         policy.literal,
         policy.kind_of,

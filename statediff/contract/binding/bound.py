@@ -87,4 +87,4 @@ class Contract:
 
     @property
     def needs_answer(self) -> bool:
-        return bool(self.document.answer.schema_ or self.claims)
+        return bool(self.document.answer.asked or self.claims)

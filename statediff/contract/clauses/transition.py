@@ -13,7 +13,7 @@ from pydantic import model_validator
 from statediff.contract.clauses.kind import Binder, ClauseKind, JudgedAs, Path, plain_value
 from statediff.contract.language.kinds import comparable, describe, suggest, type_of, type_of_field
 from statediff.contract.language.syntax import Read
-from statediff.contract.parts import Part, Reason, TypeName
+from statediff.contract.parts import BESIDE, Part, Reason, TypeName
 from statediff.model.delta import Op
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed, Value
@@ -62,7 +62,7 @@ class Transition(Part):
     file: Annotated[
         str | None,
         Described(
-            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$",
+            pattern=BESIDE,
             max_length=200,
             description="the name of a file in the contract's folder or below it",
         ),

@@ -25,6 +25,7 @@ from statediff.contract.clauses.kind import ClauseKind
 from statediff.contract.clauses.patterns import ALLOW, FORBID, REQUIRE, Clauses
 from statediff.contract.clauses.transition import TRANSITION, Transition
 from statediff.contract.parts import (
+    BESIDE,
     Duration,
     Identifier,
     Part,
@@ -190,7 +191,10 @@ class ContractDocument(Part):
         str | None,
         Field(
             max_length=20000,
-            description=("what the agent is told; {name} stands for an input. Default: the intent"),
+            description=(
+                "what the agent is told; {name} stands for an input, {{name}} for {name} itself. "
+                "Default: the intent"
+            ),
         ),
     ] = None
     sandbox: Identifier | None = None
@@ -203,6 +207,23 @@ class ContractDocument(Part):
             ),
         ],
         Any,
+    ] = {}
+    libraries: Annotated[
+        dict[
+            Annotated[
+                str,
+                Field(pattern=BESIDE, max_length=200, description="the name of a file"),
+            ],
+            Annotated[
+                str,
+                Field(pattern=r"^[0-9a-f]{64}$", description="the SHA-256 of the file, 64 digits"),
+            ],
+        ],
+        Field(
+            max_length=20,
+            description="a mapping of files with clauses that are used, `use: FILE#NAME`, to "
+            "their SHA-256",
+        ),
     ] = {}
     noop: Annotated[bool, Field(description="true if doing nothing is right, else false")] = False
     frame: Annotated[
@@ -261,9 +282,11 @@ class ContractDocument(Part):
 
     @model_validator(mode="after")
     def _has_a_clause(self) -> ContractDocument:
-        if not any(kind.can_fail and kind.written(self) for kind in KINDS):
+        is_still = self.noop and self.frame == "closed"  # "change nothing" is a contract
+        if not is_still and not any(kind.can_fail and kind.written(self) for kind in KINDS):
             raise ValueError(
-                "a contract with no forbid, require or claim would match anything; state one"
+                "a contract with no forbid, require or claim would match anything; state one, or "
+                "say `noop: true` under a closed frame if nothing must change"
             )
         if self.any_of and self.disputed:
             raise ValueError(

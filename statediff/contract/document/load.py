@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from statediff.contract.document.contract import KINDS, ContractDocument
+from statediff.contract.document.libraries import Beside, expand
 from statediff.contract.yaml.reader import MAX_BYTES, Document, NodePath, read_document, too_large
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError, Problem, UsageError
@@ -31,12 +32,22 @@ def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
 
 def load_document(path: Path) -> tuple[Document, ContractDocument]:
     """The contract in a file. `UsageError`: no readable file; `ContractError`: not a contract."""
-    return parse_document(read_bytes(path), str(path))
+    return parse_document(read_bytes(path), str(path), besides(path))
 
 
-def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
-    """The contract in `data`, with ids distinct; `file` is the name used in messages."""
-    document = read_document(data, file)
+def besides(contract: Path) -> Beside:
+    """What reads a file of the contract's folder."""
+    return lambda name: read_beside(contract, name)
+
+
+def parse_document(
+    data: bytes, file: str, beside: Beside | None = None
+) -> tuple[Document, ContractDocument]:
+    """The contract in `data`, with ids distinct; `file` is the name used in messages.
+
+    `beside` reads a file of the contract's folder, for the libraries that it uses.
+    """
+    document = expand(read_document(data, file), beside)
     contract = as_model(document, ContractDocument)
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)

@@ -14,6 +14,8 @@ in the expression the result is exact, elsewhere it may be wider than necessary,
 
 from __future__ import annotations
 
+from typing import Final
+
 from statediff.contract.evaluation.gathering import Evaluator, collected, quantify, unique
 from statediff.contract.evaluation.operations import (
     aggregate,
@@ -33,6 +35,13 @@ from statediff.contract.evaluation.relations import (
     relate,
     settle,
 )
+from statediff.contract.evaluation.texts import (
+    TEXT_FUNCTIONS,
+    item_at,
+    joined,
+    same_items,
+    text_function,
+)
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -48,6 +57,7 @@ from statediff.contract.language.context import (
     note,
 )
 from statediff.contract.language.syntax import (
+    TEXT,
     And,
     AnswerOf,
     Arithmetic,
@@ -60,7 +70,9 @@ from statediff.contract.language.syntax import (
     FieldOf,
     Follow,
     InputOf,
+    ItemOf,
     Items,
+    ListT,
     Lookup,
     Node,
     Not,
@@ -76,6 +88,7 @@ from statediff.model.values import (
     Absent,
     Key,
     Map,
+    Unobserved,
     Value,
 )
 
@@ -98,8 +111,18 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
             return unique(_SELF, node, context, env)
         case Call(name="exists"):
             return _exists(node, context, env)
-        case Call(name="matches" | "contains" | "starts_with" | "ends_with" | "within"):
+        case Call(
+            name="matches"
+            | "search"
+            | "contains"
+            | "mentions"
+            | "starts_with"
+            | "ends_with"
+            | "within"
+        ):
             return _test(node, context, env)
+        case Call(name="same_items"):
+            return same_items(_SELF, node, context, env)
         case _:
             pass
     return as_condition(evaluate(node, context, env), context)
@@ -147,6 +170,8 @@ def _things(node: Node, context: EvalContext, env: Env) -> tuple[EntityRef, ...]
         match at:
             case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
                 stack += [right, left]
+            case ItemOf(whole=whole, index=index):
+                stack += [index, whole]
             case Call(arguments=arguments):
                 stack += arguments
             case FieldOf(entity=holder):
@@ -213,9 +238,7 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
         case Const(value=value) | InputOf(value=value):
             return value
         case AnswerOf(name=name):
-            if isinstance(context.answer, NoAnswer):
-                return Undefined(Reason.NO_ANSWER(words=context.answer.cause))
-            return context.answer.get(name, ABSENT)
+            return _said(name, context)
         case Variable(name=name):
             return env[name]
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
@@ -226,6 +249,8 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return _follow(reference, entity, context, env)
         case PartOf(whole=whole, step=step):
             return _part(evaluate(whole, context, env), step)
+        case ItemOf(whole=whole, index=index):
+            return item_at(evaluate(whole, context, env), evaluate(index, context, env))
         case Canonical(child=child, apply=apply):
             value = evaluate(child, context, env)
             if isinstance(value, (Unknown, Undefined, Absent, EntityRef)):
@@ -233,14 +258,14 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             return apply(settle(value))
         case Arithmetic():
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
+            if node.type == TEXT or isinstance(node.type, ListT):
+                return joined(left, right, node.type == TEXT, context)
             return arithmetic(node.op, left, right)
         case Items(items=items):
             values = tuple(evaluate(item, context, env) for item in items)
             return next((value for value in values if isinstance(value, Undefined)), values)
-        case Call(name="sum" | "min" | "max" | "count"):
-            return aggregate(node.name, *collected(_SELF, node, context, env))
-        case Call(name="abs" | "len"):
-            return unary(node.name, evaluate(node.arguments[0], context, env))
+        case Call(name=name) if name in _OF_VALUES:
+            return _function(node, context, env)
         case _:
             pass
     mask = outcomes(node, context, env)
@@ -251,6 +276,32 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
     if mask in (TRUE, FALSE):
         return mask == TRUE
     return Unknown(frozenset(context.causes), False, bool(mask & UNDEFINED))
+
+
+def _said(name: str, context: EvalContext) -> Result:
+    """A value of the answer; not observed where prose says it in two ways."""
+    if isinstance(context.answer, NoAnswer):
+        return Undefined(Reason.NO_ANSWER(words=context.answer.cause))
+    said = context.answer.get(name, ABSENT)
+    if isinstance(said, Unobserved):
+        return Unknown(frozenset({Reason.ANSWER_UNCLEAR(words=said.cause)}), False)
+    return said
+
+
+_OF_VALUES: Final = TEXT_FUNCTIONS | {"sum", "min", "max", "count", "abs", "len"}
+"""Functions that are no conditions."""
+
+
+def _function(node: Call, context: EvalContext, env: Env) -> Result:
+    match node:
+        case Call(name="count", arguments=(_,)) | Call(name="sum" | "min" | "max"):
+            return aggregate(node.name, *collected(_SELF, node, context, env))
+        case Call(name="abs" | "len" as name, arguments=(argument,)):
+            return unary(name, evaluate(argument, context, env))
+        case _:
+            pass
+    arguments = [evaluate(argument, context, env) for argument in node.arguments]
+    return text_function(node.name, arguments, context)
 
 
 def _lookup(

@@ -238,7 +238,7 @@ def _collect(
     values: list[Result] = []
     causes: set[Cause] = set()
     reason: Cause = ""
-    for inner, certain in _bindings(by, body.loops, context, env, causes, entity_set):
+    for inner, certain in bindings(by, body.loops, context, env, causes, entity_set):
         value = inner if isinstance(inner, Undefined) else by.evaluate(body.element, context, inner)
         if isinstance(value, Undefined):
             reason = value.reason
@@ -253,7 +253,7 @@ def _collect(
     return values, causes, reason
 
 
-def _bindings(
+def bindings(
     by: Evaluator,
     loops: tuple[Loop, ...],
     context: EvalContext,
@@ -283,7 +283,7 @@ def _bindings(
         if mask & TRUE:
             certain = mask == TRUE and not more
             if rest:
-                found = _bindings(by, rest, context, inner, causes)
+                found = bindings(by, rest, context, inner, causes)
                 yield from ((each, known and certain) for each, known in found)
             else:
                 yield inner, certain

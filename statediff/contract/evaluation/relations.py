@@ -184,17 +184,37 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
     match name:
         case "contains":
             return b in a
+        case "mentions":
+            return mentions(a, b)
         case "starts_with":
             return bool(a.startswith(b))
         case "ends_with":
             return bool(a.endswith(b))
         case "matches":
             return _regex(b).fullmatch(a) is not None
+        case "search":
+            return _regex(b).search(a) is not None
         case "within":
             return abs(exact(a) - exact(b)) <= exact(arguments[2])
         case _:
             pass
     raise ValueError(f"not a test: {name}")
+
+
+def joins(text: str, at: int) -> bool:
+    """Whether a word goes on across the place."""
+    return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether the text names it, as it is written and not within a longer word."""
+    at = text.find(name) if name else -1
+    while at >= 0:
+        end = at + len(name)
+        if not joins(text, at) and not joins(text, end):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 def comparison_key(value: Result) -> Any:

@@ -14,7 +14,7 @@ from statediff.contract.language.syntax import Call, Compare
 from statediff.model.batches import Row
 from statediff.model.explanation import Cause
 from statediff.model.trace import NoAnswer
-from statediff.model.values import Digested, Key, Value
+from statediff.model.values import Digested, Key, Observed
 from statediff.model.view import View
 
 TRUE: Final = 1
@@ -100,7 +100,7 @@ class EvalContext:
 
     before: View
     after: View
-    answer: Mapping[str, Value] | NoAnswer
+    answer: Mapping[str, Observed] | NoAnswer
     entity_sets: Mapping[tuple[str, str], EntitySet] = field(default_factory=dict)
     """(created | updated | …, type) → the entities of these deltas."""
     fields_of: Callable[[str], tuple[str, ...]] = lambda _t: ()

@@ -23,16 +23,20 @@ from statediff.contract.language.syntax import (
     FieldOf,
     Follow,
     InputOf,
+    ItemOf,
     Items,
+    ListT,
     Lookup,
     Node,
     Not,
     Or,
     PartOf,
+    ScalarT,
     Variable,
     walk,
 )
 from statediff.model.paths import Item, Step
+from statediff.model.schema import Kind
 from statediff.model.values import printable, show
 
 _RELATIONS = {
@@ -120,6 +124,10 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return " ".join(filter(None, _chain(node, own)))
         case PartOf(whole=whole, step=step):
             return f"the {_step_words(step)} of {of(whole)}"
+        case ItemOf(whole=whole, index=index):
+            return f"item {of(index)} of {of(whole)}"
+        case Arithmetic(op="+", type=ScalarT(kind=Kind.TEXT) | ListT(), left=left, right=right):
+            return f"{of(left)} followed by {of(right)}"
         case Canonical(child=child):
             return of(child)
         case Compare(op="in" | "not in" as op, left=left, right=Entities() as right):
@@ -207,6 +215,8 @@ def _call(node: Call, own: str) -> str:
             return f"the sum of {first}"
         case "min" | "max":
             return f"the {'least' if node.name == 'min' else 'greatest'} of {first}"
+        case "count" if len(node.arguments) == 2:
+            return f"the number of times that {phrase(node.arguments[1], own)} is in {first}"
         case "count":
             return f"the number of {first}"
         case "unique":
@@ -220,17 +230,29 @@ def _call(node: Call, own: str) -> str:
                 f"{first} is within {phrase(node.arguments[2], own)} of "
                 f"{phrase(node.arguments[1], own)}"
             )
-        case "matches" | "contains" | "starts_with" | "ends_with":
-            verb = {
-                "matches": "matches",
-                "contains": "contains",
-                "starts_with": "starts with",
-                "ends_with": "ends with",
-            }[node.name]
-            return f"{first} {verb} {phrase(node.arguments[1], own)}"
         case _:
             pass
-    return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
+    said = _SENTENCES.get(node.name)
+    if said is None or len(node.arguments) > 2:
+        return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
+    return said.format(first, *(phrase(a, own) for a in node.arguments[1:]))
+
+
+_SENTENCES: Final = {
+    "matches": "{} matches {}",
+    "contains": "{} contains {}",
+    "mentions": "{} mentions {}",
+    "starts_with": "{} starts with {}",
+    "ends_with": "{} ends with {}",
+    "search": "some part of {} matches {}",
+    "lower": "{} in lower case",
+    "appended": "what is appended to {} in {}",
+    "join": "{} joined by {}",
+    "same_items": "{} and {} have the same items in any order",
+    "timestamp": "the instant that {} writes",
+    "local_timestamp": "the local time that {} writes",
+    "date": "the day that {} writes",
+}
 
 
 def _elements(node: Comprehension, own: str) -> str:

@@ -26,6 +26,7 @@ from statediff.contract.language.syntax import (
     NUMBER,
     TEXT,
     AnswerOf,
+    Arithmetic,
     CollectionT,
     Const,
     Entities,
@@ -33,6 +34,7 @@ from statediff.contract.language.syntax import (
     FieldOf,
     Follow,
     InputOf,
+    ItemOf,
     ListT,
     Lookup,
     Node,
@@ -64,7 +66,12 @@ FUNCTIONS: Final = {
         Function("sum", "numbers", "the exact sum; zero of nothing"),
         Function("min", "ordered", "the least element; undefined of nothing"),
         Function("max", "ordered", "the greatest element; undefined of nothing"),
-        Function("count", "entities", "how many elements there are"),
+        Function(
+            "count",
+            "entities",
+            "how many elements there are; count(text, part): how often the part is in the text, "
+            "without overlap",
+        ),
         Function("exists", "entity", "the entity is there"),
         Function("len", "sized", "characters of a text or items of a list"),
         Function("abs", "number", "the absolute value"),
@@ -73,8 +80,43 @@ FUNCTIONS: Final = {
         Function("contains", "text2", "the text contains the other text"),
         Function("starts_with", "text2", "the text starts with the other text"),
         Function("ends_with", "text2", "the text ends with the other text"),
-        Function("timestamp", "instant", 'an instant: timestamp("2026-01-31T12:00:00Z")'),
-        Function("date", "instant", 'a day: date("2026-01-31")'),
+        Function(
+            "timestamp",
+            "instant",
+            'an instant: timestamp("2026-01-31T12:00:00Z"), or the one that a text writes in just '
+            "this form, with its zone; undefined where it does not",
+        ),
+        Function(
+            "date",
+            "instant",
+            'a day: date("2026-01-31"), or the one that a text writes in just this form; '
+            "undefined where it does not",
+        ),
+        # Texts and lists.
+        Function(
+            "local_timestamp",
+            "instant",
+            "as timestamp, of a text without a zone: `2026-01-31T12:00:00`",
+        ),
+        Function("search", "regex", "some part of the text matches the RE2 expression"),
+        Function(
+            "mentions",
+            "text2",
+            "the text names the other one: it is in it as it is written, not in a longer word",
+        ),
+        Function("lower", "lower", "the text in lower case, by Unicode's mapping"),
+        Function(
+            "appended",
+            "text2",
+            "appended(old, new): what new adds after the whole of old; null where new does not "
+            "begin with old",
+        ),
+        Function("join", "join", "join(list, between): the texts of a list as one text"),
+        Function(
+            "same_items",
+            "same",
+            "the two lists have the same items, each as often, in any order",
+        ),
     )
 }
 
@@ -306,9 +348,7 @@ class Names:
 
     def _lookup(self, node: ast.Subscript) -> Node:
         collection = self.expression(node.value)
-        if isinstance(collection, FieldOf | PartOf | AnswerOf | Variable) and _may_have_parts(
-            collection.type
-        ):
+        if isinstance(collection, _WITH_PARTS) and _may_have_parts(collection.type):
             return self._part(node, collection)
         if not isinstance(collection, Entities) or collection.root not in self._scope.states:
             raise self.error(node, "`[key]` works on before.TYPE and after.TYPE only")
@@ -328,17 +368,30 @@ class Names:
         return Lookup(EntityT(entity.name), node.col_offset, collection, keys)
 
     def _part(self, node: ast.Subscript, holder: Node) -> Node:
-        """`VALUE["a key"]`, `VALUE[2]` or `VALUE[sku == "A1"]`."""
+        """`VALUE["a key"]`, `VALUE[2]`, `VALUE[INDEX]` or `VALUE[sku == "A1"]`."""
         if isinstance(node.slice, ast.Compare):
             return _inside(holder, self._item(node.slice))
-        step = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if isinstance(step, bool) or not isinstance(step, int | str):
+        if isinstance(node.slice, ast.Constant):
+            step = node.slice.value
+            if isinstance(step, bool) or not isinstance(step, int | str):
+                raise self.error(
+                    node,
+                    "inside a value, `[…]` takes the index of an item, a key in quotes, or what "
+                    'tells an item apart, [sku == "A1"]',
+                )
+            return _inside(holder, step)
+        index = self.expression(node.slice)
+        if isinstance(index, Const):
             raise self.error(
                 node,
-                "inside a value, `[…]` takes the index of an item, a key in quotes, or what tells "
-                'an item apart, [sku == "A1"]',
+                "an index counts from 0, from the beginning of the list",
+                f"the last item is {self._segment(node.value)}"
+                f"[len({self._segment(node.value)}) - 1]",
             )
-        return _inside(holder, step)
+        if not isinstance(index.type, ScalarT) or not comparable(NUMBER, index.type):
+            raise self.error(node.slice, f"an index is a number, this is {describe(index.type)}")
+        item = holder.type.item if isinstance(holder.type, ListT) else ANY
+        return ItemOf(item, node.col_offset, holder, index)
 
     def _item(self, node: ast.Compare) -> Item:
         """What tells an item apart. The word before `==` is always the name of its member."""
@@ -368,6 +421,9 @@ class Names:
                 f"the key of {entity.name} is {describe(wanted)}, this is {describe(key.type)}",
             )
         return key
+
+
+_WITH_PARTS: Final = (FieldOf, PartOf, ItemOf, AnswerOf, InputOf, Variable, Arithmetic)
 
 
 def _may_have_parts(held: Type) -> bool:

@@ -13,7 +13,6 @@ import re
 import threading
 import warnings
 from dataclasses import replace
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
@@ -27,13 +26,13 @@ from statediff.contract.language.kinds import (
     is_boolean,
     suggest,
 )
+from statediff.contract.language.mistakes import no_expression, no_function
 from statediff.contract.language.names import (
     CONSTANTS,
     DELTA_ROOTS,
     FUNCTIONS,
     LATER_ROOTS,
     STATE_ROOTS,
-    Names,
     Scope,
 )
 from statediff.contract.language.syntax import (
@@ -42,6 +41,7 @@ from statediff.contract.language.syntax import (
     CALL_TYPE,
     NULL,
     NUMBER,
+    TEXT,
     And,
     AnswerOf,
     Arithmetic,
@@ -63,6 +63,7 @@ from statediff.contract.language.syntax import (
     ScalarT,
     walk,
 )
+from statediff.contract.language.texts import TextTypes, joined
 from statediff.model.schema import Kind
 
 _TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
@@ -109,7 +110,7 @@ def parse_python(source: str) -> ast.Expression:
     return tree
 
 
-class CallTypes(Names):
+class CallTypes(TextTypes):
     """Functions over one value or over many. The checker, which extends it, knows the rest."""
 
     def _condition(self, node: ast.expr) -> Node:
@@ -119,7 +120,9 @@ class CallTypes(Names):
         return condition
 
     def _number(self, node: ast.expr) -> Node:
-        number = self.expression(node)
+        return self._as_number(node, self.expression(node))
+
+    def _as_number(self, node: ast.expr, number: Node) -> Node:
         if not (
             isinstance(number.type, ScalarT)
             and number.type.reference is None
@@ -130,9 +133,7 @@ class CallTypes(Names):
 
     def _call(self, node: ast.Call) -> Node:
         if not isinstance(node.func, ast.Name):
-            raise self.error(
-                node, "only the language's own functions can be called", ", ".join(FUNCTIONS)
-            )
+            raise no_function(node, self._segment)
         name = node.func.id
         function = FUNCTIONS.get(name)
         if function is None:
@@ -143,21 +144,28 @@ class CallTypes(Names):
             )
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise self.error(node, f"{name}(…) takes plain arguments only")
-        count = {"within": 3, "regex": 2, "text2": 2}.get(function.shape, 1)
+        shape = function.shape
+        if name == "count" and len(node.args) == 2:
+            shape = "parts"
+        count = _ARGUMENTS.get(shape, 1)
         if len(node.args) != count:
             raise self.error(
                 node, f"{name}(…) takes {count} argument{'s' * (count > 1)}, found {len(node.args)}"
             )
-        if function.shape in ("quantifier", "elements", "numbers", "ordered", "entities"):
-            return self._over(node, name, function.shape, node.args[0])
-        return self._scalar_call(node, name, function.shape)
+        if shape in ("quantifier", "elements", "numbers", "ordered", "entities"):
+            return self._over(node, name, shape, node.args[0])
+        if shape == "same":
+            return self._same_items(node, name, tuple(map(self._elements, node.args)))
+        return self._scalar_call(node, name, shape)
+
+    def _elements(self, argument: ast.expr) -> Node:
+        """A list, or what is listed by a comprehension."""
+        if isinstance(argument, (ast.GeneratorExp, ast.ListComp)):
+            return self._comprehension(argument)
+        return self.expression(argument)
 
     def _over(self, node: ast.Call, name: str, shape: str, argument: ast.expr) -> Node:
-        body: Node
-        if isinstance(argument, (ast.GeneratorExp, ast.ListComp)):
-            body = self._comprehension(argument)
-        else:
-            body = self.expression(argument)
+        body = self._elements(argument)
         element = (
             body.element.type
             if isinstance(body, Comprehension)
@@ -227,6 +235,8 @@ class CallTypes(Names):
         first = arguments[0].type
         if shape == "instant":
             return self._instant(node, name, arguments[0])
+        if shape == "join":
+            return self._join(node, name, arguments)
         if shape == "entity":
             if not isinstance(first, EntityT):
                 raise self.error(
@@ -252,32 +262,32 @@ class CallTypes(Names):
             ):
                 raise self.error(node, f"{name}(…) takes texts, not {describe(argument.type)}")
         if shape == "regex":
-            self._regex(node, arguments[1])
-        return Call(BOOL, node.col_offset, name, arguments)
+            self._regex(node, name, arguments)
+        elif shape in ("text2", "parts"):
+            arguments = self._with_parts(arguments)
+        result = {"parts": NUMBER, "lower": TEXT}.get(shape, BOOL)
+        return Call(TEXT if name == "appended" else result, node.col_offset, name, arguments)
 
-    def _instant(self, node: ast.Call, name: str, argument: Node) -> Node:
-        if not isinstance(argument, (Const, InputOf)) or not isinstance(argument.value, str):
-            raise self.error(node, f"{name}(…) takes a text literal or an input")
-        try:
-            if name == "date":
-                day = date.fromisoformat(argument.value)
-                return Const(ScalarT(Kind.DATE), node.col_offset, day)
-            moment = datetime.fromisoformat(argument.value)
-        except ValueError:
-            raise self.error(node, f"not an ISO 8601 {name}: {argument.value!r}") from None
-        kind = Kind.LOCAL_TIMESTAMP if moment.tzinfo is None else Kind.TIMESTAMP
-        return Const(ScalarT(kind), node.col_offset, moment)
-
-    def _regex(self, node: ast.Call, pattern: Node) -> None:
+    def _regex(self, node: ast.Call, name: str, arguments: tuple[Node, ...]) -> None:
+        text, pattern = arguments
         if not isinstance(pattern, Const) or not isinstance(pattern.value, str):
+            is_turned = isinstance(text, Const)
             raise self.error(
                 node,
-                "the expression of matches(…) is a text literal",
-                "no value of a state may become a pattern",
+                f"the expression of {name}(…) is a text literal",
+                f"the text comes first: {name}({self._segment(node.args[1])}, "
+                f"{self._segment(node.args[0])})"
+                if is_turned
+                else "no value of a state may become a pattern",
             )
         compile_regex(pattern.value, node.col_offset)
 
 
+_ARGUMENTS: Final = {
+    **dict.fromkeys(("regex", "text2", "parts", "join", "same"), 2),
+    "within": 3,
+}
+"""How many arguments a function of the shape takes, where it is not one."""
 __all__ = ["ExpressionError", "Scope", "parse"]
 
 MAX_TEXT: Final = 4000
@@ -321,7 +331,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
     except SyntaxError as error:
         begins = len(source) - len(source.lstrip())
         offset = begins + max(error.offset or 1, 1) - 1
-        raise ExpressionError(f"not an expression: {error.msg}", offset) from None
+        raise no_expression(source, error.msg, offset) from None
     except (ValueError, RecursionError, MemoryError):
         raise ExpressionError("not an expression: too deeply nested or not text") from None
     end = tree.body.end_col_offset
@@ -345,6 +355,20 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
             if wrong is not None:
                 raise ExpressionError(wrong, part.offset)
     return node
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text is one expression by itself, whatever stands around it."""
+    source = text.translate(_ONE_LINE)
+    if "\0" in text or len(text) > MAX_TEXT:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return "#" not in source[tree.body.end_col_offset :]
 
 
 def _bound_tree(tree: ast.AST) -> None:
@@ -476,12 +500,16 @@ class _Checker(CallTypes):
 
     def _through_rules(self, side: Node, other: Node, op: str) -> Node:
         """A literal compared with a canonicalized field goes through the field's rules."""
+        if isinstance(other, Call | Arithmetic) and other.type == TEXT:
+            return self.part_through_rules(side, other)
         if not isinstance(other, FieldOf):
             return side
         apply = self._scope.literal(other.entity_type, other.field, other.part)
         if apply is None:
             return side
-        if isinstance(side, (Const, InputOf, AnswerOf, Arithmetic)):
+        if isinstance(side, (Const, InputOf, AnswerOf, Arithmetic)) or (
+            isinstance(side, Call) and side.type == TEXT
+        ):
             return Canonical(side.type, side.offset, side, other.entity_type, other.field, apply)
         if not isinstance(side, Items):
             return side
@@ -497,7 +525,10 @@ class _Checker(CallTypes):
         )
 
     def _arithmetic(self, node: ast.BinOp) -> Node:
-        left, right = self._number(node.left), self._number(node.right)
+        left, right = self.expression(node.left), self.expression(node.right)
+        if isinstance(node.op, ast.Add) and (held := joined(left.type, right.type)):
+            return Arithmetic(held, node.col_offset, "+", left, right)
+        left, right = self._as_number(node.left, left), self._as_number(node.right, right)
         float_ = any(
             isinstance(s.type, ScalarT) and s.type.kind is Kind.FLOAT for s in (left, right)
         )

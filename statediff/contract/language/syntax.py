@@ -137,6 +137,14 @@ class PartOf(Node):
 
 
 @dataclass(frozen=True)
+class ItemOf(Node):
+    """`LIST[EXPRESSION]`: the item at a computed index, from 0; absent outside the list."""
+
+    whole: Node
+    index: Node
+
+
+@dataclass(frozen=True)
 class Follow(Node):
     """The entity that a reference points to, on the side of the entity that holds it."""
 
@@ -186,7 +194,7 @@ class Not(Node):
 
 @dataclass(frozen=True)
 class Arithmetic(Node):
-    """`left op right` with op in + - * /; exact."""
+    """`left op right` with op in + - * /; exact. `+` also joins two texts, or two lists."""
 
     op: str
     left: Node

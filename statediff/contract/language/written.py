@@ -20,6 +20,7 @@ from statediff.contract.language.syntax import (
     FieldOf,
     Follow,
     InputOf,
+    ItemOf,
     Items,
     Lookup,
     Node,
@@ -52,8 +53,8 @@ def text_of(node: Node) -> str:
             return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
             return f"{text_of(holder)}.{name}" + "".join(map(_step, part))
-        case PartOf(whole=whole, step=step):
-            return text_of(whole) + _step(step)
+        case PartOf(whole=whole) | ItemOf(whole=whole):
+            return text_of(whole) + _place(node)
         case Follow(reference=inner) | Canonical(child=inner):
             return text_of(inner)
         case Compare(op=op, left=left, right=right):
@@ -69,7 +70,8 @@ def text_of(node: Node) -> str:
         case Items(items=items):
             return f"[{', '.join(text_of(item) for item in items)}]"
         case Call(name=name, arguments=arguments):
-            return f"{name}({', '.join(text_of(argument) for argument in arguments)})"
+            written = ", ".join(map(_argument if len(arguments) > 1 else text_of, arguments))
+            return f"{name}({written})"
         case Comprehension(element=element, loops=loops):
             return " ".join(
                 (
@@ -117,6 +119,14 @@ def conjuncts(node: Node | None) -> tuple[Node, ...]:
     if isinstance(node, And):
         return tuple(inner for part in node.parts for inner in conjuncts(part))
     return (node,)
+
+
+def _argument(node: Node) -> str:
+    return f"[{text_of(node)}]" if isinstance(node, Comprehension) else text_of(node)
+
+
+def _place(node: PartOf | ItemOf) -> str:
+    return _step(node.step) if isinstance(node, PartOf) else f"[{text_of(node.index)}]"
 
 
 def _step(step: Step) -> str:

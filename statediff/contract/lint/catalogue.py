@@ -61,9 +61,14 @@ _ALL: Final = (
         ("key-not-text", "a key that is no text", "quote it"),
         ("number", "a number YAML 1.2 does not know or nobody can read", "quote it if it is text"),
         (
+            "library",
+            "a clause of a library that cannot be used as it is written",
+            "pin the file under `libraries`, and give each parameter",
+        ),
+        (
             "flow-expression",
-            "an expression between { } or [ ] without quotes",
-            "write it on a line of its own",
+            "an expression between { } or [ ] that a comma or bracket cuts",
+            "quote it, or write it on a line of its own",
         ),
     ),
     *_codes(
@@ -336,7 +341,7 @@ _ALL: Final = (
         (
             "prose-test",
             "a required clause tests a part of prose",
-            "ask for the fact under `answer: schema:` and claim it",
+            "claim the fact in the answer (`schema`, `extract`), or compare the whole text",
         ),
         ("hollow-reason", "a reason that gives none", "say why, for whoever reviews it"),
         (

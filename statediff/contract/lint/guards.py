@@ -46,7 +46,10 @@ from statediff.model.trace import NoAnswer
 from statediff.model.values import Absent
 
 _ORDER: Final = ("<", "<=", ">", ">=")
-_TESTS: Final = ("contains", "starts_with", "ends_with", "matches", "within", "len", "abs")
+_TESTS: Final = (
+    *("contains", "starts_with", "ends_with", "matches", "search", "within", "len", "abs"),
+    *("appended", "date", "join", "local_timestamp", "lower", "timestamp"),
+)
 Known = frozenset[str]
 
 
@@ -157,7 +160,9 @@ class _Finder:
                 yield from self._values((left, right), known, "null has no order")
             case Arithmetic(left=left, right=right):
                 yield from self._values((left, right), known, "nothing can be computed with null")
-            case Call(name=name, arguments=arguments) if name in _TESTS:
+            case Call(name=name, arguments=arguments) if name in _TESTS or (
+                name == "count" and len(arguments) == 2
+            ):
                 yield from self._values(arguments, known, f"{name}(…) of null is undefined")
             case Call(name="sum" | "min" | "max", arguments=(Comprehension() as body,)):
                 inner = known

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from statediff.contract.clauses.answer import Extractor
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import outcomes
@@ -151,7 +152,7 @@ PROSE: Final = frozenset(
 )
 """Names of fields that hold prose."""
 
-_TESTS: Final = ("contains", "matches", "starts_with", "ends_with")
+_TESTS: Final = ("contains", "matches", "search", "starts_with", "ends_with")
 _OPAQUE: Final = "opaque@"
 _HISTORY: Final = ("always", "effect")
 """Keys of clauses that look between the ends of a run."""
@@ -301,20 +302,31 @@ def _prose(subject: Subject, expression: Expression) -> Iterator[Problem]:
         if not isinstance(part, Call) or part.name not in _TESTS:
             continue
         tested = part.arguments[0]
-        if _is_prose(tested):
+        if _is_prose(tested, subject.contract.document.answer.extractors):
             yield subject.remark(
                 "prose-test",
                 expression.path,
                 f"`{text_of(part)}`: a right run can say it in other words, a wrong one in these",
+                _INSTEAD["said" if isinstance(tested, AnswerOf | Variable) else "kept"],
                 offset=part.offset,
             )
 
 
-def _is_prose(node: Node) -> bool:
+_INSTEAD: Final = {
+    "said": "claim a fact: name it under `answer: schema:`, or read it from prose with "
+    "`form: text` and `extract:`",
+    "kept": "compare the whole text, or what was `appended`; or claim the fact in the answer",
+}
+"""What to write in place of a test of prose, by where the prose is."""
+
+
+def _is_prose(node: Node, extracted: Mapping[str, Extractor]) -> bool:
     match node:
         case Canonical(child=child):
-            return _is_prose(child)
-        case AnswerOf(type=ScalarT(kind=Kind.TEXT)) | Variable(name="reply"):
+            return _is_prose(child, extracted)
+        case AnswerOf(type=ScalarT(kind=Kind.TEXT), name=name):
+            return name not in extracted
+        case Variable(name="reply"):
             return True
         case FieldOf(entity_type=entity, field=name):
             return name in PROSE or (entity in MESSAGE_TYPES and name not in ("to", "sender"))

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from statediff.contract.lint.subject import remark
+from statediff.contract.parts import placeholders
 from statediff.contract.yaml.composer import EXPRESSION_KEYS
 from statediff.contract.yaml.reader import Document, NodePath
 from statediff.errors import Problem
 
-_PLACEHOLDER: Final = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _INPUT: Final = re.compile(r"\binput\.([a-z_][a-z0-9_]*)")
 _HOLLOW: Final = re.compile(
     r"(?:todo|fixme|tbd|xxx|tba|n/?a|none|reason|because|see above|ditto|same|why not|\W*)[.!?…]*",
@@ -83,7 +83,7 @@ def _inputs(source: Document) -> Iterator[Problem]:
 
 def _placeholders(path: NodePath, value: str) -> list[str]:
     spoken = path[0] in ("prompt", "intent", "turns")
-    return _PLACEHOLDER.findall(value) if spoken else []
+    return placeholders(value) if spoken else []
 
 
 def _prompt(source: Document) -> Iterator[Problem]:
@@ -91,14 +91,14 @@ def _prompt(source: Document) -> Iterator[Problem]:
     names = tuple(known) if isinstance(known, dict) else ()
     told = "prompt" if "prompt" in source.value else "intent"
     for path, value in nodes(source.value.get(told), (told,)):
-        for name in _PLACEHOLDER.findall(value) if isinstance(value, str) else ():
+        for name in placeholders(value) if isinstance(value, str) else ():
             if name not in names:
                 yield remark(
                     source,
                     "prompt-unknown-input",
                     path,
                     f"the agent would be told `{{{name}}}` as it stands; no input is called so",
-                    f"add `{name}:` under `inputs`, or write the text out",
+                    f"add `{name}:` under `inputs`, or double the braces: `{{{{{name}}}}}`",
                 )
 
 

@@ -230,8 +230,14 @@ EXPRESSION_KEYS: Final = frozenset(
 )
 _OF_ACCESS: Final = frozenset(("when", "participation"))
 """Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys."""
-_NAMES_OF_THE_AUTHOR: Final = frozenset(("inputs", "set", "from", "schema", "match_on", "fields"))
+_NAMES_OF_THE_AUTHOR: Final = frozenset(
+    ("inputs", "set", "from", "schema", "match_on", "fields", "with", "extract")
+)
 """Below these, keys are names of inputs and fields, and their values never expressions."""
+
+
+_TEXTS: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+"""Texts in an expression."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +297,7 @@ class Composer:
             top = next(self._events)
             value = self._node(top, (), depth=1, in_flow=False, key=None)
             if value is None and not self._problems:
-                self._problem(top, "expected a mapping, found an empty document", "empty-document")
+                self._problem(top, "the file is empty; expected a mapping", "empty-document")
             elif value is not None and not isinstance(value, dict):
                 kind = "a list" if isinstance(value, list) else "a single value"
                 self._problem(
@@ -299,9 +305,7 @@ class Composer:
                 )
         if not documents:
             self._problems.append(
-                Problem(
-                    self.file, 1, 1, "expected a mapping, found an empty document", "empty-document"
-                )
+                Problem(self.file, 1, 1, "the file is empty; expected a mapping", "empty-document")
             )
         if self._problems:
             raise ContractError(tuple(self._problems))
@@ -395,22 +399,30 @@ class Composer:
         self, event: SequenceStartEvent, path: NodePath, depth: int, in_flow: bool
     ) -> list[Any]:
         items: list[Any] = []
+        cut: Event | None = None
         for item in self._events:
             if isinstance(item, SequenceEndEvent):
                 break
-            items.append(
-                self._node(item, (*path, len(items)), depth=depth + 1, in_flow=in_flow, key=None)
-            )
+            at = (*path, len(items))
+            items.append(self._node(item, at, depth=depth + 1, in_flow=in_flow, key=None))
+            if cut is not None:
+                self._cut(cut, item, f"the item {quote(str(getattr(item, 'value', '')))}")
+            cut = item if in_flow and _is_cut(item, at) else None
+        self._cut(cut, None, "")
         return items
 
     def _mapping(
         self, event: MappingStartEvent, path: NodePath, depth: int, in_flow: bool
     ) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
+        cut: Event | None = None
         for key in self._events:
             if isinstance(key, MappingEndEvent):
                 break
             name = self._key(key, path, depth)
+            if cut is not None:
+                self._cut(cut, key, f"unknown key {quote(str(getattr(key, 'value', '')))}")
+                name = None
             if name is not None and name in mapping:
                 first = self.positions[(*path, name)]
                 self._problem(
@@ -421,16 +433,24 @@ class Composer:
                 )
                 name = None
             # A value without a usable key is still read, for its own problems.
-            value = self._node(
-                next(self._events),
-                (*path, name if name is not None else -1),
-                depth=depth + 1,
-                in_flow=in_flow,
-                key=key,
-            )
+            held, at = next(self._events), (*path, name if name is not None else -1)
+            value = self._node(held, at, depth=depth + 1, in_flow=in_flow, key=key)
+            cut = held if in_flow and _is_cut(held, at) else None
             if name is not None:
                 mapping[name] = value
+        self._cut(cut, None, "")
         return mapping
+
+    def _cut(self, before: Event | None, at: Event | None, what: str) -> None:
+        """The problem with an expression in flow style of which a comma left a part only."""
+        if before is None:
+            return
+        part = quote(str(getattr(before, "value", "")))
+        message = f"expected a whole expression, found {part}, which `,` or a bracket cut short"
+        if at is not None:
+            message = f"{what}: the comma before it cuts the expression {part}"
+        hint = "quote the expression, or write the mapping or list on lines of its own"
+        self._problem(before if at is None else at, message, "flow-expression", hint)
 
     def _key(self, event: Event, path: NodePath, depth: int) -> str | None:
         """The text of a key, or `None` with a problem noted."""
@@ -481,16 +501,7 @@ class Composer:
     def _scalar(self, event: ScalarEvent, path: NodePath, in_flow: bool) -> Any:
         style = event.style or ""
         self.spans[path] = Span(event.start_mark.index, event.end_mark.index, style)
-        if _holds_an_expression(path):
-            if in_flow and not style:
-                self._problem(
-                    event,
-                    f"expected an expression in block style or quotes, found "
-                    f"{quote(event.value)} in flow style",
-                    "flow-expression",
-                    "between { } or [ ] a comma or bracket cuts it: write the mapping "
-                    "or list on lines of its own, or quote the expression",
-                )
+        if holds_an_expression(path):
             hidden = hidden_character(event.value, is_key=False)
             if hidden is not None:
                 self._problem(
@@ -529,7 +540,23 @@ class Composer:
         self._fatal(told.line, told.column, told.words, "syntax", told.hint)
 
 
-def _holds_an_expression(path: NodePath) -> bool:
+def _is_cut(event: Event, path: NodePath) -> bool:
+    """Whether it is the beginning of an expression that flow style cut.
+
+    A comma of the expression is between brackets or quotes, so they are open in what is before it.
+    """
+    if not isinstance(event, ScalarEvent) or event.style:
+        return False
+    is_computed = path[-1:] == ("is",) and path[0] != "inputs"
+    if not is_computed and not holds_an_expression(path):
+        return False
+    left = _TEXTS.sub("", event.value)
+    opened = sum(map(left.count, "([{")) - sum(map(left.count, ")]}"))
+    return opened > 0 or '"' in left or "'" in left
+
+
+def holds_an_expression(path: NodePath) -> bool:
+    """Whether the language has an expression at that place of a document."""
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
     is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)

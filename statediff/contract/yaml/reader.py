@@ -5,7 +5,7 @@
 3. Compose from ruamel.yaml's event stream, so that depth, number of nodes and every refused
    feature (anchors, aliases, tags, merge keys, duplicate or non-text keys, further documents)
    are met before anything is built from them.
-4. Refuse unquoted expressions in flow style, where a comma or bracket cuts them silently.
+4. Refuse what a comma or bracket leaves of an unquoted expression in flow style.
 
 Only syntax is judged here; what the keys mean is decided in `shape.py` and beyond. Nothing in a
 document becomes anything but a `dict`, `list`, `str`, `int`, `Decimal`, `bool` or `None`.
@@ -14,7 +14,7 @@ document becomes anything but a `dict`, `list`, `str`, `int`, `Decimal`, `bool` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -30,7 +30,15 @@ from statediff.contract.yaml.composer import (
 )
 from statediff.errors import ContractError, Problem
 
-__all__ = ["MAX_BYTES", "Document", "NodePath", "Position", "read_document", "too_large"]
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "Insertion",
+    "NodePath",
+    "Position",
+    "read_document",
+    "too_large",
+]
 
 MAX_BYTES: Final = 256 * 1024
 
@@ -46,6 +54,33 @@ class Document:
     text: str
     positions: Mapping[NodePath, Position]
     spans: Mapping[NodePath, Span]
+    inserted: Mapping[NodePath, Insertion] = field(default_factory=dict)
+    """What stands in `value` in place of what was written there, by its place."""
+
+    def with_insertions(
+        self, value: dict[str, Any], inserted: Mapping[NodePath, Insertion]
+    ) -> Document:
+        """The document with parts of others in it; what is said of these names their files."""
+
+        def is_own(path: NodePath) -> bool:
+            return not any(path[:size] in inserted for size in range(1, len(path)))
+
+        spans = {path: span for path, span in self.spans.items() if is_own(path)}
+        for at, part in inserted.items():
+            size = len(part.path)
+            for path, span in part.document.spans.items():
+                if path[:size] == part.path and "$" not in "".join(map(str, path[size:])):
+                    spans[(*at, *path[size:])] = span
+        positions = {path: place for path, place in self.positions.items() if is_own(path)}
+        return replace(self, value=value, positions=positions, spans=spans, inserted=inserted)
+
+    def _part(self, path: NodePath) -> tuple[Document, NodePath] | None:
+        """The document that the node came from, and its place there."""
+        for size in range(len(path), 0, -1):
+            part = self.inserted.get(path[:size])
+            if part is not None:
+                return part.document, (*part.path, *path[size:])
+        return None
 
     def position(self, path: NodePath) -> Position:
         """Where the node is; for a path that is not in the document, its nearest ancestor."""
@@ -64,6 +99,9 @@ class Document:
         offset: int = 0,
     ) -> Problem:
         """A problem with the node at `path`, or `offset` characters into its text."""
+        if (part := self._part(path)) is not None:
+            own = part[0]
+            return own.problem(part[1], message, code=code, hint=hint, at_key=at_key, offset=offset)
         found = self.position(path)
         line, column = (
             (found.key_line, found.key_column)
@@ -74,12 +112,16 @@ class Document:
 
     def locate(self, path: NodePath, offset: int = 0) -> tuple[str, int, int]:
         """File, line and column of a character of the text at `path` or its nearest ancestor."""
+        if (part := self._part(path)) is not None:
+            return part[0].locate(part[1], offset)
         while path not in self.positions:
             path = path[:-1]
         return self.file, *self.place(path, offset)
 
     def source(self, path: NodePath) -> str | None:
         """A scalar as it is written in the file, quotes and all; `None` for anything else."""
+        if (part := self._part(path)) is not None:
+            return part[0].source(part[1])
         span = self.spans.get(path)
         return self.text[span.start : span.end] if span else None
 
@@ -91,7 +133,7 @@ class Document:
         """
         start = self.position(path)
         written, value = self.source(path), self._text_at(path)
-        if written is None or value is None or not 0 <= offset <= len(value):
+        if written is None or value is None or not 0 <= offset <= len(value) or "${" in value:
             return start.line, start.column
         lines = written.split("\n")
         style = self.spans[path].style
@@ -116,6 +158,16 @@ class Document:
         for step in path:
             value = value[step]
         return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """A node of another document that stands in this one."""
+
+    document: Document
+    path: NodePath
+    name: str
+    """What the contract calls the other document's file."""
 
 
 def read_document(data: bytes, file: str) -> Document:

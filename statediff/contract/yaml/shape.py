@@ -7,6 +7,7 @@ read from the model itself: the description of the field, or the kinds of value 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -175,7 +176,7 @@ def _problem(error: _Error, document: Document, model: type[BaseModel]) -> Probl
     return document.problem(
         path,
         f"{_label(path)}expected {_expectation(model, path)}, found {_describe_value(found)}",
-        hint=_hint(found, document.source(path), _leaves(model, path)),
+        hint=_hint(found, document.source(path), _leaves(model, path), _patterns(model, path)),
     )
 
 
@@ -212,12 +213,19 @@ def _describe_value(value: Any) -> str:
             return f"a list of {len(value)}" if value else "an empty list"
 
 
-def _hint(value: Any, written: str | None, leaves: set[Any]) -> str:
-    """The next step where one character or two would mend it."""
+def _hint(value: Any, written: str | None, leaves: set[Any], patterns: tuple[str, ...] = ()) -> str:
+    """The next step where one character or two would fix it."""
     if value is None:
         return "give it a value or remove the key"
+    if patterns and isinstance(value, (str, Decimal, int)) and not isinstance(value, bool):
+        # A number or text that lacks its last parts, such as `version: 1.0`.
+        text = str(value) if isinstance(value, str) else written or ""
+        for longer in (f"{text}.0", f"{text}.0.0"):
+            if any(re.search(pattern, longer) for pattern in patterns):
+                return f"write {longer}"
     if isinstance(value, (bool, int, Decimal)) and str in leaves and written:
-        return f'quote it: "{written}"'
+        fits = not patterns or any(re.search(pattern, written) for pattern in patterns)
+        return f'quote it: "{written}"' if fits else ""
     if isinstance(value, str):
         if bool in leaves and value.lower() in ("yes", "no", "on", "off", "true", "false"):
             return "write true or false, without quotes"
@@ -235,24 +243,30 @@ def _hint(value: Any, written: str | None, leaves: set[Any]) -> str:
 class _Option:
     type: Any
     description: str = ""
+    pattern: str = ""
+    """What a text must match."""
 
 
-def _options(annotation: Any, description: str = "") -> Iterator[_Option]:
+def _options(annotation: Any, description: str = "", pattern: str = "") -> Iterator[_Option]:
     """The kinds of value an annotation allows; an outer description covers all of them."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *notes = get_args(annotation)
         said = next((note.description for note in notes if isinstance(note, FieldInfo)), None)
-        yield from _options(inner, description or said or "")
+        asked = (getattr(m, "pattern", None) for n in notes for m in getattr(n, "metadata", ()))
+        shape = next((found for found in asked if isinstance(found, str)), pattern)
+        yield from _options(inner, description or said or "", shape)
     elif origin in (Union, UnionType):
         for choice in get_args(annotation):
-            yield from _options(choice, description)
+            yield from _options(choice, description, pattern)
     else:
-        yield _Option(annotation, description)
+        yield _Option(annotation, description, pattern)
 
 
 def _field_options(field: FieldInfo) -> tuple[_Option, ...]:
-    return tuple(_options(field.annotation, field.description or ""))
+    asked = (getattr(m, "pattern", None) for m in field.metadata)
+    pattern = next((found for found in asked if isinstance(found, str)), "")
+    return tuple(_options(field.annotation, field.description or "", pattern))
 
 
 def _step(option: _Option, step: str | int) -> tuple[_Option, ...]:
@@ -277,6 +291,10 @@ def _at(model: type[BaseModel], path: NodePath) -> tuple[_Option, ...]:
 
 def _leaves(model: type[BaseModel], path: NodePath) -> set[Any]:
     return {get_origin(option.type) or option.type for option in _at(model, path)}
+
+
+def _patterns(model: type[BaseModel], path: NodePath) -> tuple[str, ...]:
+    return tuple(option.pattern for option in _at(model, path) if option.pattern)
 
 
 def _expectation(model: type[BaseModel], path: NodePath) -> str:

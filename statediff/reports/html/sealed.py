@@ -20,6 +20,7 @@ from statediff.evidence.canonical import write
 from statediff.evidence.counterexample import COUNTEREXAMPLE
 from statediff.evidence.documents import fields_from, key_from
 from statediff.evidence.leaf_partition import SUMMARY
+from statediff.evidence.package import OPTIONAL
 from statediff.evidence.seal import Sealed
 from statediff.model.codes import meaning_of
 from statediff.reports.html import words
@@ -153,7 +154,7 @@ def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:
 
 def _files(at: Mapping[str, Json]) -> dict[str, bytes]:
     """The contract, its recorded changes and the schema, as far as the copy discloses them."""
-    texts = {name: at.get(f"{name}#") for name in ("contract.yaml", "transition.yaml")}
+    texts = {name: at.get(f"{name}#") for name in ("contract.yaml", *OPTIONAL)}
     files = {name: leaf[0].encode() for name, leaf in texts.items() if leaf is not None}
     schema = at.get("schema.json#")
     return files if schema is None else {**files, "schema.json": write(schema[0])}

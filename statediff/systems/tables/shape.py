@@ -129,6 +129,8 @@ def _unread(flaw: Flaw, raw: bytes, name: str) -> InputError:
                 f"{name}:{line}: not UTF-8: byte 0x{raw[start]:02x} at offset {start}; "
                 "save the file as UTF-8"
             )
+        case JSONDecodeError() if not raw.strip():
+            return InputError(f"{name}: the file is empty; expected JSON")
         case JSONDecodeError(lineno=line, colno=column, msg=why):
             return InputError(f"{name}:{line}:{column}: not JSON: {why}")
         case _ if flaw.kind is FlawKind.TOO_LARGE:

@@ -1,0 +1,177 @@
+"""Answers in prose: read strictly, absent where nothing is there, unknown where two things are."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.contract.clauses.answer import Answer, Extractor
+from statediff.contract.evaluation.prose import read_answer
+from statediff.errors import ContractError
+from statediff.evaluate import TrialFacts, evaluate, parse_contract, replay
+from statediff.model.trace import NoAnswer
+from statediff.model.values import Map, Observed, Unobserved, Value
+from statediff.model.verdict import Judgement
+from tests.judging import (
+    DIVERGE,
+    FAILS,
+    HOLDS,
+    INCONCLUSIVE,
+    MATCH,
+    UNKNOWN,
+    capture,
+    contract,
+    part,
+    state,
+    user,
+)
+
+
+def extracted(text: str, **asked: object) -> Observed:
+    form = Answer(form="text", extract={"x": Extractor(**asked)})  # type: ignore[arg-type]
+    found = read_answer(form, text)
+    assert not isinstance(found, NoAnswer)
+    assert found["text"] == text
+    return found.get("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("I refunded 39.00 EUR.", Decimal("39.00")),
+        ("Done: 39.", Decimal(39)),
+        ("It is **1,234.50**!", Decimal("1234.50")),
+        ("(-5)", Decimal(-5)),
+        ("The balance is −5 now", Decimal(-5)),
+        ("39 and again 39.0", Decimal(39)),
+        ("on 2026-01-31 at 12:30 I closed 3 tickets", Decimal(3)),
+        ("ticket A12 is the 2nd", None),
+        ("three tickets", None),
+        ("", None),
+        ("39 or 45", Unobserved),
+        ("10-20", Unobserved),
+        ("version 1.2.3", Unobserved),
+        ("1,50 EUR", Unobserved),
+        ("12,34,567", Unobserved),
+        ("٣٩ EUR or 39", Unobserved),
+        ("9" * 101, Unobserved),
+    ],
+)
+def test_a_number_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
+    found = extracted(text, read="number")
+    if wanted is Unobserved:
+        assert isinstance(found, Unobserved)
+    else:
+        assert found == wanted
+
+
+def test_words_beside_a_value_choose_it() -> None:
+    text = "Order 1009: refunded 39 EUR, not 45 USD; unpaid 7 EUR, paid: **8** EUR."
+    assert extracted(text, read="number", after="refunded") == 39
+    assert extracted(text, read="number", after="refunded", before="EUR") == 39
+    assert extracted(text, read="number", before="USD") == 45
+    assert extracted(text, read="number", after="paid") == 8
+    assert extracted("39EUR of 2 orders", read="number", before="eur") == 39
+    assert isinstance(extracted(text, read="number", before="EUR"), Unobserved)
+
+
+def test_the_comma_is_the_point_where_that_is_declared() -> None:
+    assert extracted("1.234,50 EUR", read="number", decimal="comma") == Decimal("1234.50")
+    assert isinstance(extracted("1,234.50", read="number", decimal="comma"), Unobserved)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('I sent "Tea at noon".', "Tea at noon"),
+        ("I sent “Tea”, as “Tea”.", "Tea"),
+        ("I sent «Tea» or `Tea`", "Tea"),
+        ("It's Ada's, isn't it?", None),
+        ('"Tea" or "Coffee"', Unobserved),
+        ('5" screen', Unobserved),
+        ('"Tea" and 5"', Unobserved),
+    ],
+)
+def test_a_quoted_text_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
+    found = extracted(text, read="quoted")
+    assert isinstance(found, Unobserved) if wanted is Unobserved else found == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("I asked Ada.", "Ada"),
+        ("I asked Ada Lovelace; Ada Lovelace agreed.", "Ada Lovelace"),
+        ("Adam and adaptable", None),
+        ("Ada or Grace", Unobserved),
+    ],
+)
+def test_a_name_is_read_where_it_is_there_in_one_way(text: str, wanted: object) -> None:
+    found = extracted(text, read="name", of=("Ada", "Ada Lovelace", "Grace", "C++"))
+    assert isinstance(found, Unobserved) if wanted is Unobserved else found == wanted
+    assert extracted("in C++, of course", read="name", of=("C++",)) == "C++"
+
+
+@given(text=st.text(max_size=60), number=st.integers(0, 10**6))
+def test_no_text_around_a_number_makes_it_another_one(text: str, number: int) -> None:
+    """What is decided is the number that was written, or one that the text itself holds."""
+    found = extracted(f"{text} paid {number} EUR.", read="number", after="paid", before="EUR")
+    assert found == number or isinstance(found, Unobserved)
+
+
+BODY = """\
+answer:
+  form: text
+  extract:
+    total: {read: number, after: total}
+    who: {read: name, of: [Ada, Grace]}
+    said: quoted
+  claims:
+    - {id: total, that: answer.total == count(u for u in after.user)}
+    - {id: who, that: "all(u.name == answer.who for u in after.user)"}
+    - {id: named, that: 'all(mentions(answer.text, u.name) for u in after.user)'}
+"""
+
+
+def asked(answer: Value | NoAnswer) -> tuple[Judgement, dict[str, object]]:
+    known = state({"user": [user(1, "user", "Ada")]})
+    file = parse_contract(contract(BODY).encode(), "c.yaml")
+    ends = (capture("before", part("before", known)), capture("after", part("after", known)))
+    done = evaluate(file, *ends, answer=answer, facts=TrialFacts("trial"))
+    assert replay(done.bundle).verdict is done.judgement.verdict
+    return done.judgement, {c.clause: c.truth for c in done.judgement.clauses}
+
+
+def test_a_contract_claims_what_prose_says() -> None:
+    right, _ = asked('Ada is there; "yes", the total: 1.')
+    assert right.verdict is MATCH
+    wrong, truths = asked('Grace is there; "yes", the total is 1, so total 2.')
+    assert wrong.verdict is DIVERGE
+    assert (truths["total"], truths["who"], truths["named"]) == (FAILS, FAILS, FAILS)
+    unclear, truths = asked('Ada is there, "yes". In total 1, or in total 2.')
+    assert (unclear.verdict, truths["total"], truths["who"]) == (INCONCLUSIVE, UNKNOWN, HOLDS)
+    assert truths["answer"] is UNKNOWN
+    missing, truths = asked("Ada is there")
+    assert (missing.verdict, truths["answer"], truths["total"]) == (DIVERGE, FAILS, FAILS)
+    other, truths = asked(Map.of({"total": 1}))
+    assert (other.verdict, truths["answer"]) == (DIVERGE, FAILS)
+    assert asked(NoAnswer("none"))[0].verdict is DIVERGE
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("{form: text, schema: {a: int}}", "has no `schema`"),
+        ("{extract: {a: number}}", "say `form: text`"),
+        ("{form: text, extract: {text: number}}", "another name"),
+        ("{form: text, extract: {a: {read: name}}}", "takes the names"),
+        ("{form: text, extract: {a: {read: number, of: [x]}}}", "takes the names"),
+        ("{form: prose}", "or `text`, prose"),
+    ],
+)
+def test_a_form_that_reads_nothing_is_refused(answer: str, said: str) -> None:
+    with pytest.raises(ContractError, match=said):
+        parse_contract(contract(f"answer: {answer}\n").encode(), "c.yaml")
