@@ -39,6 +39,7 @@ _SHAPES: Final = {
     "lower": "(TEXT)",
     "join": "(LIST, TEXT)",
     "same": "(LIST, LIST)",
+    "path": "(ENTITY, ENTITY, via=[TYPE.REFERENCE, (TYPE.IN, TYPE.OUT)])",
 }
 
 

@@ -1,4 +1,4 @@
-"""The Python API: a dozen names, imported from `statediff`.
+"""The Python API: about a dozen names, imported from `statediff`.
 
 >>> import statediff
 >>> before = {"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}
@@ -29,7 +29,7 @@ import io
 import json
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,8 +46,10 @@ from statediff.evaluate import replay as decide_again
 from statediff.evaluate.trial import NO_TRACE
 from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, TrialPlan
+from statediff.model.graph import MAX_NODES, Graph
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
+from statediff.model.state import State as ReadState
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
 from statediff.model.verdict import Verdict
@@ -76,6 +78,7 @@ __all__ = [
     "open_sandbox",
     "replay",
     "run",
+    "state",
     "watch",
 ]
 
@@ -153,6 +156,16 @@ class Judged:
 
         return trial_html(self.bundle)
 
+    def graph(self, of: Collection[str] | None = None, limit: int = MAX_NODES) -> Graph:
+        """What changed and its neighborhood, as a `networkx.MultiDiGraph`.
+
+        `of` names deltas or entities, for the neighborhood of these alone. docs/graph.md has its
+        attributes; `UsageError` where more than `limit` entities changed.
+        """
+        from statediff.reports.graph import trial_graph  # noqa: PLC0415 - few hold a graph
+
+        return trial_graph(self.bundle, of, limit)
+
     def save(self, folder: str | Path) -> Path:
         """The bundle lies in the folder, whole. Nothing there is overwritten: `UsageError`."""
         keep_bundle(self.bundle, Path(folder))
@@ -228,6 +241,21 @@ def changes(
             "use `judge`, which says what is not known"
         )
     return tuple(plain_diff(found)["deltas"])
+
+
+def state(named: State, *, schema: str | Path | None = None) -> ReadState:
+    """A state, read: `state(…).graph()` is all of it as a `networkx.MultiDiGraph`.
+
+    >>> graph = state({"user": [{"id": 1, "name": "Ada"}]}).graph()
+    >>> graph.nodes["user[1]"]["fields"]["name"]
+    'Ada'
+    """
+    from statediff.evaluate.comparing import state_of  # noqa: PLC0415 - few who import this need it
+
+    if isinstance(named, Mapping):
+        return state_of(_captures(named, named, schema, None)[0])
+    refined = inputs.refinements(None if schema is None else Path(schema))
+    return state_of(inputs.one_capture(_names(named), refined))
 
 
 class Watching:

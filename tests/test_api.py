@@ -31,7 +31,7 @@ CONTRACT = "shop/refund-returned-order"
 
 NAMES = [
     "Judged", "StatediffError", "Trial", "Verdict", "changes", "judge", "lint", "load",
-    "load_contract", "open_sandbox", "replay", "run", "watch",
+    "load_contract", "open_sandbox", "replay", "run", "state", "watch",
 ]  # fmt: skip
 
 

@@ -59,6 +59,23 @@ def grant(db: Database, who: int, role: str, approval: int | None) -> None:
     log("grant", "permission-change", {"user": who, "role": role, "approval": approval})
 
 
+def join(db: Database, who: int, team: int) -> None:
+    """The account is in the team; the caller commits."""
+    db.execute("INSERT INTO memberships (team_id, user_id) VALUES (?, ?)", (team, who))
+    log("join", "conditional-update", {"user": who, "team": team})
+
+
+def ways_up(db: Database) -> str:
+    """The teams that lead to a privileged role, by whatever teams, as a list for SQL."""
+    rows = db.execute(
+        "WITH RECURSIVE up (team) AS (SELECT t.team_id FROM team_roles t"
+        " JOIN roles r ON r.name = t.role AND r.privileged"
+        " UNION SELECT n.child_id FROM team_nestings n JOIN up ON n.parent_id = up.team)"
+        " SELECT team FROM up"
+    ).fetchall()
+    return ", ".join(str(int(row[0])) for row in rows)
+
+
 def revoke(db: Database, who: int, role: str) -> None:
     """The account no longer holds the role; the caller commits."""
     db.execute("DELETE FROM grants WHERE user_id = ? AND role = ?", (who, role))

@@ -71,6 +71,20 @@ CREATE TABLE role_exclusions (
   PRIMARY KEY (role, excludes)
 );
 
+-- Who is in the child is in the parent, too, and has what the parent has.
+CREATE TABLE team_nestings (
+  child_id  INTEGER NOT NULL REFERENCES teams (id),
+  parent_id INTEGER NOT NULL REFERENCES teams (id),
+  PRIMARY KEY (child_id, parent_id)
+);
+
+-- A role that every member of a team holds.
+CREATE TABLE team_roles (
+  team_id INTEGER NOT NULL REFERENCES teams (id),
+  role    VARCHAR(40) NOT NULL REFERENCES roles (name),
+  PRIMARY KEY (team_id, role)
+);
+
 CREATE TABLE approvals (
   id              INTEGER NOT NULL PRIMARY KEY,
   kind            VARCHAR(20) NOT NULL CHECK (kind IN ('grant', 'offboarding', 'quota')),

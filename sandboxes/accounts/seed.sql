@@ -227,6 +227,18 @@ INSERT INTO role_exclusions VALUES
   ('payment-maker', 'payment-approver'),
   ('user-admin', 'auditor');
 
+INSERT INTO team_nestings VALUES
+  (102, 106),
+  (301, 302),
+  (401, 402);
+
+INSERT INTO team_roles VALUES
+  (102, 'report-reader'),
+  (103, 'deployer'),
+  (106, 'db-admin'),
+  (302, 'support-agent'),
+  (402, 'report-reader');
+
 INSERT INTO approvals VALUES
   (601, 'grant', 3, 'security-lead', '*', 1, 1, 'approved', 'head of People', '2025-03-16 07:00:00', 1, '2025-03-16 08:00:00'),
   (602, 'grant', 1, 'security-lead', '*', 3, 3, 'approved', 'founder', '2025-03-16 07:00:00', 3, '2025-03-16 08:00:00'),

@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 
     from statediff.agents.trial import AgentRun
     from statediff.evaluate import Evaluated
+    from statediff.model.graph import Graph
     from statediff.model.readings import Capture
     from statediff.workspace.watching import Watch, Watched
 
 SHOWN_SESSIONS = 5
 LAST_CHARACTERS = 2000
 CAPTURE = "statediff/capture/1"
+GraphOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--graph",
+        metavar="FILE",
+        help="Write the graph: GraphML (.graphml) or node-link JSON (.json).",
+    ),
+]
 
 
 def capture(
@@ -37,15 +46,21 @@ def capture(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the state as plain JSON tables."),
     ] = None,
+    graph: GraphOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Read states: print what was found, or write it as plain JSON tables."""
+    """Read states: print what was found, or write it as plain JSON tables or as a graph."""
     from statediff.workspace.inputs import one_capture, refinements
 
+    _require_graph_file(graph)
     captured = one_capture(sources, refinements(schema))
     summary = _summary(captured)
     if out is not None:
         _write_tables(captured, out)
+    if graph is not None:
+        from statediff.evaluate.comparing import state_of
+
+        _write_graph(state_of(captured).graph(), graph)
     if as_json:
         emit({**summary, "out": None if out is None else str(out)})
         return 0
@@ -119,12 +134,21 @@ def _write_tables(captured: Capture, out: Path) -> None:
     write_file(out, ("{" + ",\n".join(lines) + "}\n").encode())
 
 
-def diff(states: StatePair, schema: SchemaFileOption = None, as_json: JsonFlag = False) -> int:
+def diff(
+    states: StatePair,
+    schema: SchemaFileOption = None,
+    graph: GraphOption = None,
+    as_json: JsonFlag = False,
+) -> int:
     """Show what changed between two states, without a contract; the exit code is 0."""
-    from statediff.evaluate.comparing import compare
+    from statediff.evaluate.comparing import comparison
     from statediff.workspace.inputs import capture_pair, refinements
 
-    found = compare(*capture_pair(states.before, states.after, refinements(schema)))
+    _require_graph_file(graph)
+    compared = comparison(*capture_pair(states.before, states.after, refinements(schema)))
+    found = compared.diff
+    if graph is not None:
+        _write_graph(compared.graph(), graph)
     if as_json:
         from statediff.reports.plain import plain_diff
 
@@ -134,6 +158,23 @@ def diff(states: StatePair, schema: SchemaFileOption = None, as_json: JsonFlag =
 
         results().print(diff_report(found))
     return 0
+
+
+def _require_graph_file(path: Path | None) -> None:
+    """Refuse a name that says nothing of the form, before anything is read."""
+    if path is not None:
+        from statediff.model.graphfile import require_suffix
+
+        require_suffix(path.suffix)
+
+
+def _write_graph(graph: Graph, path: Path) -> None:
+    from statediff.model.graphfile import graph_bytes
+    from statediff.workspace.folders import write_file
+
+    write_file(path, graph_bytes(graph, path.suffix))
+    counted = f"{graph.number_of_nodes():,} entities, {graph.number_of_edges():,} references"
+    progress().print(f"written: {path}, {counted}", soft_wrap=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,9 @@ class Reason(StrEnum):
     EXISTS = "exists", "what truth"
     TWICE = "twice", "value entities"
     TEST = "test", "left test right truth"
+    HOP = "hop", "relation key entity"
+    WAY = "way", "goal hops more"
+    REACHES = "reaches", "start way truth"
 
     # Where in the run.
     AT = "at", "place what"
@@ -173,6 +176,7 @@ class Reason(StrEnum):
 
     # Why an expression has no value.
     ABSENT_ENTITY = "absent-entity", "entity_type field"
+    NO_END = "no-end", "entity_type"
     NO_PART = "no-part", "field part"
     NO_PARTS = "no-parts", "part"
     NO_NUMBER = "no-number"

@@ -172,6 +172,20 @@ def _test(left: Any, test: str, right: Any, truth: str) -> str:
     return f"{_words(left)} {verb if truth == Truth.HOLDS.value else f'not {verb}'} {_words(right)}"
 
 
+def _hop(relation: str, key: Any, entity: Any) -> str:
+    return f"{relation}{' ' + key_text(key) if key else ''} → {_words(entity)}"
+
+
+def _way(goal: Any, hops: Any, more: int) -> str:
+    steps = "; ".join(map(_words, hops))
+    return f"{_words(goal)}{' by ' + steps if steps else ''}{_and_more(more)}"
+
+
+def _reaches(start: Any, way: Any, truth: str) -> str:
+    verbs = {Truth.HOLDS.value: "reaches", Truth.FAILS.value: "does not reach"}
+    return f"{_words(start)} {verbs.get(truth, 'may reach')} {_words(way)}"
+
+
 def _twice(value: Any, entities: Any) -> str:
     where = f": {' and '.join(map(_words, entities))}" if entities else ""
     return f"{_words(value)} is not unique{where}"
@@ -356,6 +370,9 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.EXISTS: _exists,
     Reason.TWICE: _twice,
     Reason.TEST: _test,
+    Reason.HOP: _hop,
+    Reason.WAY: _way,
+    Reason.REACHES: _reaches,
     Reason.AT: "{place}: {what}",
     Reason.SIDE: "{side}",
     Reason.BEFORE_RUN: "already before the run",
@@ -442,6 +459,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.CITED_UNFETCHED: lambda artifact: (
         f"{_artifact(artifact)} is cited, and was never fetched"
     ),
+    Reason.NO_END: "{entity_type} is absent, so no path begins or ends there",
     Reason.ABSENT_ENTITY: "{entity_type} is absent, so it has no {field}",
     Reason.NO_PART: "{field} has no part {part}",
     Reason.NO_PARTS: "what has no parts has no {part}",

@@ -29,6 +29,7 @@ from statediff.model.batches import (
     is_fully_observed,
 )
 from statediff.model.explanation import Explanation
+from statediff.model.graph import MAX_NODES, Graph, state_graph
 from statediff.model.schema import EntityType, Schema
 from statediff.model.values import Key, Observed, encode, key_order
 
@@ -267,6 +268,20 @@ class State:
     @property
     def entity_count(self) -> int:
         return sum(t.row_count for t in self.tables.values())
+
+    def graph(self, limit: int = MAX_NODES) -> Graph:
+        """All of it as a `networkx.MultiDiGraph`; see `statediff.model.graph`."""
+        seen = [
+            t for t in self.tables.values() if t.enumeration.coverage is not Coverage.UNOBSERVED
+        ]
+        return state_graph(self.schema, seen, self.gaps(), limit)
+
+    def gaps(self) -> dict[str, str]:
+        """Types of which there may be more than is known, and why."""
+        gaps = {
+            name: t.enumeration for name, t in self.tables.items() if not t.enumeration.is_complete
+        }
+        return {name: why.cause or why.coverage.value for name, why in gaps.items()}
 
 
 def build_table(

@@ -159,6 +159,7 @@ class JudgingContext:
         self.names = ("before", "after")
         """The sides of which the changes are the difference."""
         self.entity_sets = self._make_entity_sets()
+        self._walks: dict[Any, Any] = {}
 
     def between(
         self, names: tuple[str, str], deltas: tuple[Delta, ...], doubts: tuple[Doubt, ...]
@@ -196,7 +197,13 @@ class JudgingContext:
             return tuple(f.name for f in schema[type_name].fields if f.name in wanted)
 
         return EvalContext(
-            self.before, self.after, self.answer, self.entity_sets, fields_of, moments=self.moments
+            self.before,
+            self.after,
+            self.answer,
+            self.entity_sets,
+            fields_of,
+            moments=self.moments,
+            walks=self._walks,
         )
 
     def entity_ref(self, side: str, type_name: str, key: Key) -> EntityRef:

@@ -15,8 +15,9 @@ from statediff.contract.language.context import (
     Seen,
     Undefined,
     Unknown,
+    Way,
 )
-from statediff.contract.language.syntax import Call
+from statediff.contract.language.syntax import Call, Compare, Reaches
 from statediff.model.codes import FindingCode, Truth
 from statediff.model.delta import Delta, Entity
 from statediff.model.explanation import Explanation, Reason, cause, causes, frozen
@@ -100,6 +101,8 @@ def shown_result(result: Result) -> Explanation:
             return Reason.NO_VALUE(reason=cause(reason))
         case EntityRef(type=name, key=key):
             return shown_entity(name, key)
+        case Way():
+            return _shown_way(result)
         case Fraction():
             return Reason.FRACTION(number=f"{result.numerator}/{result.denominator}")
         case tuple():
@@ -109,11 +112,27 @@ def shown_result(result: Result) -> Explanation:
     return shown(result)
 
 
+def _shown_way(way: Way) -> Explanation:
+    steps = way.steps or ()
+    hops = [
+        Reason.HOP(
+            relation=hop.entity if hop.source else f"{hop.entity}.{hop.target}",
+            key=shown_key(row.key) if hop.source else (),
+            entity=shown_entity(hop.target_type, key),
+        )
+        for hop, row, key in steps
+    ]
+    goal = shown_entity(way.goal.type, way.goal.key)
+    return Reason.WAY(goal=goal, hops=tuple(hops), more=way.length - len(steps))
+
+
 def compared(seen: Seen) -> Explanation:
     """Both sides with the relation that was found between them."""
     node = seen.node
     truth = _TRUTHS.get(seen.mask, Truth.UNKNOWN.value)
     left = shown_result(seen.left)
+    if isinstance(node, Reaches):
+        return Reason.REACHES(start=left, way=shown_result(seen.right), truth=truth)
     if not isinstance(node, Call):
         right = shown_result(seen.right)
         return Reason.COMPARED(left=left, operator=node.op, right=right, truth=truth)
@@ -133,8 +152,7 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     rows: dict[tuple[str, str, str], WitnessRow] = {}
     comparisons: list[Comparison] = []
     for entry in seen:
-        text = entry.node.text if not isinstance(entry.node, Call) else entry.node.name
-        operator = entry.node.op if not isinstance(entry.node, Call) else entry.node.name
+        text, operator = _written(entry)
         comparison = Comparison(text, shown_result(entry.left), shown_result(entry.right), operator)
         if comparison not in comparisons:
             comparisons.append(comparison)
@@ -152,6 +170,19 @@ def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
                     cells = (*known, (delta.place, value))
                     rows[name] = WitnessRow(side, delta.type, delta.key, cells)
     return Witness(tuple(rows.values())[:MAX_ROWS], tuple(comparisons)[:MAX_COMPARISONS])
+
+
+_REACHES: Final = {TRUE: "reaches", FALSE: "does not reach"}
+
+
+def _written(seen: Seen) -> tuple[str, str]:
+    match seen.node:
+        case Call(name=name):
+            return name, name
+        case Compare(text=text, op=op):
+            return text, op
+        case Reaches(text=text):
+            return text, _REACHES.get(seen.mask, "may reach")
 
 
 def call_row(call: EntityRef) -> WitnessRow:

@@ -39,6 +39,8 @@ from statediff.reports.record import (
 Json = Any
 STYLES: Final = {"MATCH": "bold green", "DIVERGE": "bold red", "INCONCLUSIVE": "bold yellow"}
 MARKS: Final = {"HOLDS": ("✔", "green"), "FAILS": ("✘", "red"), "UNKNOWN": ("?", "yellow")}
+MAX_PATH: Final = 1_000
+"""Characters of a path that are printed."""
 MAX_FINDINGS: Final = 20
 MAX_CHANGES: Final = 30
 MAX_FIELDS: Final = 12
@@ -185,6 +187,11 @@ def _findings(findings: Json, deltas: Json, makers: Makers) -> Iterator[Renderab
 def _comparisons(comparisons: Json) -> Iterator[Text]:
     for entry in comparisons[:8]:
         line = Text(f"{said(entry['text'], 200)}", style="italic")
+        if "reach" in entry["operator"]:  # its right side is a path, which nobody can guess
+            line.append(f": {said(entry['left'], 100)}", style="not italic bold")
+            line.append(f" {said(entry['operator'], 20)} {said(entry['right'], MAX_PATH)}")
+            yield line
+            continue
         line.append(f": {said(entry['left'], 100)}", style="not italic bold")
         line.append(f" against {said(entry['right'], 100)}", style="not italic bold")
         yield line

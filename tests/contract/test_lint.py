@@ -338,6 +338,21 @@ def test_an_unguarded_place_is_told_with_the_guard_to_write(shop: Capture) -> No
     assert problem.column > 12
 
 
+def test_the_ends_of_a_path_are_guarded_too(shop: Capture) -> None:
+    path = (
+        "reaches(it.customer, after.customer[5], via=[(note.customer, note.order), order.customer])"
+    )
+    guard = "it.customer != null and exists(after.customer[5]) and "
+    for guarded, hints in (
+        ("", ["it.customer != null", "exists(after.customer[5])"]),
+        (guard, []),
+    ):
+        clause = f"  - id: x\n    update: order\n    where: it.id == 3 and {guarded}{path}\n"
+        problems = found(CLEAN.replace(FORBID, FORBID + clause), shop)
+        told = [p.hint for p in problems if p.code == "unguarded"]
+        assert sorted(told) == sorted(f"write `{hint} and …` before it" for hint in hints)
+
+
 @pytest.mark.parametrize(
     "condition",
     [

@@ -335,7 +335,7 @@ def test_a_neighbour_that_changed_and_is_not_drawn_says_so() -> None:
     text = trial_html(run(body, before, changed, timeline=TIMELINE).bundle)
     assert text.count("changed too, not drawn") == 14
     assert "62 more changed entities are not drawn (22 forbidden, 40 allowed)" in text
-    assert "4 more neighbours are not drawn." in text
+    assert "4 more neighbors are not drawn." in text
 
 
 def test_an_open_frame_leaves_changes_open_and_says_why() -> None:

@@ -26,6 +26,7 @@ from statediff.contract.evaluation.operations import (
     member_by_key,
     unary,
 )
+from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.relations import (
     apply_test,
     finite,
@@ -78,6 +79,7 @@ from statediff.contract.language.syntax import (
     Not,
     Or,
     PartOf,
+    Reaches,
     Variable,
 )
 from statediff.model.explanation import Reason
@@ -111,6 +113,9 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
             return unique(_SELF, node, context, env)
         case Call(name="exists"):
             return _exists(node, context, env)
+        case Reaches(start=start, goal=goal):
+            ends = evaluate(start, context, env), evaluate(goal, context, env)
+            return reaching(node, *ends, context)
         case Call(
             name="matches"
             | "search"

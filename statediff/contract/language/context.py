@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from statediff.contract.language.syntax import Call, Compare
+from statediff.contract.language.syntax import Call, Compare, Hop, Reaches
 from statediff.model.batches import Row
 from statediff.model.explanation import Cause
 from statediff.model.trace import NoAnswer
@@ -84,10 +84,23 @@ class EntitySet:
 
 
 @dataclass(frozen=True)
+class Way:
+    """What was found of a path: the rows it takes first, each with the entity that it leads to.
+
+    No steps (None) where no path was found, whether there is none or nobody knows.
+    """
+
+    goal: EntityRef
+    steps: tuple[tuple[Hop, EntityRef, Key], ...] | None
+    length: int = 0
+    """How many steps it has in all."""
+
+
+@dataclass(frozen=True)
 class Seen:
     """One comparison that took part in the outcome, with both sides as evaluated."""
 
-    node: Compare | Call
+    node: Compare | Call | Reaches
     left: Result
     right: Result
     mask: int
@@ -108,6 +121,10 @@ class EvalContext:
     seen: list[Seen] = field(default_factory=list)
     causes: set[Cause] = field(default_factory=set)
     undefined: list[Cause] = field(default_factory=list)
+    walks: dict[Any, Any] = field(default_factory=dict)
+    """What `reaching` keeps of the states that clauses of one judgement walk through."""
+    walked: set[Any] = field(default_factory=set)
+    """What of it this evaluation has paid for."""
     steps: int = 0
     is_paid: bool = False
     """Set while the rows of a swept type are evaluated: they cost a step each, however read."""

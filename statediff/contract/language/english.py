@@ -22,6 +22,7 @@ from statediff.contract.language.syntax import (
     Entities,
     FieldOf,
     Follow,
+    Hop,
     InputOf,
     ItemOf,
     Items,
@@ -31,6 +32,7 @@ from statediff.contract.language.syntax import (
     Not,
     Or,
     PartOf,
+    Reaches,
     ScalarT,
     Variable,
     walk,
@@ -145,6 +147,9 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return f"({of(left)} {op} {of(right)})"
         case Items(items=items):
             return ", ".join(of(i) for i in items) or "an empty list"
+        case Reaches(start=start, goal=goal, hops=hops):
+            ways = ", ".join(dict.fromkeys(map(_way, hops)))
+            return f"{of(start)} reaches {of(goal)} by some chain of {ways}"
         case Call():
             return _call(node, own)
         case Comprehension():
@@ -152,6 +157,14 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case _:
             pass
     raise TypeError(f"no words for {type(node).__name__}")
+
+
+def _way(hop: Hop) -> str:
+    if not hop.source:
+        return f"{words(hop.entity)} → its {words(hop.target)}"
+    if not hop.target:
+        return f"{words(hop.source)} → each {words(hop.entity)} of it"
+    return f"{words(hop.entity)} ({words(hop.source)} → {words(hop.target)})"
 
 
 def _step_words(step: Step) -> str:

@@ -117,6 +117,7 @@ FUNCTIONS: Final = {
             "same",
             "the two lists have the same items, each as often, in any order",
         ),
+        Function("reaches", "path", "reaches(x, y, via=[…]): a chain of hops leads from x to y"),
     )
 }
 

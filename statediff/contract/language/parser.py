@@ -64,6 +64,7 @@ from statediff.contract.language.syntax import (
     walk,
 )
 from statediff.contract.language.texts import TextTypes, joined
+from statediff.contract.language.ways import PathTypes
 from statediff.model.schema import Kind
 
 _TEXTS: Final = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
@@ -110,7 +111,7 @@ def parse_python(source: str) -> ast.Expression:
     return tree
 
 
-class CallTypes(TextTypes):
+class CallTypes(TextTypes, PathTypes):
     """Functions over one value or over many. The checker, which extends it, knows the rest."""
 
     def _condition(self, node: ast.expr) -> Node:
@@ -142,6 +143,8 @@ class CallTypes(TextTypes):
                 f"unknown function `{name}`",
                 suggest(name, FUNCTIONS) or "known: " + ", ".join(FUNCTIONS),
             )
+        if function.shape == "path":
+            return self._reaches(node)
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise self.error(node, f"{name}(…) takes plain arguments only")
         shape = function.shape

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Final, TypeAlias
 
 from statediff.model.paths import Step, Steps
@@ -233,6 +234,37 @@ class Call(Node):
     arguments: tuple[Node, ...]
 
 
+@dataclass(frozen=True)
+class Hop:
+    """A directed step through one row of `entity`, from what `source` names to what `target` does.
+
+    Each is a reference field, or "" for the row itself, whose key it then is.
+    """
+
+    entity: str
+    source: str
+    target: str
+    source_type: str
+    target_type: str
+    text: str
+    """As it is written: `user.manager` or `(membership.user, membership.group)`."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The reference fields that it reads."""
+        return tuple(filter(None, (self.source, self.target)))
+
+
+@dataclass(frozen=True)
+class Reaches(Node):
+    """`reaches(start, goal, via=[hops])`: some chain of the hops leads from one to the other."""
+
+    start: Node
+    goal: Node
+    hops: tuple[Hop, ...]
+    text: str
+
+
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below, in source order."""
     for spec in fields(node):
@@ -298,6 +330,9 @@ def footprint(node: Node) -> frozenset[Read]:
                 reads.update(Read(side, entity, name) for side in _sides(holder))
             case Follow(reference=reference, type=EntityT(type=entity)):
                 reads.update(Read(side, entity, "") for side in _sides(reference.entity))
+            case Reaches(start=start, hops=hops):
+                for side, hop in product(_sides(start), hops):
+                    reads.update(Read(side, hop.entity, name) for name in ("", *hop.fields))
             case InputOf(name=name):
                 reads.add(Read("input", "", name))
             case AnswerOf(name=name):

@@ -27,6 +27,7 @@ from statediff.contract.language.syntax import (
     Not,
     Or,
     PartOf,
+    Reaches,
     Variable,
 )
 from statediff.model.paths import Item, Step
@@ -36,7 +37,7 @@ UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
 
 
-def text_of(node: Node) -> str:
+def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
     """The expression in the contract language. A reference is written as its field."""
     match node:
         case Const(value=value):
@@ -72,6 +73,9 @@ def text_of(node: Node) -> str:
         case Call(name=name, arguments=arguments):
             written = ", ".join(map(_argument if len(arguments) > 1 else text_of, arguments))
             return f"{name}({written})"
+        case Reaches(start=start, goal=goal, hops=hops):
+            via = ", ".join(hop.text for hop in hops)
+            return f"reaches({text_of(start)}, {text_of(goal)}, via=[{via}])"
         case Comprehension(element=element, loops=loops):
             return " ".join(
                 (

@@ -35,6 +35,7 @@ from statediff.contract.language.syntax import (
     Node,
     Not,
     Or,
+    Reaches,
     Variable,
     children,
     walk,
@@ -171,8 +172,11 @@ class _Finder:
                         inner |= _if_true(condition)
                 for gap in self._values((body.element,), inner, "null cannot be aggregated"):
                     yield Gap(gap.node, gap.why, gap.guard)
-            case FieldOf():
-                yield from self._holder(node, known)
+            case FieldOf(entity=holder):
+                yield from self._holder(node, holder, known)
+            case Reaches(start=start, goal=goal):
+                yield from self._holder(node, start, known)
+                yield from self._holder(node, goal, known)
             case _:
                 pass
         for child in children(node):
@@ -192,8 +196,7 @@ class _Finder:
                 return False
         return _maybe_null(node) and not self._settled(node)
 
-    def _holder(self, node: FieldOf, known: Known) -> Iterator[Gap]:
-        holder = node.entity
+    def _holder(self, node: Node, holder: Node, known: Known) -> Iterator[Gap]:
         text = text_of(holder)
         if text in known:
             return

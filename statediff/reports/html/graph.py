@@ -1,27 +1,28 @@
 """The delta graph, laid out: each changed entity before and after, and the comparison path between.
 
 The picture of [SSD Fig. 1]: allowed, forbidden and insufficient-evidence paths differ in shape,
-mark and words as well as in colour. References lead from what changed to its neighbourhood. Only
-the delta and what it refers to are drawn, never a whole state, and `left_out` says what a picture
-of bearable size leaves out. This module places things; a template draws them.
+mark and words as well as in colour. References lead from what changed to its neighborhood, which
+is that of the trial's graph (`statediff.reports.graph`). A whole state is never drawn, and
+`left_out` says what a picture of bearable size leaves out. This module places things; a template
+draws them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.evidence.documents import fields_from, key_from
-from statediff.model.delta import Entity, delta_id
-from statediff.model.values import Key, Observed, is_value, show_key
+from statediff.evidence.documents import key_from
+from statediff.model.delta import delta_id
+from statediff.model.graph import Graph
+from statediff.model.values import Key, show_key
 from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, rank
 from statediff.reports.html.words import Sign
-from statediff.reports.plain import side_of
 
 Json = Any
 MAX_ENTITIES: Final = 18
-MAX_NEIGHBOURS: Final = 14
+MAX_NEIGHBORS: Final = 14
 MAX_EDGES: Final = 60
 ROW: Final = 74
 """Height of one row of the picture."""
@@ -102,11 +103,11 @@ class _Changed:
 
 
 def picture(
-    judgement: Json, standings: Standings, fragments: Json, references: Mapping[str, Json]
+    judgement: Json, standings: Standings, graph_of: Callable[[frozenset[str]], Graph]
 ) -> Picture | None:
-    """The picture of a trial's delta; None where nothing changed and nothing is in doubt.
+    """The picture of a trial's graph; None where nothing changed and nothing is in doubt.
 
-    `references` maps each entity type to its (field, type referred to) pairs.
+    `graph_of` gives the graph of some entities' changes, so that nobody makes one of all of them.
     """
     every = [
         *_entities(judgement["deltas"], standings),
@@ -117,9 +118,9 @@ def picture(
         return None
     drawn = every[:MAX_ENTITIES]
     rows = {entity.id: at for at, entity in enumerate(drawn)}
-    links = list(_links(drawn, fragments, references))
+    links = list(_links(drawn, graph_of(frozenset(rows))))
     around = list(dict.fromkeys(link.to for link in links if link.to not in rows))
-    kept = around[:MAX_NEIGHBOURS]
+    kept = around[:MAX_NEIGHBORS]
     undrawn = {entity.id for entity in every[MAX_ENTITIES:]}
     gap = _spread(len(drawn), len(kept))
     boxes = {
@@ -184,47 +185,33 @@ class _Link:
     to_name: str
 
 
-def _links(
-    drawn: Sequence[_Changed], fragments: Json, references: Mapping[str, Json]
-) -> Iterable[_Link]:
-    """Every known reference that starts or ends at a drawn entity, each once."""
+def _links(drawn: Sequence[_Changed], graph: Graph) -> Iterable[_Link]:
+    """Every edge that starts or ends at a drawn entity, each once; those that are gone are not."""
     names = {entity.id for entity in drawn}
-    rows: dict[str, tuple[str, dict[str, Observed]]] = {}
-    for side in ("before", "after"):  # what is there after the run counts
-        for entry in fragments["rows"]:
-            if entry["side"] == side and entry["fields"] is not None:
-                at = delta_id(entry["type"], key_from(entry["key"]), "")
-                if at in names or references.get(entry["type"]):
-                    rows[at] = entry["type"], fields_from(entry["fields"])
-    for entity in drawn:
-        for delta in entity.deltas:
-            for side in ("before", "after"):
-                held = side_of(delta[side])
-                if isinstance(held, Entity):
-                    rows[entity.id] = entity.type, held.as_row()
-    found: dict[tuple[str, str, str], _Link] = {}
-    for at, (type_name, row) in rows.items():
-        for field, target in references.get(type_name, ()):
-            value = row.get(field)
-            if value is None or not is_value(value):
-                continue
-            to = delta_id(target, (value,), "")  # type: ignore[arg-type]  # a value, just checked
-            if at in names or to in names:
-                key = show_key((value,))  # type: ignore[arg-type]  # as above
-                found.setdefault((at, field, to), _Link(at, field, to, f"{target} {key}"))
-    inward = [link for link in found.values() if link.start not in names]
-    yield from (link for link in found.values() if link.start in names)
-    # What refers to a changed entity from outside is drawn as its neighbour, arrow reversed.
-    yield from (_Link(link.to, f"← {link.field}", link.start, link.start) for link in inward)
+    inward: list[_Link] = []
+    for start, to, attributes in graph.edges(data=True):
+        field = attributes["relation"].removeprefix(f"{graph.nodes[start]['type']}.")
+        if attributes["change"] == "unlink" and graph.nodes[start]["after"] is not None:
+            continue
+        if start in names:
+            yield _Link(start, field, to, _words(graph, to))
+        elif to in names:
+            inward.append(_Link(to, f"← {field}", start, _words(graph, start)))
+    # What refers to a changed entity from outside is drawn as its neighbor, arrow reversed.
+    yield from inward
+
+
+def _words(graph: Graph, at: str) -> str:
+    return f"{graph.nodes[at]['type']} {show_key(graph.nodes[at]['key'])}"
 
 
 def _name(at: str, links: Sequence[_Link]) -> str:
     return next(link.to_name for link in links if link.to == at)
 
 
-def _spread(rows: int, neighbours: int) -> float:
-    """The distance between neighbours, so that they fill the height of the rows."""
-    return max(ROW * 1.0, rows * ROW / neighbours) if neighbours else ROW
+def _spread(rows: int, neighbors: int) -> float:
+    """The distance between neighbors, so that they fill the height of the rows."""
+    return max(ROW * 1.0, rows * ROW / neighbors) if neighbors else ROW
 
 
 def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Reference:
@@ -284,7 +271,7 @@ def _fit(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _left_out(entities: Sequence[_Changed], neighbours: int, edges: int) -> Iterable[str]:
+def _left_out(entities: Sequence[_Changed], neighbors: int, edges: int) -> Iterable[str]:
     if entities:
         counted = {s.word: sum(e.standing is s for e in entities) for s in STANDINGS}
         told = ", ".join(f"{number:,} {word}" for word, number in counted.items() if number)
@@ -292,7 +279,7 @@ def _left_out(entities: Sequence[_Changed], neighbours: int, edges: int) -> Iter
             f"{len(entities):,} more changed entities are not drawn ({told}); "
             "the list of changes has them."
         )
-    if neighbours > 0:
-        yield f"{neighbours:,} more neighbours are not drawn."
+    if neighbors > 0:
+        yield f"{neighbors:,} more neighbors are not drawn."
     if edges > 0:
         yield f"{edges:,} more references are not drawn."

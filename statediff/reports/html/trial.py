@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,6 +16,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
 from statediff.reports.attribution import Makers
+from statediff.reports.graph import trial_graph
 from statediff.reports.html import words
 from statediff.reports.html.actions import MAX_MEMBERS, Action, action_view
 from statediff.reports.html.cells import (
@@ -163,7 +164,6 @@ def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -
 def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
     record = Record(bundle)
     judged, trial, manifest = record.judgement, record.trial, bundle.manifest
-    schema = bundle.document("schema.json")
     fragments = bundle.document("fragments.json")[0]  # of the matching that is reported
     trace, timeline = bundle.document("trace.json"), bundle.document("timeline.json")
     captures = bundle.document("captures.json")
@@ -207,7 +207,7 @@ def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
             for d in first(loose, MAX_UNEXPLAINED)
         ),
         more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
-        picture=picture(judged, standings, fragments, _references(schema)),
+        picture=picture(judged, standings, lambda drawn: trial_graph(bundle, drawn)),
         groups=(listed := groups(deltas, standings, rule_of, list_notes(deltas, fragments))),
         more_changes=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
         rules=rule_of.listed,
@@ -314,13 +314,6 @@ def _sections(judged: Json, compiled: Compiled | None) -> dict[str, str]:
 def _open_frame(compiled: Compiled | None) -> str:
     frame = None if compiled is None else compiled.contract.document.frame
     return "" if frame is None or isinstance(frame, str) else cut(frame.open)
-
-
-def _references(schema: Json) -> Mapping[str, Json]:
-    return {
-        t["name"]: [(f["name"], f["reference"]) for f in t["fields"] if f["reference"]]
-        for t in schema["types"]
-    }
 
 
 def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, str]]:

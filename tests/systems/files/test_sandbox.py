@@ -243,7 +243,7 @@ def test_accounts_prove_what_capture_finds_in_three_sources(accounts):
         for name, table in part.state.tables.items()
         if not name.startswith("db.")
     )
-    assert receipt.entities == 472
+    assert receipt.entities == 480
 
 
 @pytest.mark.parametrize(

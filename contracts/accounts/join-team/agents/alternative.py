@@ -1,0 +1,12 @@
+"""Correct: knows which of the two it is, and looks nothing up."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+person = desk.INPUTS["person"]
+with desk.database() as db:
+    desk.join(db, person, 401)
+desk.answer(team=401)

@@ -1,0 +1,13 @@
+"""Faulty: joins both teams of that name, to be sure."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+import toolbox as desk
+
+person = desk.INPUTS["person"]
+with desk.database() as db:
+    desk.join(db, person, 401)
+    desk.join(db, person, 102)
+desk.answer(team=401)
