@@ -28,6 +28,7 @@ from statediff.model.delta import (
     Doubt,
     Entity,
     HiddenDelta,
+    Label,
     Op,
     default_label,
 )
@@ -209,6 +210,8 @@ class _Comparison:
         for change in self._changes():
             if change.before is not None and change.after is not None:
                 yield from self._changed(change.key, change.before, change.after)
+            elif (purge := self._purged(change)) is not None:
+                yield purge
             else:
                 yield self._came_or_went(change)
                 yield from self._born_deleted(change)
@@ -268,6 +271,23 @@ class _Comparison:
             delta = self._entity_delta(RowChange(change.key, row, None))
             yield replace(delta, raw_after=raw_entity(row))
 
+    def _purged(self, change: RowChange) -> Delta | Doubt | None:
+        """What went of an entity that was softly deleted before: its mark, and so its row.
+
+        The entity itself is not deleted again. A doubt where the mark was not observed.
+        """
+        row, name = change.before, self._deleted_when
+        if row is None or change.after is not None or name is None or name in self._view.excluded:
+            return None
+        cell = row.get(name, ABSENT)
+        if isinstance(cell, Unobserved) and not isinstance(cell, Digested):
+            return self._doubt(change.key, "", cell.cause)
+        if not marks_deletion(cell) or not self._after.enumeration.is_complete:
+            return None
+        mark = self._view.canonical(self._view.whole(row))[name]
+        delta = self._delta(Op.UPDATE, change.key, name, mark, ABSENT, cell, ABSENT)
+        return replace(delta, label=Label.IRREVERSIBLE)
+
     def _entity_delta(self, change: RowChange) -> Delta:
         """The creation or deletion of a whole entity."""
         is_created = change.before is None
@@ -304,8 +324,10 @@ class _Comparison:
             and not isinstance(canonical[1][name], Absent)
             for name in differing
         ):
-            yield self._entity_delta(RowChange(key, before, None))
-            yield self._entity_delta(RowChange(key, None, after))
+            gone, new = RowChange(key, before, None), RowChange(key, None, after)
+            yield self._purged(gone) or self._entity_delta(gone)
+            yield self._entity_delta(new)
+            yield from self._born_deleted(new)
             return
         # Without what decides identity or deletion, nothing is known of the entity's deltas.
         is_open = any(name in self._immutable or name == self._deleted_when for name in unknown)

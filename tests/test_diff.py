@@ -529,6 +529,36 @@ def test_what_is_born_deleted_is_a_creation_and_a_deletion() -> None:
     assert diff(missed, after).deltas == ()
 
 
+@pytest.mark.parametrize(
+    ("mark", "op"), [("now", Op.UPDATE), (1, Op.UPDATE), (None, Op.DELETE), (0, Op.DELETE)]
+)
+def test_what_was_softly_deleted_is_purged_and_not_deleted_again(mark: Any, op: Op) -> None:
+    before = state(plain((1, "x", 1, 1, mark), (2, "y", 1, 1, None), of=SOFT))
+    after = state(plain((2, "y", 1, 1, None), of=SOFT))
+    (found,) = diff(before, after).deltas
+    assert (found.op, found.label, found.after) == (op, Label.IRREVERSIBLE, ABSENT)
+    if op is Op.UPDATE:
+        assert (found.id, found.before, found.raw_after) == ("plain[1].gone", mark, ABSENT)
+    hidden = diff(before, after, boundary=Boundary(before.schema, [("plain.gone", "internal")]))
+    assert brief(hidden) == [("delete", "plain[1]")]
+    torn = Enumeration(Coverage.INCOMPLETE, "page 2 missing")
+    missed = diff(before, state(plain((2, "y", 1, 1, None), of=SOFT), enumeration=torn))
+    assert (missed.deltas, missed.doubts[-1].key) == ((), (1,))
+
+
+def test_whether_a_row_is_purged_or_deleted_is_open_where_its_mark_was_not_read() -> None:
+    before = state(plain((1, "x", 1, 1, TORN), of=SOFT))
+    found = diff(before, state(plain(of=SOFT)))
+    assert (found.deltas, told(found)) == ((), [("plain[1]", "", "torn")])
+
+
+def test_another_entity_under_the_key_of_one_that_was_softly_deleted_is_created() -> None:
+    typed = replace(SOFT, fields=(*SOFT.fields[:3], KIND, SOFT.fields[-1]))
+    before = state(plain((1, "x", 1, 1, "then"), of=typed))
+    after = state(plain((1, "x", 1, 2, None), of=typed))
+    assert brief(diff(before, after)) == [("create", "plain[1]"), ("update", "plain[1].gone")]
+
+
 def test_a_changed_immutable_field_means_another_entity() -> None:
     typed = replace(PLAIN, fields=(*PLAIN.fields[:3], Field("c", Kind.INT, is_immutable=True)))
     before, after = state(plain((1, "x", 1, 1), of=typed)), state(plain((1, "y", 1, 2), of=typed))

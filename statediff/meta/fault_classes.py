@@ -18,6 +18,8 @@ AMBIGUOUS: Final = "ambiguous-identity"
 _OPERATORS: Final = {
     "missing-change": "drop-required partial",
     "wrong-field": "wrong-value off-by-one wrong-sign",
+    "filled-null": "filled-null",
+    "needless-permission": "permitted-value permitted-again",
     "wrong-principal": "wrong-principal",
     "wrong-relation": "re-pointed",
     "wrong-entity": "wrong-entity",

@@ -29,6 +29,7 @@ from statediff.meta.world import (
     other,
     put,
     undo,
+    value_elsewhere,
     with_key,
 )
 from statediff.model.batches import Row
@@ -37,6 +38,7 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.model.values import ABSENT, Key, Observed
 
 MAX_PER_FIELD = 3
+AS_MANY = f"of each field, {MAX_PER_FIELD} rows are tried"
 NUMBERS = (int, Decimal, float)
 
 
@@ -59,8 +61,8 @@ def partial(world: World) -> Iterator[Fault]:
 
 def wrong_values(world: World) -> Iterator[Fault]:
     """A changed field holds another value of its kind; numbers also off by one and negated."""
-    for one, entity, field, value in _written_fields(world):
-        if field.reference is not None or _decides_deletion(entity, field):
+    for one, entity, field, value in _written_fields(world, references=False):
+        if _decides_deletion(entity, field):
             continue
         target = f"{entity.name}.{field.name}"
         if isinstance(value, NUMBERS) and not isinstance(value, bool):
@@ -77,17 +79,45 @@ def wrong_values(world: World) -> Iterator[Fault]:
 
 def wrong_references(world: World) -> Iterator[Fault]:
     """A changed reference points to another entity of the same type."""
-    for one, entity, field, value in _written_fields(world):
-        if field.reference is None or field.reference not in world.reference.types:
+    for one, entity, field, value in _written_fields(world, references=True):
+        if field.reference not in world.reference.types:
+            world.leave("written references", "what they refer to was not captured")
             continue
-        keys = [k[0] for k in world.reference.rows(field.reference) if len(k) == 1]
+        keys = [k[0] for k in world.reference.rows(field.reference or "") if len(k) == 1]
         was = None if one.before is None else one.before[field.name]
         # What stood there before would be a change that was not made: a fault of its own.
         others = sorted((k for k in keys if k not in (value, was)), key=repr)
         if others:
-            name = "wrong-principal" if is_person(field.reference) else "re-pointed"
+            name = "wrong-principal" if is_person(field.reference or "") else "re-pointed"
             target = f"{entity.name}.{field.name}"
             yield _set(world, name, target, one, field, world.rng.choice(others))
+        else:
+            world.leave("written references", "there is no other entity to refer to")
+
+
+def filled_nulls(world: World) -> Iterator[Fault]:
+    """A created entity has a value in a field that the run left null."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for one in world.touched:
+        if one.before is not None or one.after is None or not is_known(one.after):
+            continue
+        entity = world.reference.types[one.type]
+        for field in world.fields(entity):
+            if one.after[field.name] is not None:
+                continue
+            place = (entity.name, field.name)
+            if seen[place] == MAX_PER_FIELD:
+                world.leave("null fields of created rows", AS_MANY)
+                continue
+            seen[place] += 1
+            value = value_elsewhere(world, entity, field, one.after)
+            if value is None:
+                world.leave("null fields of created rows", "there is no entity to refer to")
+                continue
+            row = {**one.after, field.name: value}
+            sentence = f"{one.name}: {field.name} is not null"
+            changes = {entity.name: put(one.key, row)}
+            yield world.faulty("filled-null", ".".join(place), sentence, changes)
 
 
 def wrong_entity(world: World) -> Iterator[Fault]:
@@ -160,6 +190,8 @@ def privileges(world: World) -> Iterator[Fault]:
             if found is None:
                 continue
             key, row = found
+            if row[field.name] is ABSENT:
+                continue
             value = other(row[field.name], field, (r[field.name] for r in rows.values()))
             sentence = f"{entity.name} {key_name(key)}: {field.name} is widened"
             changes = {entity.name: put(key, {**row, field.name: value})}
@@ -207,6 +239,7 @@ WORLD_FAULTS = (
     partial,
     wrong_values,
     wrong_references,
+    filled_nulls,
     wrong_entity,
     duplicates,
     extras,
@@ -221,22 +254,33 @@ def _types(some: list[Touched]) -> set[str]:
     return {one.type for one in some}
 
 
-def _written_fields(world: World) -> Iterator[tuple[Touched, EntityType, Field, Observed]]:
+def _written_fields(
+    world: World, *, references: bool
+) -> Iterator[tuple[Touched, EntityType, Field, Observed]]:
     """Every field the run wrote: of created entities all that have a value, of updated the new.
+
+    References only, or all others.
 
     Of each field, a few entities: the first ones, where the run wrote it in many.
     """
     seen: Counter[tuple[str, str]] = Counter()
     for one in world.touched:
         entity = world.reference.types[one.type]
-        if one.after is None or not is_known(one.after):
+        if one.after is None:
+            continue
+        if not is_known(one.after):
+            world.leave("changed entities", "not every field of them was observed", not references)
             continue
         for field in world.fields(entity):
-            is_new = seen[entity.name, field.name] < MAX_PER_FIELD
             value = one.after[field.name]
-            if is_new and field.name in one.fields and value not in (None, ABSENT):
-                seen[entity.name, field.name] += 1
-                yield one, entity, field, value
+            is_written = field.name in one.fields and value not in (None, ABSENT)
+            if (field.reference is not None) is not references or not is_written:
+                continue
+            if seen[entity.name, field.name] == MAX_PER_FIELD:
+                world.leave("written values", AS_MANY)
+                continue
+            seen[entity.name, field.name] += 1
+            yield one, entity, field, value
 
 
 def _decides_deletion(entity: EntityType, field: Field) -> bool:
@@ -271,11 +315,14 @@ def _extra_name(entity: EntityType) -> str:
 
 def _some_field(world: World, entity: EntityType, row: Row) -> Iterator[Field]:
     candidates = [
-        f for f in world.fields(entity) if f.name != entity.deleted_when and not f.is_immutable
+        f
+        for f in world.fields(entity)
+        if f.name != entity.deleted_when and not f.is_immutable and row[f.name] is not ABSENT
     ]
     if candidates:
+        why = "of each type, one field of one row is altered"
+        world.leave("fields of rows left alone", why, len(candidates) - 1)
         yield world.rng.choice(candidates)
-    del row
 
 
 OPERATIONS = {
@@ -320,6 +367,7 @@ class _Passing(World):
 
     def __init__(self, world: World) -> None:
         self.__dict__.update(world.__dict__)
+        self.left = Counter()
 
     def faulty(
         self, operator: str, target: str, sentence: str, changes: Mapping[str, Change]

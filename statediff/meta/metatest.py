@@ -16,7 +16,7 @@ a seed that alters nothing within the boundary. Neither is ever decided by what 
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -38,7 +38,7 @@ from statediff.meta.fault_classes import (
     target_type,
 )
 from statediff.meta.mutate import (
-    FAULTS,
+    HARMS,
     Argued,
     FaultOutcome,
     is_argued,
@@ -47,7 +47,7 @@ from statediff.meta.mutate import (
 )
 from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS, twin_of
-from statediff.meta.world import Fault, Operator, World, worlds
+from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.statistics.binomial import Rounding, Share, clopper_pearson
 
@@ -61,6 +61,8 @@ class Part(StrEnum):
     FAULT = "fault"
     TWIN = "twin"
     STAGE = "stage"
+    UNTRIED = "untried"
+    """No case: `number` of `kind` that no fault tries, and `sentence` says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,7 @@ class MetaCase:
     """Of a twin beside a fault: that fault's class, type, clause and stage."""
     codes: tuple[str, ...] = ()
     """The codes of all findings that do not hold, sorted."""
+    number: int = 1
 
     @property
     def is_right(self) -> bool:
@@ -121,7 +124,10 @@ def case_of(document: Mapping[str, Any]) -> MetaCase:
     )
 
 
-SEEDED: Final[tuple[Operator, ...]] = (*FAULTS, clock_skew, keyless_listing)
+SEEDED: Final[tuple[Operator, ...]] = (*HARMS, clock_skew, keyless_listing)
+"""Not what an allow clause permits: by the contract it is right, however loose that is."""
+UNUSED: Final = "allow clauses that a run does not use"
+PERMITTED: Final = "what they permit is right by the contract; `mutate` tries it"
 
 
 def metatest(
@@ -136,7 +142,7 @@ def metatest(
     found: list[MetaCase] = []
     seen: set[tuple[str, ...]] = set()
     for world in worlds(references, seed):
-        for fault in _some(seed_faults(world, SEEDED), sample, world.rng):
+        for fault in _some(seed_faults(world, SEEDED), sample, world):
             case = fault_case(fault, world, argued)
             if case is None:
                 continue
@@ -144,23 +150,45 @@ def metatest(
             if case.identity not in seen:
                 found.append(beside_case(twin_of(fault, world), case, world))
             seen.add(case.identity)
-        found += (_twin_case(t, world) for t in _some(seed_faults(world, TWINS), sample, world.rng))
-        found += (
-            _read_case(fault, world)
-            for fault in _some(read_faults.faults(world), sample, world.rng)
-        )
-        found += (_twin_case(t, world) for t in _some(read_faults.twins(world), sample, world.rng))
-        found += _some(_stage_cases(world), sample, world.rng)
+        found += (_twin_case(t, world) for t in _some(seed_faults(world, TWINS), sample, world))
+        read = _some(read_faults.faults(world), sample, world)
+        found += (_read_case(fault, world) for fault in read)
+        found += (_twin_case(t, world) for t in _some(read_faults.twins(world), sample, world))
+        found += _some(_stage_cases(world), sample, world)
+        world.leave(UNUSED, PERMITTED, len(world.unused))
+        found += _untried_cases(world)
     return tuple(found)
 
 
-def _some(listed: Iterable[T], sample: int, rng: random.Random) -> Iterable[T]:
+def _some(listed: Iterable[T], sample: int, world: World) -> Iterable[T]:
     """All of them, one at a time; or so many picked by the seed, in their order."""
     if not sample:
         return listed
     known = list(listed)
-    picked = rng.sample(range(len(known)), min(sample, len(known)))
+    picked = world.rng.sample(range(len(known)), min(sample, len(known)))
+    world.leave("seeded cases", "the sample leaves them out", len(known) - len(picked))
     return [known[at] for at in sorted(picked)]
+
+
+def _untried_cases(world: World) -> Iterator[MetaCase]:
+    """What no fault of this reference tries, each with its number."""
+    content = world.reference.contract.content
+    for each in in_order(world.untried):
+        yield MetaCase(
+            part=Part.UNTRIED,
+            kind=each.what,
+            domain=domain_of(content),
+            contract=content.contract,
+            reference=world.reference.name,
+            entity="",
+            sentence=each.why,
+            expected=Verdict.MATCH,
+            verdict=Verdict.MATCH,
+            clause="",
+            stage="",
+            is_named=True,
+            number=each.number,
+        )
 
 
 def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> MetaCase | None:
@@ -383,6 +411,8 @@ class Tally:
     by_domain: tuple[TallyLine, ...]
     wrong: tuple[MetaCase, ...]
     """The first of each kind that got something else, or was not named."""
+    untried: tuple[Untried, ...] = ()
+    """What no fault tries, over all references."""
 
     @property
     def interval(self) -> Share | None:
@@ -407,7 +437,12 @@ class Tally:
 
 def tally(cases: Iterable[MetaCase]) -> Tally:
     """The counts of the cases, each distinct one once."""
-    listed = distinct(cases)
+    known = list(cases)
+    left: Counter[tuple[str, str]] = Counter()
+    for case in known:
+        if case.part is Part.UNTRIED:
+            left[case.kind, case.sentence] += case.number
+    listed = distinct(case for case in known if case.part is not Part.UNTRIED)
     faults = [each for each in listed if each.first.part is Part.FAULT]
     twins = [each for each in listed if each.first.part is Part.TWIN]
     stage_faults = [each for each in listed if each.first.part is Part.STAGE]
@@ -425,6 +460,7 @@ def tally(cases: Iterable[MetaCase]) -> Tally:
         by_class=_lines(faults, lambda case: case.kind),
         by_domain=_lines(faults, lambda case: case.domain),
         wrong=tuple(each.first for each in listed if not (each.is_right and each.is_named)),
+        untried=in_order(left),
     )
 
 

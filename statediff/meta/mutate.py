@@ -4,7 +4,9 @@
 2. Each operator seeds faults into each reference; a seed that changes nothing within the boundary
    (no delta, no reading, no claim differs) is left out.
 3. A fault that still gets MATCH survives: a hole in the contract, reported with the clause that
-   would close it. A twin that gets anything but MATCH is a contract that is too tight.
+   would close it. So does what an allow clause lets through that no reference needs. A twin that
+   gets anything but MATCH is a contract that is too tight.
+4. What no fault tried is counted, with the reason.
 
 The same contract, references and seed give the same report.
 """
@@ -12,21 +14,26 @@ The same contract, references and seed give the same report.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from statediff.errors import ContractError, UsageError
 from statediff.meta.evidence_faults import EVIDENCE_FAULTS
 from statediff.meta.faults import WORLD_FAULTS, transient, transient_types
+from statediff.meta.permitted import permitted_changes
 from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS
-from statediff.meta.world import Fault, Operator, World, worlds
+from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
 from statediff.model.delta import Delta, Op
 from statediff.model.values import is_value, show
 from statediff.model.verdict import Judgement, Truth, Verdict
 
-FAULTS: tuple[Operator, ...] = (*WORLD_FAULTS, *EVIDENCE_FAULTS, transient)
-VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike"})
+HARMS: tuple[Operator, ...] = (*WORLD_FAULTS, *EVIDENCE_FAULTS, transient)
+"""Faults that are harm by how they were made, whatever the contract says."""
+FAULTS: tuple[Operator, ...] = (*HARMS, permitted_changes)
+VALUES = frozenset({"wrong-value", "off-by-one", "wrong-sign", "look-alike", "filled-null"})
 """Operators that put another value in a field the run wrote."""
 
 
@@ -98,6 +105,8 @@ class MutationReport:
     survivors: tuple[Survivor, ...]
     left_out: int
     """Seeds that changed nothing within the boundary."""
+    untried: tuple[Untried, ...] = ()
+    """What no fault tries in these references, by what and why."""
     transient: tuple[str, ...] = ()
     """The types whose transient writes were judged; of others no clause about the run speaks."""
 
@@ -137,6 +146,7 @@ def mutate(
     about_the_run: set[str] = set()
     passed: dict[str, list[Survival]] = {}
     left_out = 0
+    left: Counter[tuple[str, str]] = Counter()
     for world in worlds(references, seed):
         reference, judgement = world.reference, world.judgement
         about_the_run |= transient_types(world.compiled.contract).keys()
@@ -148,8 +158,10 @@ def mutate(
             outcomes.append(outcome)
             if not fault.is_twin and not outcome.is_as_it_should:
                 name, field = survivor_of(fault)
-                closing = closing_clause(judgement, mutated)
+                propose = closing_clause if not fault.clause else partial(_needless, fault)
+                closing = propose(judgement, mutated)
                 passed.setdefault(name, []).append(Survival(fault, field, reference.name, closing))
+        left += world.untried
     content = references[0].contract.content
     return MutationReport(
         contract=content.contract,
@@ -159,6 +171,7 @@ def mutate(
         outcomes=tuple(outcomes),
         survivors=tuple(_survivor(name, passed[name], argued) for name in sorted(passed)),
         left_out=left_out,
+        untried=in_order(left),
         transient=tuple(sorted(about_the_run)),
     )
 
@@ -166,6 +179,9 @@ def mutate(
 def survivor_of(fault: Fault) -> tuple[str, str]:
     """The survivor a fault belongs to, and the field, where fields of a type share one."""
     type_name, _, field = fault.target.rpartition(".")
+    if fault.clause:
+        is_value = fault.operator == "permitted-value"
+        return f"{fault.operator} {fault.clause}", field if is_value else ""
     if fault.operator in VALUES:
         return f"unsaid {type_name}", field
     return fault.id, ""
@@ -186,11 +202,17 @@ def _survivor(name: str, passed: Sequence[Survival], argued: Mapping[str, Argued
     return Survivor(
         name,
         fields,
-        f"any value passes in {', '.join(fields)}" if fields else first.fault.sentence,
+        _sentence(first.fault, fields),
         first.reference,
         closing,
         reason.because if reason is not None and set(fields) <= set(reason.fields) else "",
     )
+
+
+def _sentence(fault: Fault, fields: Sequence[str]) -> str:
+    """What passes, where fields of a type share a survivor or not."""
+    passes = f"any value passes in {', '.join(fields)}" if fields else fault.sentence
+    return f"no reference needs `{fault.clause}`: {passes}" if fault.clause else passes
 
 
 def seed_faults(world: World, chosen: Iterable[Operator] = (*FAULTS, *TWINS)) -> Iterator[Fault]:
@@ -285,6 +307,24 @@ def closing_clause(old: Judgement, new: Judgement | None) -> Closing | None:
     kept = {delta.id for delta in new.deltas}
     gone = next((delta for delta in old.deltas if delta.id not in kept), None)
     return None if gone is None else _need(gone)
+
+
+def _needless(fault: Fault, old: Judgement, new: Judgement | None) -> Closing | None:
+    """The proposal for an allow clause that no reference needs."""
+    known = {delta.id for delta in old.deltas}
+    added = () if new is None else new.deltas
+    delta = next((each for each in added if each.id not in known), None)
+    if delta is None:
+        return None
+    is_value = fault.operator == "permitted-value"
+    how = "pin what it permits" if is_value else "bound its `where`, or give it a `count`"
+    field = fault.target.rpartition(".")[2]
+    return Closing(
+        f"no reference needs {fault.clause}: remove it, or {how}",
+        fault.clause,
+        f"{delta.op.value}: {delta.type}",
+        ((field, "…"),) if is_value else (),
+    )
 
 
 def _places_beside(delta: Delta, old: Judgement) -> tuple[str, ...]:

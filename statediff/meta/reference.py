@@ -42,7 +42,7 @@ from statediff.model.readings import (
 from statediff.model.schema import EntityType, merge_schemas
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.trace import NoAnswer, Trace
-from statediff.model.values import Key, Value, is_value, printable, same
+from statediff.model.values import ABSENT, Key, Value, is_value, printable, same
 from statediff.model.verdict import Judgement, Verdict
 
 Rows = dict[Key, Row]
@@ -214,8 +214,8 @@ def differs(a: Row, b: Row) -> tuple[str, ...]:
 
 
 def is_known(row: Row) -> bool:
-    """Whether every field of the row was observed."""
-    return all(is_value(value) for value in row.values())
+    """Whether every field of the row was observed, or is known not to be there."""
+    return all(value is ABSENT or is_value(value) for value in row.values())
 
 
 Json = Any

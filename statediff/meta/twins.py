@@ -15,13 +15,13 @@ representation, in every way that is open there. It never alters what a clause m
 from __future__ import annotations
 
 import random
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import pairwise
 from typing import Final, TypeAlias, cast
 
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, target_type
@@ -38,9 +38,9 @@ from statediff.meta.reference import (
 from statediff.meta.world import Fault, Touched, World, fresh_key, in_turn, near, put, with_key
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture, Timeline
-from statediff.model.schema import EntityType, Kind
+from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import State, Table
-from statediff.model.values import Key, Map, Observed, Value, is_value, key_order, same
+from statediff.model.values import ABSENT, Key, Map, Observed, Value, is_value, key_order, same
 
 LATER: Final = timedelta(days=3, hours=5)
 MOMENT: Final = timedelta(milliseconds=1)
@@ -90,7 +90,9 @@ def outside(world: World) -> Iterator[Fault]:
         if row is None or not is_known(row):
             continue
         for field in entity.fields:
-            if field.name in entity.key or not world.is_outside(entity.name, field.name):
+            if field.name in entity.key or row[field.name] is ABSENT:
+                continue
+            if not world.is_outside(entity.name, field.name):
                 continue
             change = put(one.key, {**row, field.name: near(row[field.name], field)})
             target = f"{entity.name}.{field.name}"
@@ -222,7 +224,7 @@ def _respell_places(
                 continue
             new = dict(row)
             for field in entity.fields:
-                if field.name in entity.key:
+                if field.name in entity.key or row[field.name] is ABSENT:
                     continue
                 if world.is_outside(name, field.name):
                     new[field.name] = near(row[field.name], field)
@@ -366,11 +368,25 @@ def _single_rows(table: Table) -> tuple[Key, ...]:
 
 
 def is_renumberable(world: World, one: Touched) -> bool:
-    """Whether the run created it under a number that its answer does not mention."""
-    entity = world.reference.types[one.type]
+    """Whether the run created it under a number, and whatever mentions that number is known.
+
+    Words that hold the number, or a number beside no name of the type, may refer to the entity or
+    not: the twin that keeps them would contradict itself, so it is not made.
+    """
+    reference = world.reference
+    entity = reference.types[one.type]
     if one.before is not None or one.after is None or not _has_number(entity):
         return False
-    return not _mentions(world.reference.answer, one.key[0])
+    number = one.key[0]
+    is_said: list[object] = [reference.answer]
+    if world.compiled.contract.steps or world.compiled.contract.turns:
+        is_said += [part for a in reference.trace.actions for part in (a.arguments, a.result)]
+    return not any(_holds(said, number) for said in is_said) and all(
+        name in _references(reference.types[other.type], other.after, entity, number)
+        for other in world.touched
+        if other.after is not None
+        for name in _mentions(world, other, entity, number)
+    )
 
 
 def renumber(world: World, one: Touched) -> tuple[dict[str, Change], Key]:
@@ -388,8 +404,10 @@ def renumber(world: World, one: Touched) -> tuple[dict[str, Change], Key]:
     old = one.key[0]
     for other in world.reference.types.values():
         rows = world.reference.rows(other.name).values()
-        if other.name != entity.name and any(_references(other, r, entity.name, old) for r in rows):
-            changes[other.name] = _repoint(other, entity.name, old, new[0])
+        if any(_references(other, r, entity, old) for r in rows):
+            moved = changes.get(other.name)
+            pointing = _repoint(other, entity, old, new[0])
+            changes[other.name] = pointing if moved is None else in_turn(moved, pointing)
     return changes, new
 
 
@@ -403,35 +421,66 @@ def _top(rows: Rows) -> int:
     return max((int(key[0]) for key in rows if isinstance(key[0], int)), default=0)
 
 
-def _mentions(answer: object, key: Value) -> bool:
-    if isinstance(answer, Map):
-        return any(_mentions(value, key) for _, value in answer.items)
-    if isinstance(answer, tuple):
-        return any(_mentions(value, key) for value in answer)
-    return type(answer) is type(key) and answer == key
+def _holds(said: object, number: Value) -> bool:
+    """Whether a value has the number in it: as a number, or as digits of a text."""
+    match said:
+        case Map():
+            return any(_holds(part, number) for item in said.items for part in item)
+        case tuple():
+            return any(_holds(part, number) for part in said)
+        case str():
+            return re.search(rf"(?<![0-9]){number!s}(?![0-9])", said) is not None
+        case _:
+            return type(said) is type(number) and said == number
 
 
-def _references(entity: EntityType, row: Row, target: str, key: Value) -> tuple[str, ...]:
-    """The fields that refer to the target's entity of that key.
+def _mentions(world: World, other: Touched, target: EntityType, number: Value) -> Iterator[str]:
+    """The fields within the boundary that hold the number, and may mean the entity by it."""
+    for field in _speaking(world.reference.types[other.type], target):
+        if _holds((other.after or {}).get(field.name), number) and not world.is_outside(
+            other.type, field.name
+        ):
+            yield field.name
 
-    Those the schema declares, and a number right after the name of its type: a log of many types
-    (`on: comment, item: 50`) cannot declare what it refers to.
+
+def _speaking(entity: EntityType, target: EntityType) -> Iterator[Field]:
+    """The fields that may speak of the target's entities.
+
+    A reference to another type does not, nor a key of the entity's own that is called as the
+    target's is.
     """
-    declared = [f.name for f in entity.fields if f.reference == target]
-    named = [
-        number.name
-        for name, number in pairwise(entity.fields)
-        if number.reference is None and same(row.get(name.name), target)
+    for field in entity.fields:
+        is_own = entity.key == (field.name,) and field.name == target.key[0]
+        if not is_own and field.reference in (None, target.name):
+            yield field
+
+
+def _references(entity: EntityType, row: Row, target: EntityType, number: Value) -> tuple[str, ...]:
+    """The fields that refer to the target's entity of that number.
+
+    Those the schema declares, and the one that holds the number, or its digits and nothing else, in
+    a row that names the type: a log of many types (`on: comment, item: 50`) cannot declare what it
+    refers to.
+    """
+    plain = [
+        field
+        for field in _speaking(entity, target)
+        if any(same(row.get(field.name), form) for form in (number, str(number)))
     ]
-    return tuple(name for name in (*declared, *named) if same(row.get(name), key))
+    declared = [field.name for field in plain if field.reference == target.name]
+    named = [field.name for field in plain if field.reference is None]
+    types = {target.name.casefold(), target.source_table.casefold()}
+    is_named = any(isinstance(v, str) and v.casefold() in types for v in row.values())
+    return tuple(declared + (named if is_named and len(named) == 1 else []))
 
 
-def _repoint(entity: EntityType, target: str, old: Value, new: Value) -> Change:
+def _repoint(entity: EntityType, target: EntityType, old: Value, new: Value) -> Change:
     def change(rows: Rows) -> None:
         for key, row in list(rows.items()):
             names = _references(entity, row, target, old)
             if names:
-                pointing = {**row, **dict.fromkeys(names, new)}
+                moved = {n: str(new) if isinstance(row[n], str) else new for n in names}
+                pointing = {**row, **moved}
                 del rows[key]
                 own = tuple(cast(Value, pointing[name]) for name in entity.key)
                 rows[own or key] = pointing

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from typing import Final
 
+from statediff.contract.clauses.patterns import Pattern
 from statediff.errors import UsageError
 from statediff.evaluate import compile_contract, schema_of
-from statediff.meta.reference import Change, Reference, Rows, differs, is_known
+from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs, is_known
 from statediff.model.batches import Row
 from statediff.model.delta import MESSAGE_TYPES, PERMISSION_TYPES, key_name
-from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.values import Key, Map, Observed, Value
+from statediff.model.schema import EntityType, Field, Kind, marks_deletion
+from statediff.model.values import Key, Map, Observed, Value, is_value, same
 from statediff.model.verdict import Judgement, Verdict
 
 PEOPLE = frozenset(
@@ -38,11 +41,38 @@ class Fault:
     sentence: str
     mutant: Reference
     is_twin: bool = False
+    clause: str = ""
+    """The allow clause that permits it as far as it goes; empty where none is meant."""
 
     @property
     def id(self) -> str:
         """How reports and arguments name it; several seeds of one kind share it."""
         return f"{self.operator} {self.target}"
+
+
+@dataclass(frozen=True)
+class Untried:
+    """What no fault tries: how many of what, and why."""
+
+    what: str
+    why: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.what} ({self.why})"
+
+
+NEVER_SEEDED: Final = (
+    "what no source delivers as a row, such as the pages and indexes that rows are kept in",
+    "calls of the agent that changed nothing",
+    "two kinds of harm in one run",
+)
+"""What no operator tries in any trial, whatever it found."""
+
+
+def in_order(counted: Counter[tuple[str, str]]) -> tuple[Untried, ...]:
+    """What was counted, by (what, why)."""
+    return tuple(Untried(*name, number) for name, number in sorted(counted.items()))
 
 
 @dataclass(frozen=True)
@@ -72,12 +102,47 @@ class World:
     def __init__(self, reference: Reference, judgement: Judgement, seed: int) -> None:
         self.reference = reference
         self.judgement = judgement
+        self.left: Counter[tuple[str, str]] = Counter()
+        """(what, why) → how many of it the operators that ran so far did not try."""
         self.rng = random.Random(f"{seed} {reference.contract.digest} {reference.name}")  # noqa: S311 — reproducible, not secret
         schema = schema_of(reference.before, reference.after)
         self.compiled = compile_contract(reference.contract, schema)
         self.required = {
             clause.id for clause in self.compiled.contract.require if hasattr(clause, "operations")
         }
+
+    def leave(self, what: str, why: str, number: int = 1) -> None:
+        """Counts what an operator does not try."""
+        if number:
+            self.left[what, why] += number
+
+    @property
+    def untried(self) -> Counter[tuple[str, str]]:
+        """(what, why) → how much of it no operator that ran so far has tried."""
+        inside = [name for name in self.reference.types if not self.is_outside(name)]
+        unread = sum(not self.reference.is_editable(name) for name in inside)
+        why = f"not captured whole, or more than {MAX_ROWS:,} rows"
+        return self.left + Counter({("types", why): unread})
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The clauses that explain what no require clause explains; `worlds` adds other runs'."""
+        contract = self.compiled.contract
+        branched = (clause for branch in contract.branches for clause in branch.require)
+        required = {clause.id for clause in (*contract.require, *branched)}
+        return frozenset(
+            clause
+            for _, clauses in self.judgement.explained_by
+            if required.isdisjoint(clauses)
+            for clause in clauses
+        )
+
+    @cached_property
+    def unused(self) -> tuple[Pattern, ...]:
+        """The allow clauses, of branches too, that no reference needs."""
+        contract = self.compiled.contract
+        every = (*contract.allow, *(p for branch in contract.branches for p in branch.allow))
+        return tuple(pattern for pattern in every if pattern.id not in self.needed)
 
     def is_outside(self, type_name: str, field: str = "") -> bool:
         """Whether the contract's boundary leaves it out."""
@@ -92,6 +157,38 @@ class World:
             for name in sorted(found)
             if not self.is_outside(name) and self.reference.is_editable(name)
         )
+
+    def column(self, entity: EntityType, field: Field) -> tuple[Value, ...]:
+        """The values that the field has before or after, without null; distinct and in order."""
+        place = (entity.name, field.name)
+        if place not in self._columns:
+            self._columns[place] = self._values_of(entity, field)
+        return self._columns[place]
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str], tuple[Value, ...]]:
+        return {}
+
+    def _values_of(self, entity: EntityType, field: Field) -> tuple[Value, ...]:
+        rows = (self.reference.rows_before(entity.name), self.reference.rows(entity.name))
+        values: dict[str, Value] = {}
+        for row in (row for side in rows for row in side.values()):
+            value = row.get(field.name)
+            if value is not None and is_value(value):
+                values.setdefault(repr(value), value)  # type: ignore[arg-type]  # a value, just asked
+        return tuple(values[name] for name in sorted(values))
+
+    @cached_property
+    def acquainted(self) -> frozenset[tuple[str, int | str]]:
+        """(type, key) of every entity that a row refers to which the run changed."""
+        found: set[tuple[str, int | str]] = set()
+        for one in self.touched:
+            for field in self.reference.types[one.type].fields:
+                for row in (one.before, one.after):
+                    value = None if row is None else row[field.name]
+                    if field.reference is not None and isinstance(value, int | str):
+                        found.add((field.reference, value))
+        return frozenset(found)
 
     def fields(self, entity: EntityType) -> tuple[Field, ...]:
         """The fields within the boundary that are no part of the key."""
@@ -182,14 +279,19 @@ def put(key: Key, row: Row) -> Change:
 
 def worlds(references: Iterable[Reference], seed: int) -> Iterator[World]:
     """Each reference opened for seeding. Raises `UsageError` if one of them does not MATCH."""
+    opened: list[World] = []
     for reference in references:
         judgement = reference.judged()
         if judgement.verdict is not Verdict.MATCH:
             raise UsageError(
                 f"{reference.contract.content.contract}: the reference {reference.name} gets "
-                f"{judgement.verdict.value}, not MATCH; mend the contract or the reference first"
+                f"{judgement.verdict.value}, not MATCH; correct the contract or the reference first"
             )
-        yield World(reference, judgement, seed)
+        opened.append(World(reference, judgement, seed))
+    needed = frozenset[str]().union(*(world.needed for world in opened))
+    for world in opened:
+        world.__dict__["needed"] = needed
+        yield world
 
 
 def drop(key: Key) -> Change:
@@ -246,6 +348,37 @@ def other(value: Observed, field: Field, in_use: Iterable[Observed] = ()) -> Val
         if type(candidate) is type(value) and candidate != value:
             return candidate  # type: ignore[return-value]  # of the value's own type
     return near(value, field)
+
+
+def value_elsewhere(
+    world: World, entity: EntityType, field: Field, *rows: Row | None
+) -> Value | None:
+    """A value for the field that none of the rows has: a stranger, or a value of the column.
+
+    A stranger is an entity that nothing refers to which the run changed. Something close by where
+    the column holds no other; None where there is no other entity to refer to.
+    """
+    held = [row[field.name] for row in rows if row is not None]
+
+    def is_other(value: Observed) -> bool:
+        return not any(same(value, each) for each in held)
+
+    if field.reference in world.reference.types:
+        keys = [key[0] for key in world.reference.rows(field.reference or "") if len(key) == 1]
+        others = sorted(filter(is_other, keys), key=repr)
+        strangers = [key for key in others if (field.reference, key) not in world.acquainted]
+        return world.rng.choice(strangers or others) if others else None
+    marks = field.name == entity.deleted_when
+    column = world.column(entity, field)
+    values = [v for v in column if is_other(v) and (not marks or marks_deletion(v))]
+    if values:
+        return world.rng.choice(values)
+    if marks and field.kind is Kind.BOOL:
+        return True
+    value = near(held[0] if held else None, field)
+    for _ in held:
+        value = value if is_other(value) else near(value, field)
+    return value if is_other(value) else None
 
 
 def near(value: Observed, field: Field) -> Value:

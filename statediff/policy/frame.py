@@ -18,7 +18,7 @@ from statediff.contract.language.context import FALSE, TRUE
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Entity, Op, delta_id
 from statediff.model.explanation import Cause, Reason, cause
-from statediff.model.values import Digested, Unobserved, is_value, key_order, same
+from statediff.model.values import ABSENT, Digested, Unobserved, is_value, key_order, same
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.cascade import KnownMask, cascaded
 from statediff.policy.counters import explained_counters
@@ -35,7 +35,15 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.matching import COME, JudgingContext, Match, both, selects, speaks_of_each
+from statediff.policy.matching import (
+    COME,
+    GONE,
+    JudgingContext,
+    Match,
+    both,
+    selects,
+    speaks_of_each,
+)
 from statediff.policy.witness import change, first_change
 
 
@@ -267,6 +275,10 @@ def _votes_within(
         net = explained.get(delta_id(delta.type, delta.key, delta.place))
         if net is not None and _brought(delta, net.delta):
             yield ExplanationVote(delta, net.by[0], TRUE)
+        whole = explained.get(delta_id(delta.type, delta.key, ""))
+        # What is deleted in the end may have been deleted softly first, and then purged.
+        if whole is not None and whole.delta.op in GONE and delta.after is ABSENT:
+            yield ExplanationVote(delta, whole.by[0], TRUE)
 
 
 def _brought(delta: Delta, net: Delta) -> bool:

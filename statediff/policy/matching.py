@@ -275,7 +275,12 @@ class JudgingContext:
             # What came and was softly deleted in one run: its row after says what it was.
             there = self.entity_ref("after", change.type, change.key)
             it = it if there.row is None else there
-        return it, None if change.op in GONE else self.entity_ref("after", change.type, change.key)
+        if change.op in GONE:
+            return it, None
+        new = self.entity_ref("after", change.type, change.key)
+        # The row of what was deleted before the run is purged: there is no version after.
+        is_purged = new.row is None and all(delta.after is ABSENT for delta in change.deltas)
+        return it, None if is_purged else new
 
     def _met(
         self,
@@ -440,9 +445,12 @@ def _relation(
     new: EntityRef | Unknown | None,
     eval_context: EvalContext,
 ) -> int:
-    """Whether a changed reference links (has a target) or unlinks (had one, and has none)."""
+    """Whether a changed reference links (has a target), unlinks (had one, and has none) or relinks.
+
+    Relinked is what had a target and has one: that it is another one, the change itself says.
+    """
     kind, _, path = relation.partition(":")
-    sides = ((new, True),) if kind == "link" else ((it, True), (new, False))
+    sides = ((new, True),) if kind == "link" else ((it, True), (new, kind == "relink"))
     mask = TRUE
     for entity_ref, has_target in sides:
         held = None if entity_ref is None else field_of(entity_ref, path)

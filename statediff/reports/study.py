@@ -17,6 +17,7 @@ from statediff.meta.study.measures import (
     Study,
 )
 from statediff.reports.record import said
+from statediff.reports.untried import untried_document, untried_lines
 from statediff.statistics.bootstrap import Interval
 
 SCHEMA: Final = "statediff/study/1"
@@ -43,6 +44,7 @@ def document(found: Study) -> dict[str, Any]:
             {"case": case, "evaluator": evaluator, "error": why}
             for case, evaluator, why in found.errors
         ],
+        **untried_document(found.untried),
     }
 
 
@@ -176,7 +178,8 @@ def _plain(value: float | None) -> str:
 
 def study_text(found: Study) -> str:
     """The study for a terminal, domain after domain."""
-    return "\n".join(line for domain in found.domains for line in _lines(domain))
+    lines = [line for domain in found.domains for line in _lines(domain)]
+    return "\n".join((*lines, *untried_lines(found.untried)))
 
 
 def _lines(domain: DomainMeasures) -> Iterator[str]:

@@ -10,7 +10,8 @@ CHECKOUT = Path(__file__).parents[2]
 
 KEYS = [
     "schema", "seed", "faults", "caught", "named", "twins", "twins_diverged", "evidence_faults",
-    "inconclusive", "stage_cases", "stage_named", "by_class", "by_domain",
+    "inconclusive", "stage_cases", "stage_named", "by_class", "by_domain", "untried",
+    "never_seeded",
 ]  # fmt: skip
 CONTRACT = """\
 contract: notes/close-ticket
@@ -39,6 +40,7 @@ def test_metatest_prints_exactly_its_counts_and_its_seed(statediff: Call, drawn_
     assert document["stage_named"] == document["stage_cases"] > 0
     assert sum(line["faults"] for line in document["by_class"].values()) == document["faults"]
     assert list(document["by_domain"]) == ["shop"]
+    assert "seeded cases" in {each["what"] for each in document["untried"]}
     low, high = document["by_domain"]["shop"]["interval"]
     assert 0 < low < high == 1
 

@@ -40,6 +40,9 @@ def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
     assert report["contract"] == "shop/note-that-it-broke@1.0.0"
     assert report["caught"] < report["faults"]
     assert report["twins_diverged"] == []
+    left = {each["what"]: each["number"] for each in report["untried"]}
+    assert left["fields of rows left alone"] > 20
+    assert any("no source delivers" in each for each in report["never_seeded"])
     found = {entry["fault"]: entry for entry in report["survivors"]}
     assert "delete: customer" in found["extra-delete customer"]["closing"]
     assert found["unsaid note"]["fields"] == ["body", "created_at"]
@@ -58,3 +61,12 @@ def test_mutation_without_a_reference_says_how_to_name_one(statediff: Call, tmp_
     assert "--reference" in said.err
     (task / "cases.yaml").write_text("cases: [{agent: right, verdict: MATCH}]\nsurvivors: [1]\n")
     assert "`survivor`" in statediff("mutate", str(task)).err
+
+
+def test_what_was_not_tried_stands_under_what_was_caught(statediff: Call, tmp_path: Path) -> None:
+    said = statediff("mutate", str(folder(tmp_path / "task")))
+    first, _, third, last = said.out.splitlines()[:4]
+    assert "faults caught" in first
+    assert third.startswith("  not tried: ")
+    assert "fields of rows left alone (of each type, one field of one row is altered)" in third
+    assert last.startswith("  never seeded: what no source delivers as a row")

@@ -10,7 +10,19 @@ from statediff.meta.world import World
 from statediff.model.trace import Trace
 from statediff.model.values import Map
 from tests.histories import seen, told
-from tests.judging import FACTS, SILENT, TIMELINE, capture, contract, item, part, state, user
+from tests.judging import (
+    FACTS,
+    ITEM,
+    SILENT,
+    TIMELINE,
+    TYPES,
+    capture,
+    contract,
+    item,
+    part,
+    state,
+    user,
+)
 
 BEFORE = {
     "user": [user(1), user(2, name="Bo"), user(3, role="admin", name="Cy")],
@@ -47,10 +59,11 @@ require:
 """
 
 
-def reference(body: str, after=AFTER, name: str = "right") -> Reference:
+def reference(body: str, after=AFTER, name: str = "right", types=TYPES) -> Reference:
     file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
     said = Map.of({"made": 1}) if "answer:" in body else SILENT
-    sides = [capture(m, part(m, state(s))) for m, s in (("before", BEFORE), ("after", after))]
+    states = (("before", state(BEFORE, types=types)), ("after", state(after, types=types)))
+    sides = [capture(moment, part(moment, of)) for moment, of in states]
     return Reference(
         name,
         file,
@@ -200,3 +213,30 @@ def test_a_contract_of_the_net_state_permits_transient_writes_by_design():
     found = mutate([watched(TIGHT)], 0, {})
     assert (found.transient, transients(found)) == ((), [])
     assert (found.faults, found.diverged) == (found.caught, ())
+
+
+# ---------------------------------------------------------------- twins that agree with themselves
+
+
+@pytest.mark.parametrize(
+    ("log", "is_made"),
+    [
+        ({"what": "item", "n": 4}, True),
+        ({"what": "Items", "n": 4}, True),
+        ({"what": "made", "n": 4}, False),
+        ({"what": "item 4 was made", "n": 1}, False),
+        ({"what": "item 40 was made", "n": 1}, True),
+    ],
+)
+def test_a_twin_renames_every_mention_of_an_entity_or_is_not_made(log, is_made):
+    wanted = (
+        "  - id: logged\n    create: log\n    where: >-\n"
+        "      it.n == 1 or any(i.id == it.n for i in created.item)\nanswer:"
+    )
+    named = replace(ITEM, table="items")
+    types = [named if each is ITEM else each for each in TYPES]
+    after = {**AFTER, "log": [*BEFORE["log"], log]}
+    whole = reference(TIGHT.replace("answer:", wanted), after=after, types=types)
+    found = mutate([whole], 0, {})
+    assert found.diverged == ()
+    assert any(o.fault.operator == "other-id" for o in found.outcomes) is is_made

@@ -400,18 +400,39 @@ def test_link_and_unlink_are_rows_of_an_association() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "link", "unlink"),
-    [(None, 1, HOLDS, FAILS), (1, None, FAILS, HOLDS), (1, 2, HOLDS, FAILS),
-     (HIDDEN, 1, UNKNOWN, FAILS), (1, HIDDEN, UNKNOWN, UNKNOWN), (HIDDEN, None, FAILS, UNKNOWN)],
+    ("old", "new", "link", "unlink", "relink"),
+    [(None, 1, HOLDS, FAILS, FAILS), (1, None, FAILS, HOLDS, FAILS), (1, 2, HOLDS, FAILS, HOLDS),
+     (HIDDEN, 1, UNKNOWN, FAILS, UNKNOWN), (1, HIDDEN, UNKNOWN, UNKNOWN, UNKNOWN),
+     (HIDDEN, None, FAILS, UNKNOWN, FAILS)],
 )  # fmt: skip
-def test_a_reference_links_what_has_a_target_and_unlinks_what_has_none_any_more(
-    old: Any, new: Any, link: Any, unlink: Any
+def test_a_reference_links_what_has_a_target_and_relinks_what_had_another(
+    old: Any, new: Any, link: Any, unlink: Any, relink: Any
 ) -> None:
     before, after = {"item": [item(1, owner=old)]}, {"item": [item(1, owner=new)]}
-    for name, truth in (("link", link), ("unlink", unlink)):
+    for name, truth in (("link", link), ("unlink", unlink), ("relink", relink)):
         found = judged(f"require: [{{id: r, {name}: item.owner}}]\n", before, after)
         assert truths(found)["r"] is truth, name
         assert len(found.deltas) == (0 if HIDDEN in (old, new) else 1)
+
+
+@pytest.mark.parametrize(
+    ("clause", "verdict"),
+    [
+        ("relink: item.owner, from: {owner: 1}, set: {owner: 2}", MATCH),
+        ("relink: item.owner, from: {owner: 2}", DIVERGE),
+        ("relink: item.owner, set: {owner: 3}", DIVERGE),
+        ("relink: item.owner, where: 'new.owner != it.owner', that: 'it.id == 1'", MATCH),
+    ],
+)
+def test_what_is_relinked_is_bound_by_whom_it_was_taken_from_and_given_to(
+    clause: str, verdict: Any
+) -> None:
+    before, after = {"item": [item(1, owner=1)]}, {"item": [item(1, owner=2)]}
+    assert judged(f"require: [{{{clause}}}]\n", before, after).verdict is verdict
+    forbidden = "forbid: [{relink: item.owner}]\nallow: [{update: item}]\n"
+    assert judged(forbidden, before, after).verdict is DIVERGE
+    allowed = f"allow: [{{{clause}}}]\nforbid: [{{delete: item}}]\n"
+    assert judged(allowed, before, after).verdict is verdict
 
 
 def test_rows_without_a_key_are_counted() -> None:
@@ -806,3 +827,29 @@ def test_what_is_born_deleted_is_judged_by_what_it_was(clause: str, verdict: Any
     assert document(replay(found.bundle)) == document(found.judgement)
     alone = "forbid: [{delete: user}]\nallow: [{create: doc}]\n"
     assert judged(alone, {"doc": []}, {"doc": [doc(1, deleted_at="now")]}).verdict is DIVERGE
+
+
+@pytest.mark.parametrize(
+    ("clause", "truth"),
+    [
+        ("forbid: [{id: c, delete: doc}]\nallow: [{any: doc}]", HOLDS),
+        ("require: [{id: c, delete: doc}]\nallow: [{any: doc}]", FAILS),
+        ("require: [{id: c, that: 'count(deleted.doc) == 0'}]\nallow: [{any: doc}]", HOLDS),
+        ("require: [{id: c, update: doc, fields: [deleted_at]}]", HOLDS),
+        ("require: [{id: c, update: doc, where: 'it.kind == \"memo\"'}]", HOLDS),
+        ("require: [{id: c, update: doc, set: {deleted_at: null}}]\nallow: [{any: doc}]", FAILS),
+        ("forbid: [{id: c, update: doc, where: 'it.id == 1'}]\nallow: [{any: doc}]", FAILS),
+    ],
+)
+def test_what_was_deleted_before_is_purged_and_not_deleted_again(clause: str, truth: Any) -> None:
+    before = {"doc": [doc(1, deleted_at="then"), doc(2)]}
+    found = run(clause + "\n", before, {"doc": [doc(2)]})
+    assert truths(found.judgement)["c"] is truth
+    assert document(replay(found.bundle)) == document(found.judgement)
+
+
+@pytest.mark.parametrize("clause", ["delete: doc", "create: doc", "update: doc, fields: [title]"])
+def test_a_purge_is_explained_by_no_clause_about_something_else(clause: str) -> None:
+    body = f"forbid: [{{delete: user}}]\nallow: [{{{clause}}}]\n"
+    before = {"doc": [doc(1, deleted_at="then"), doc(2)]}
+    assert truths(judged(body, before, {"doc": [doc(2)]}))["frame"] is FAILS

@@ -416,3 +416,15 @@ def test_without_its_history_the_run_is_inconclusive() -> None:
     )
     assert run(NO_GRANT, NONE, after).judgement.verdict is DIVERGE
     assert run(NO_GRANT, NONE, without_history(after)).judgement.verdict is INCONCLUSIVE
+
+
+def test_what_is_softly_deleted_and_then_purged_is_one_deletion_over_the_run() -> None:
+    doc = {"id": 1, "title": "x", "kind": "memo"}
+    first: Any = {"user": [user(1)], "doc": [doc]}
+    marked: Any = {**first, "doc": [{**doc, "deleted_at": "now"}]}
+    for clause, verdict in (("allow: [{delete: doc}]\n", MATCH), ("", DIVERGE)):
+        done = course(FRAME + clause, first, [marked], {"user": [user(1)]})
+        assert done.judgement.verdict is verdict
+        assert replay(done.bundle) == done.judgement
+    kept = course(FRAME + "allow: [{delete: doc}]\n", marked, [marked], {"user": [user(1)]})
+    assert kept.judgement.verdict is DIVERGE

@@ -93,7 +93,9 @@ def patterns(draw: st.DrawFn, section: str, index: int) -> str:
         target = draw(st.sampled_from(["link: grant", "unlink: grant", "any: [grant, log]"]))
         return f"  - {{id: {section}-{index}, {target}}}\n"
     if operation == "re":
-        target = draw(st.sampled_from(["link: item.owner", "unlink: item.owner"]))
+        target = draw(
+            st.sampled_from(["link: item.owner", "unlink: item.owner", "relink: item.owner"])
+        )
         return f"  - {{id: {section}-{index}, {target}}}\n"
     lines = [f"  - id: {section}-{index}", f"    {operation}: item"]
     if draw(st.booleans()):

@@ -3,13 +3,14 @@
 import csv
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from statediff.meta.study.evaluators import ABLATIONS, EVALUATORS
 from statediff.meta.study.measures import Study, study
-from statediff.meta.study.trials import EvaluatorOpinion, Origin, ScoredCase
+from statediff.meta.study.trials import EvaluatorOpinion, Origin, ScoredCase, scored_from
+from statediff.meta.world import Untried
 from statediff.model.verdict import Verdict
 from statediff.reports.html import study_html
 from statediff.reports.plain import dumps
@@ -105,3 +106,19 @@ def test_a_name_cannot_be_a_formula_of_a_spreadsheet(found: Study):
     [domain] = found.domains
     named = replace(found, domains=(replace(domain, name="=1+1"),))
     assert "\n'=1+1,statediff," in table(named)
+
+
+def test_what_nothing_seeded_tries_is_summed_and_said_everywhere() -> None:
+    left = Untried(HOSTILE, "a sample is tried", 3)
+    one = replace(case(1, Label.CORRECT, statediff=Verdict.MATCH), untried=(left,))
+    two = replace(one, name="case 2", untried=(left, Untried("types", "too large", 1)))
+    whole = study([one, two], ABOUT, 1, 20)
+    assert [(each.what, each.number) for each in whole.untried] == [(HOSTILE, 6), ("types", 1)]
+    assert [each["number"] for each in document(whole)["untried"]] == [6, 1]
+    page = study_html(whole)
+    for told in (study_text(whole), page):
+        assert "1 types (too large)" in told
+        assert "no source delivers as a row" in told
+        assert HOSTILE not in told
+    kept = scored_from(json.loads(json.dumps(asdict(two), default=lambda each: each.value)))
+    assert kept.untried == two.untried

@@ -84,6 +84,8 @@ def _is_good(report: MutationReport) -> bool:
 
 
 def _document(report: MutationReport) -> dict[str, Any]:
+    from statediff.reports.untried import untried_document
+
     return {
         "schema": MUTATION,
         "contract": f"{report.contract}@{report.version}",
@@ -95,6 +97,7 @@ def _document(report: MutationReport) -> dict[str, Any]:
         "twins": report.twins,
         "twins_diverged": [_twin(entry) for entry in report.diverged],
         "left_out": report.left_out,
+        **untried_document(report.untried),
         "transient": {
             "judged": list(report.transient),
             "not_judged": None if report.transient else "no `during: run` clause",
@@ -149,6 +152,8 @@ def _summary(reports: Sequence[MutationReport]) -> dict[str, Any]:
 def _print(report: MutationReport) -> None:
     from rich.text import Text
 
+    from statediff.reports.untried import untried_lines
+
     console = results()
     console.print(
         mark(
@@ -160,7 +165,7 @@ def _print(report: MutationReport) -> None:
     )
     if not report.transient:
         console.print(Text("  transient writes not judged: no `during: run` clause", style="dim"))
-    lines = []
+    lines = [f"  {line}" for line in untried_lines(report.untried)]
     for entry in report.survivors:
         reason = f"argued: {entry.argued}" if entry.argued else "survives"
         lines.append(f"  {said(entry.id, 200)}  {said(entry.sentence, 300)}; {said(reason, 500)}")

@@ -166,7 +166,8 @@ def _try(
         nonlocal done
         done += 1
         wrong = sum(not (case.is_right and case.is_named) for case in cases)
-        tell(f"{done} of {len(pieces)}: {piece.name}: {len(cases)} cases, {wrong} wrong or unnamed")
+        tried = sum(case.part != "untried" for case in cases)
+        tell(f"{done} of {len(pieces)}: {piece.name}: {tried} cases, {wrong} wrong or unnamed")
 
     for cases in work_through(partial(cases_of, wanted), pieces, jobs, report):
         yield from cases
@@ -176,6 +177,8 @@ def _try(
 
 
 def _document(found: Tally, seed: int) -> dict[str, Any]:
+    from statediff.reports.untried import untried_document
+
     return {
         "schema": METATEST,
         "seed": seed,
@@ -190,6 +193,7 @@ def _document(found: Tally, seed: int) -> dict[str, Any]:
         "stage_named": found.stage_named,
         "by_class": {line.name: _line(line) for line in found.by_class},
         "by_domain": {line.name: _line(line) for line in found.by_domain},
+        **untried_document(found.untried),
     }
 
 
@@ -206,6 +210,7 @@ def _line(line: TallyLine) -> dict[str, Any]:
 
 
 def _print(found: Tally, seed: int) -> None:
+    from statediff.reports.untried import untried_lines
 
     head = (
         f"seed {seed}: {found.caught} of {found.faults} faults caught{_ends(found.interval)}, "
@@ -217,6 +222,7 @@ def _print(found: Tally, seed: int) -> None:
         f"  {held} of {found.twins} harmless twins match{_ends(found.twins_interval)}",
         f"  {found.inconclusive} of {found.evidence_faults} evidence faults are inconclusive",
         f"  {found.stage_named} of {found.stage_cases} stage cases name their stage",
+        *(f"  {line}" for line in untried_lines(found.untried)),
     ]
     for title, listed in (("class", found.by_class), ("domain", found.by_domain)):
         for row in listed:

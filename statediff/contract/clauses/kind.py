@@ -37,8 +37,11 @@ OPERATIONS: Final[dict[str, frozenset[Op]]] = {
     "delete": frozenset({Op.DELETE, Op.UNLINK}),
     "link": frozenset({Op.LINK}),
     "unlink": frozenset({Op.UNLINK}),
+    "relink": frozenset({Op.UPDATE}),
     "any": frozenset(Op),
 }
+RELATIONS: Final = ("link", "unlink", "relink")
+"""The operations that may name a reference, `TYPE.FIELD`."""
 
 
 class JudgedAs(Enum):
@@ -220,7 +223,7 @@ class Binder:
                 found.append(self.schema.by_name[name])
                 continue
             holder, _, member = name.rpartition(".")
-            if key in ("link", "unlink") and holder in self.schema.by_name:
+            if key in RELATIONS and holder in self.schema.by_name:
                 spec = self.schema.by_name[holder].by_name.get(member)
                 if spec is not None and spec.reference is not None:
                     if len(names) > 1:
@@ -239,7 +242,7 @@ class Binder:
                 suggest(name, self.schema.by_name) or "known: " + own[:MAX_KNOWN],
                 code="unknown-name",
             )
-        if key in ("link", "unlink") and relation is None:
+        if key in RELATIONS and relation is None:
             self._check_associations(path, key, found)
         return tuple(found), relation
 
@@ -255,7 +258,14 @@ class Binder:
 
     def _check_associations(self, path: Path, key: str, entities: Iterable[EntityType]) -> None:
         for entity in entities:
-            if not entity.is_association:
+            if key == "relink":
+                self.problem(
+                    (*path, key),
+                    f"`relink` is for references, and {entity.name} is an entity type",
+                    f"name a reference, `{entity.name}.field`; a row of an association that goes "
+                    "elsewhere is an `unlink` and a `link`",
+                )
+            elif not entity.is_association:
                 self.problem(
                     (*path, key),
                     f"{entity.name} is not an association",

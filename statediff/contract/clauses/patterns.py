@@ -16,6 +16,7 @@ from pydantic import ValidationInfo, field_validator, model_validator
 
 from statediff.contract.clauses.kind import (
     OPERATIONS,
+    RELATIONS,
     Binder,
     ClauseKind,
     JudgedAs,
@@ -72,6 +73,7 @@ class Clause(Part):
     delete: TypeNames | None = None
     link: TypeNames | None = None
     unlink: TypeNames | None = None
+    relink: TypeNames | None = None
     any: TypeNames | None = None
     where: Expression | None = None
     set: Annotated[
@@ -178,7 +180,7 @@ class Pattern:
     reads: frozenset[Read]
     distinct: tuple[str, ...] = ()
     relation: str | None = None
-    """For `link: TYPE.field`: the to-one reference whose re-pointing it selects."""
+    """For `link: TYPE.field`, `unlink` and `relink`: the operation and the to-one reference."""
     names_fields: bool = False
     """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
     cascade: tuple[tuple[str, int], ...] = ()
@@ -374,10 +376,11 @@ class PatternBinder:
         low, high, every = count
         words = PatternWords(
             section=sections.get(self.stage or Stage.FRAME, "allow"),
-            operation="update" if relation else str(clause.operation),
+            operation=str(clause.operation),
             types=tuple(e.name for e in entities),
             where=conditions.sentence(first, own),
-            fields=(relation,) if relation else clause.fields,
+            fields=clause.fields,
+            relation=relation,
             low=low,
             high=high,
             is_every=every,
@@ -397,7 +400,7 @@ class PatternBinder:
         for entity in entities:
             name = entity.name
             variables: dict[str, Type] = {"it": EntityT(name)}
-            if clause.operation in ("update", "any", "link", "unlink"):
+            if clause.operation in ("update", "any", *RELATIONS):
                 variables["new"] = EntityT(name)
             wider = dict(variables)
             if len(entities) == 1:
@@ -621,7 +624,7 @@ def _bind(
 
 
 def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> ClauseKind:
-    operations = ("create", "update", "delete", "link", "unlink", "any")
+    operations = ("create", "update", "delete", *RELATIONS, "any")
     which = ("by", "where", "from", "set", "fields")
     counted = ("count", "min", "max", "that", "during", "distinct", "cascade")
     return ClauseKind(

@@ -310,7 +310,15 @@ VERBS = {
     "delete": "deleted",
     "link": "linked",
     "unlink": "unlinked",
+    "relink": "relinked",
     "any": "changed in any way",
+}
+
+
+_RELATION_VERBS = {
+    "link": "given another {0}",
+    "unlink": "left without its {0}",
+    "relink": "moved from one {0} to another",
 }
 
 
@@ -328,6 +336,8 @@ class PatternWords:
     is_every: bool
     that: str
     cascade: tuple[tuple[str, int], ...] = ()
+    relation: str | None = None
+    """The reference that the operation is about, in place of the entity."""
 
 
 def pattern_sentence(of: PatternWords) -> str:
@@ -335,6 +345,8 @@ def pattern_sentence(of: PatternWords) -> str:
     noun = either(of.types)
     nouns = plural(noun)
     verb = VERBS[of.operation]
+    if of.relation is not None:
+        verb = _RELATION_VERBS[of.operation].format(words(of.relation))
     only = f" in its {either(of.fields)}" if of.fields else ""
     condition = f", where {of.where}" if of.where else ""
     if of.section == "forbid":

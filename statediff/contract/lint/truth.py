@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from statediff.contract.clauses.effects import BoundEffect
+from statediff.contract.clauses.kind import RELATIONS
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE, EntityRef, EvalContext, TooCostly, Unknown
@@ -230,7 +231,7 @@ def _too_much(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
     if pattern.high is not None and pattern.fields is not None:
         return
     written_ = subject.written(pattern.id)
-    verb = next((op for op in ("any", *_VERB.values(), "link", "unlink") if op in written_), "any")
+    verb = next((op for op in ("any", *_VERB.values(), *RELATIONS) if op in written_), "any")
     kind = "change" if verb == "any" else verb
     only = f" in {', '.join(pattern.fields)}" if pattern.fields else ""
     bound = " and a `count`" if pattern.operations <= {Op.CREATE, Op.LINK} else ""

@@ -16,12 +16,12 @@ from statediff.evidence.package import Bundle
 from statediff.meta import stage_cases
 from statediff.meta.cases import Cases
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, class_of, means_nothing
-from statediff.meta.metatest import SEEDED
+from statediff.meta.metatest import PERMITTED, SEEDED, UNUSED
 from statediff.meta.mutate import Argued, is_argued, judge_fault, seed_faults
 from statediff.meta.reference import Reference, Rows
 from statediff.meta.study.trials import EvaluatorOpinion, Gold, LabelledCase, Origin, ScoredCase
 from statediff.meta.twins import TWINS, recut
-from statediff.meta.world import Fault, World, is_privilege
+from statediff.meta.world import Fault, World, in_order, is_privilege
 from statediff.model.verdict import ClauseTruth, Stage, Truth, Verdict
 from statediff.policy.judge import fold
 from statediff.suite.labels import Label, Labelled
@@ -48,7 +48,6 @@ def seed_cases(
                 "faults are seeded into right runs only"
             )
         world = World(run, judgement, seed)
-        yield replace(_labelled_case(world, gold, None, RIGHT, Label.CORRECT), judgement=judgement)
         for fault in _sample(seed_faults(world, SEEDED), each, world):
             kind = class_of(fault)
             label = Label.UNRESOLVABLE if kind in EVIDENCE_CLASSES else Label.INCORRECT
@@ -63,6 +62,9 @@ def seed_cases(
             yield _labelled_case(world, gold, fault, fault.operator, Label.UNRESOLVABLE)
         for twin in _sample(seed_faults(world, (*TWINS, recut)), each, world):
             yield _labelled_case(world, gold, twin, twin.operator, Label.CORRECT)
+        world.leave(UNUSED, PERMITTED, len(world.unused))
+        right = _labelled_case(world, gold, None, RIGHT, Label.CORRECT)
+        yield replace(right, judgement=judgement, untried=in_order(world.untried))
 
 
 def unauthorized_runs(world: World) -> Iterator[Fault]:
@@ -123,6 +125,7 @@ def _sample(faults: Iterable[Fault], each: int, world: World) -> list[Fault]:
     picked = {
         at for places in by_kind.values() for at in world.rng.sample(places, min(each, len(places)))
     }
+    world.leave("seeded cases", "of each class, a sample is tried", len(known) - len(picked))
     return [known[at] for at in sorted(picked)]
 
 

@@ -168,6 +168,7 @@ def score_case(case: LabelledCase, evaluators: Sequence[Evaluator]) -> ScoredCas
         is_variant=case.is_variant,
         opinions=opinions,
         errors=errors,
+        untried=case.untried,
     )
 
 

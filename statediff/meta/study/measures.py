@@ -14,6 +14,7 @@ from statediff.meta.fault_classes import EVIDENCE_CLASSES
 from statediff.meta.study.cases import RIGHT
 from statediff.meta.study.evaluators import ABLATIONS, OURS
 from statediff.meta.study.trials import EXPECTED, EvaluatorOpinion, ScoredCase
+from statediff.meta.world import Untried, in_order
 from statediff.model.verdict import Verdict
 from statediff.statistics.bootstrap import Draws, Interval
 from statediff.suite.labels import Component, Failure, Label
@@ -139,6 +140,8 @@ class Study:
     domains: tuple[DomainMeasures, ...]
     errors: tuple[tuple[str, str, str], ...]
     """(case, evaluator, why it could not judge it)."""
+    untried: tuple[Untried, ...] = ()
+    """What nothing that was seeded tries, over all right runs."""
 
 
 _EXPECTED_ORDER: Final = (
@@ -161,6 +164,9 @@ def study(
 ) -> Study:
     """Every measure of every evaluator in every domain; of the same cases and seed, the same."""
     names = sorted({case.domain for case in cases})
+    left: Counter[tuple[str, str]] = Counter()
+    for each in (each for case in cases for each in case.untried):
+        left[each.what, each.why] += each.number
     return Study(
         seed,
         resamples,
@@ -170,6 +176,7 @@ def study(
             for name in names
         ),
         tuple((c.name, e, why) for c in cases for e, why in sorted(c.errors.items())),
+        in_order(left),
     )
 
 

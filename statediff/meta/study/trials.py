@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from statediff.meta.checkpoint import Form
 from statediff.meta.reference import Reference
-from statediff.meta.world import Fault, World
+from statediff.meta.world import Fault, Untried, World
 from statediff.model.verdict import Judgement, Verdict
 from statediff.suite.labels import Component, Failure, Label
 
@@ -64,6 +64,8 @@ class LabelledCase:
     fault: Fault | None = None
     judgement: Judgement | None = None
     """What the whole judge makes of it, where that is known already."""
+    untried: tuple[Untried, ...] = ()
+    """Of a right run: what nothing seeded into it tries."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class ScoredCase:
     """How long each review of it took, where reviewers recorded that."""
     told: tuple[tuple[Component | None, bool | None, tuple[Failure, ...]], ...] = ()
     """What reviewers say failed in the evaluator: stage, correctable or not, kinds [TV §3.4]."""
+    untried: tuple[Untried, ...] = ()
+    """Of a right run: what nothing seeded into it tries."""
 
 
 def scored_from(told: Mapping[str, Any]) -> ScoredCase:
@@ -117,6 +121,7 @@ def scored_from(told: Mapping[str, Any]) -> ScoredCase:
             "opinions": opinions,
             "seconds": (),
             "told": (),
+            "untried": tuple(Untried(**each) for each in told["untried"]),
         }
     )
 

@@ -19,6 +19,7 @@ from statediff.meta.study.measures import (
 )
 from statediff.reports.html.cells import cut, name
 from statediff.reports.html.charts import Mark, Tone, bars
+from statediff.reports.untried import untried_lines
 
 _ABLATED: Final = frozenset(each.name for each in ABLATIONS)
 _PLOTS: Final = (
@@ -135,12 +136,20 @@ def study_view(found: Study) -> StudyView:
             ("Domains", f"{len(found.domains)}, never pooled"),
             ("Intervals", f"95 %, bootstrap over tasks and runs, {found.resamples:,} resamples"),
             ("Seed", str(found.seed)),
+            *_untried(found),
         ),
         tuple((each, about) for each, about in found.about.items() if each in used),
         tuple(_domain(at, domain) for at, domain in enumerate(found.domains, start=1)),
         tuple((name(c), name(e), cut(why)) for c, e, why in found.errors[:MAX_ERRORS]),
         f"{left:,} more are not shown." if left > 0 else "",
     )
+
+
+def _untried(found: Study) -> Iterator[tuple[str, str]]:
+    """What nothing that was seeded tries, beside what it is seeded into."""
+    for line in untried_lines(found.untried):
+        head, _, what = line.partition(": ")
+        yield head.capitalize(), what
 
 
 def _lead(found: Study) -> str:
