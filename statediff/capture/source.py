@@ -19,6 +19,13 @@ class SourceUnavailable(StatediffError):
     """The source could not be read at all; the message is the cause given to its values."""
 
 
+class SourceRuined(SourceUnavailable):
+    """What is there now cannot be read for what it is: no lock, fault or network is the reason.
+
+    After a run, of a source that was read before it, that is a change (`capture.take`).
+    """
+
+
 class Source(Protocol):
     """A system that can be observed, with an identity. Reading it must not change it."""
 

@@ -3,7 +3,9 @@
 1. The sources are read in the order of their names, so that evidence has one order.
 2. A source that cannot be read leaves a reading that says so, and a state in which every type it
    would have delivered is unobserved with the cause. Nothing else is caught.
-3. Each reading gets the evidence id `moment/source`, e.g. `before/shop-db`.
+3. One that was read before the run, and that the run left unreadable as a whole or in part,
+   changed: that is unobserved, and entities of the type `source.NAME` say so.
+4. Each reading gets the evidence id `moment/source`, e.g. `before/shop-db`.
 
 This stage may not decide anything: not whether two readings agree, nor whether one is fresh enough,
 nor whether a difference matters [SSD §VII].
@@ -12,13 +14,21 @@ nor whether a difference matters [SSD §VII].
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
-from statediff.capture.source import Clock, Source, SourceUnavailable, unread
+from statediff.capture.source import (
+    Clock,
+    Source,
+    SourceRuined,
+    SourceUnavailable,
+    scanned,
+    unread,
+)
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, SourceCapture
-from statediff.model.schema import Schema
+from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import ChunkStore, State, build_table
 
 
@@ -61,12 +71,48 @@ def read_source(
     try:
         part = source.read(store, clock, like)
     except SourceUnavailable as error:
+        if isinstance(error, SourceRuined) and like is not None and _was_read(like):
+            part = _ruined(source.name, store, clock, like, str(error))
+            return SourceCapture(replace(part.reading, id=evidence), part.state)
         cause = str(error)
         state = unobserved_state(_known_schema(source, like), store, cause, like)
         return SourceCapture(unread(evidence, source.name, clock(), cause), state)
     if part.reading.source != source.name:
         raise AdapterError(f"source {source.name!r} delivered a reading of {part.reading.source!r}")
-    return SourceCapture(replace(part.reading, id=evidence), part.state)
+    reading = replace(part.reading, id=evidence)
+    if not part.spoiled:
+        return SourceCapture(reading, part.state)
+    state = _with_ruin(part.state, source.name, store, part.spoiled)
+    return SourceCapture(replace(reading, digest=state.digest()), state)
+
+
+RUIN_PREFIX: Final = "source."
+
+
+def _was_read(state: State) -> bool:
+    return any(table.enumeration.is_complete for table in state.tables.values())
+
+
+def _ruined(name: str, store: ChunkStore, clock: Clock, like: State, cause: str) -> SourceCapture:
+    """What is known of a source that the run left unreadable: nothing but that, as an entity."""
+    unknown = unobserved_state(like.schema, store, cause, like)
+    return scanned(name, clock(), _with_ruin(unknown, name, store, (cause,)), gaps=(cause,))
+
+
+def _with_ruin(state: State, name: str, store: ChunkStore, causes: Iterable[str]) -> State:
+    """The state with an entity for each thing that the run left unreadable."""
+    ruin = EntityType(
+        f"{RUIN_PREFIX}{name}", ("problem",), (Field("problem", Kind.TEXT, is_nullable=False),)
+    )
+    types = {**state.schema.by_name, ruin.name: ruin}
+    delivered = tuple(sorted(types))
+    schema = replace(
+        state.schema,
+        types=tuple(types[each] for each in delivered),
+        sources=tuple((source, delivered) for source, _ in state.schema.sources),
+    )
+    rows = [{"problem": cause} for cause in sorted(set(causes))]
+    return State(schema, {**state.tables, ruin.name: build_table(ruin, rows, store)})
 
 
 def _known_schema(source: Source, like: State | None) -> Schema:

@@ -99,6 +99,8 @@ class SourceCapture:
 
     reading: Reading
     state: State
+    spoiled: tuple[str, ...] = ()
+    """What the content of the source keeps from being read, though it was read before the run."""
 
 
 @dataclass(frozen=True)

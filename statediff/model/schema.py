@@ -152,7 +152,7 @@ def marks_deletion(cell: Observed) -> bool:
             return True
 
 
-SCHEMA_OBJECT_PREFIXES = ("db.", "git.")
+SCHEMA_OBJECT_PREFIXES = ("db.", "git.", "source.")
 """Reserved beginnings of type names: schema objects and repository objects."""
 
 

@@ -6,7 +6,7 @@ agents; it runs by itself in whatever process, and says the same there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from statediff.meta.cases import Recordings
     from statediff.meta.metatest import MetaCase
     from statediff.meta.reference import Reference
+    from statediff.meta.structure_faults import Damage
     from statediff.suite.campaign import SandboxPool
+    from statediff.systems.base.protocol import Sandbox
 
 
 def live_references(
-    file: ContractFile, path: Path, agents: Sequence[str], pool: SandboxPool
+    file: ContractFile,
+    path: Path,
+    agents: Sequence[str],
+    pool: SandboxPool,
+    disturb: Callable[[Sandbox], None] | None = None,
 ) -> Iterator[Reference]:
-    """Each agent's trial, run live in the pool's sandboxes."""
+    """Each agent's trial, run live in the pool's sandboxes; `disturb` comes after the agent."""
     import tempfile
 
     from statediff.errors import UsageError
-    from statediff.harness import TrialPlan, trial_facts
+    from statediff.harness import Hooks, TrialPlan, trial_facts
     from statediff.meta.reference import Reference
     from statediff.packs import EMBEDDED
     from statediff.workspace.agents import packed_agent
@@ -46,7 +52,8 @@ def live_references(
             pool.lease(content.sandbox, EMBEDDED) as sandbox,
         ):
             plan = TrialPlan(agent, Path(folder) / "trial")
-            request = TrialRequest(contract=file, agent=program, lease=lend(sandbox))
+            hooks = Hooks(before_capture_after=disturb)
+            request = TrialRequest(contract=file, agent=program, lease=lend(sandbox), hooks=hooks)
             seen = make_trial(request, plan).observed
             facts = trial_facts(sandbox, seen, agent, plan)
         yield Reference(
@@ -189,6 +196,7 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
     from statediff.meta.corpus import replay_corpus
     from statediff.meta.metatest import faulty_agent_cases, metatest
     from statediff.meta.reference import recorded_trials
+    from statediff.meta.structure_faults import structure_cases
     from statediff.suite.campaign import SandboxPool
 
     path, seed, sample = piece.path, wanted.seed, wanted.sample
@@ -217,5 +225,20 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
         trials = live_references(file, path, [name for name in agents if name], pool)
         if piece.is_faulty:
             yield from faulty_agent_cases(trials, cases)
+            yield from structure_cases(damaged_references(file, path, cases.references[:1], pool))
         else:
             yield from metatest(tuple(trials), seed, cases.argued, sample)
+
+
+def damaged_references(
+    file: ContractFile, path: Path, agents: Sequence[str], pool: SandboxPool
+) -> Iterator[tuple[Damage, Reference]]:
+    """The right agent's trial, once for each way to damage the structure of a file."""
+    from statediff.meta.structure_faults import OPERATORS, Damage
+
+    for operator in OPERATORS if agents else ():
+        damage = Damage(operator)
+        for trial in live_references(file, path, agents, pool, damage):
+            yield damage, trial
+            if not damage.has_file:
+                return

@@ -196,3 +196,35 @@ def test_a_system_without_tools_is_refused(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="no tools for 'x', a system reached by ldap://"),
     ):
         tool_table({"x": "ldap://127.0.0.1"}, recorder)
+
+
+DANGEROUS = (
+    "PRAGMA writable_schema = ON",
+    "PRAGMA main.writable_schema(1)",
+    "PRAGMA schema_version = 7",
+    "PRAGMA journal_mode = OFF",
+    "PRAGMA journal_mode = 'off'",
+    "DELETE FROM sqlite_schema",
+    "UPDATE words_content SET c0 = 'gone'",
+    "DELETE FROM words_data",
+    "WITH n AS (SELECT 1) INSERT INTO words_config VALUES ('version', 1)",
+)
+
+
+@pytest.mark.parametrize("statement", DANGEROUS)
+def test_no_statement_of_an_agent_writes_past_what_sqlite_keeps_in_order(ask, world, statement):
+    assert ask("db_execute", statements=["CREATE VIRTUAL TABLE words USING fts5(word)"])
+    before = (world / "db").read_bytes()
+    assert "refuses it" in ask("db_execute", statements=[statement])
+    assert (world / "db").read_bytes() == before
+
+
+def test_a_virtual_table_keeps_its_own_tables(ask):
+    ask("db_execute", statements=["CREATE VIRTUAL TABLE words USING fts5(word)"])
+    ask("db_execute", statements=["INSERT INTO words VALUES ('apple pie')", "REINDEX"])
+    assert ask("db_query", sql="SELECT count(*) AS n FROM words")["rows"] == [{"n": 1}]
+    ask("db_execute", statements=["DELETE FROM words WHERE words MATCH 'pie'"])
+    assert ask("db_query", sql="SELECT count(*) AS n FROM words")["rows"] == [{"n": 0}]
+    assert ask("db_query", sql="PRAGMA schema_version")["rows"]
+    ask("db_execute", statements=["DROP TABLE words"])
+    assert "no such table" in ask("db_query", sql="SELECT * FROM words")

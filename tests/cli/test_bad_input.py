@@ -147,11 +147,14 @@ def databases(files: Files) -> Path:
     return files.folder
 
 
-def test_a_corrupt_database_after_leaves_it_inconclusive(statediff: Call, databases: Path) -> None:
+def test_a_corrupt_database_after_is_a_change_that_nothing_explains(
+    statediff: Call, databases: Path
+) -> None:
     (databases / "b.db").write_bytes(b"this is no database at all" * 200)
     said = statediff(*DATABASES)
-    assert said.code == 3, said.out
-    assert any(f["code"] == "source-unread" for f in said.json["findings"])
+    assert said.code == 1, said.out
+    (found,) = [f for f in said.json["findings"] if f["code"] == "unexplained-change"]
+    assert found["deltas"] == ['source.db["the file is not a SQLite database"]']
 
 
 def test_a_corrupt_database_before_leaves_it_inconclusive(statediff: Call, databases: Path) -> None:

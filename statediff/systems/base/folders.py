@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -14,6 +15,23 @@ from typing import Final
 from statediff.systems.base.reaper import attempts
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_OF_THE_PATH: Final = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+
+
+def is_of_the_path(error: Exception) -> bool:
+    """Whether what is at a path is why it cannot be opened, rather than the machine."""
+    return isinstance(error, OSError) and error.errno in _OF_THE_PATH
+
+
+def is_no_folder(path: Path) -> bool:
+    """Whether no folder is at the path that could be read: a link, a file, nothing."""
+    try:
+        is_folder = stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError) as error:
+        return is_of_the_path(error)
+    return not is_folder or not os.access(path, os.R_OK | os.X_OK)
 
 
 def make_folder(folder: Path) -> None:

@@ -84,6 +84,7 @@ class EmbeddedDirectory:
         make_folder(self.folder)
         empty(self.folder)
         remove(self.folder)
+        self._read.is_unplugged = True
 
     def reset(self) -> None:
         """The folder holds the base and nothing else, each entry made anew."""
@@ -91,6 +92,7 @@ class EmbeddedDirectory:
             make_folder(self.folder)
             empty(self.folder)
             restore(self._content, self.folder)
+            self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
                 f"{self.source}: the files could not be put back at {self.folder}: {error}"
@@ -114,8 +116,10 @@ class EmbeddedDirectory:
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until two looks in succession show the same sizes and times; else what changes."""
-        if any(place.is_symlink() for place in (self.folder, *self.folder.parents[:2])):
-            return "a link stands in the folder's place, or above it"
+        if self.folder.is_symlink():
+            return None  # reading says so
+        if any(place.is_symlink() for place in self.folder.parents[:2]):
+            return "a link stands above the folder"
         earlier = _look(self.folder)
         while True:
             time.sleep(_LOOK_SECONDS)

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Observed, Unobserved
+from statediff.systems.base.folders import is_no_folder
 from statediff.systems.base.rows import source_schema
 from statediff.systems.files.tree import (
     Entry,
@@ -75,6 +76,8 @@ class FilesSource:
         self._path = path
         self._refine = refine
         self._limits = limits
+        self.is_unplugged = False
+        """The environment took the folder away: that it is not there says nothing of the run."""
 
     @property
     def name(self) -> str:
@@ -91,7 +94,8 @@ class FilesSource:
                 mode = os.lstat(self._path).st_mode
                 tree = folder.tree(self._limits)
         except (NotRead, OSError) as error:
-            raise SourceUnavailable(str(error)) from error
+            is_ruined = is_no_folder(self._path) and not self.is_unplugged
+            raise (SourceRuined if is_ruined else SourceUnavailable)(str(error)) from error
         schema = self.schema()
         (entity_type,) = schema.types
         cause = "; ".join(tree.causes) or None

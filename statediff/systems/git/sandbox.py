@@ -35,7 +35,7 @@ from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import SandboxError, UsageError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.systems.base.folders import empty, make_folder, remove
+from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.files.tree import Files, Leaf, files_digest, restore, scan
 from statediff.systems.git.source import GitSource
@@ -134,6 +134,7 @@ class EmbeddedRepository:
         """The repository is gone until the next reset."""
         self._clear()
         remove(self.folder)
+        self._read.is_unplugged = True
 
     def reset(self) -> None:
         """Every file that is not as in the base is made anew; what lies beside them is gone."""
@@ -143,6 +144,7 @@ class EmbeddedRepository:
             except OSError:  # e.g. folders nested deeper than any path is long
                 self._clear()
                 restore(self.image, self.folder)
+            self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
                 f"{self.source}: the repository could not be put back at {self.place}: {error}"
@@ -175,6 +177,8 @@ class EmbeddedRepository:
         A lock that a dead command left behind cannot be told from one that is in use.
         """
         while True:
+            if is_no_folder(self.place) and not self._read.is_unplugged:
+                return None  # nobody writes to what is no repository: reading says what it is
             if not self._is_in_place():
                 return "the repository is gone"
             lock = self._lock()

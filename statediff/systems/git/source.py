@@ -19,10 +19,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table, build_table
+from statediff.systems.base.folders import is_no_folder
 from statediff.systems.base.rows import distinct_rows, named_rows
 from statediff.systems.files.tree import EntryKind, Folder, NotRead
 from statediff.systems.git.folder import (
@@ -71,6 +72,8 @@ class GitSource:
         self._refined = refined
         self._prefix = prefix
         self._is_bare = is_bare
+        self.is_unplugged = False
+        """The environment took the folder away: that it is not there says nothing of the run."""
 
     @property
     def name(self) -> str:
@@ -86,7 +89,8 @@ class GitSource:
             with Folder.open(self._path) as root:
                 found = self._listings(root, like)
         except NotRead as error:
-            raise SourceUnavailable(str(error)) from error
+            is_ruined = is_no_folder(self._path) and not self.is_unplugged
+            raise (SourceRuined if is_ruined else SourceUnavailable)(str(error)) from error
         state = self._state(found, store, like)
         return scanned(self._name, as_of, state)
 

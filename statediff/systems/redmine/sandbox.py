@@ -250,7 +250,7 @@ class RedmineTracker:
         refined = None
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
-        read = RedmineSource(source.name, self.home, DATABASE, FILES, refined)
+        self._own = read = RedmineSource(source.name, self.home, DATABASE, FILES, refined)
         self._sources: tuple[Source, ...] = (
             read,
             *(RedmineApiSource(look.name, self._account, read.learned) for look in looks),
@@ -287,11 +287,13 @@ class RedmineTracker:
         """The server is killed for its interface, the database removed for itself."""
         if source == self.source:
             remove(self.home / DATABASE)
+            self._own.database.is_unplugged = True
         else:
             self._server.stop()
 
     def reset(self) -> None:
         """Database and files are the base, under a new password for the agent; it is served."""
+        self._own.database.is_unplugged = False
         self._renew()
         if self._may_stay() and self._copy_in_place():
             return

@@ -85,7 +85,7 @@ class RedmineSource:
         self._home = home
         self._files = files
         self._refine = refine
-        self._database = SqliteSource(name, home / database)
+        self.database = SqliteSource(name, home / database)
         self._known: _Learned | None = None
 
     @property
@@ -94,7 +94,7 @@ class RedmineSource:
 
     def schema(self) -> Schema:
         if self._known is None:
-            self._known = self._learn(self._database.read(MemoryChunks(), _no_clock, None).state)
+            self._known = self._learn(self.database.read(MemoryChunks(), _no_clock, None).state)
         return self._known.schema
 
     def learned(self) -> tuple[Schema, tuple[told.CustomField, ...]]:
@@ -105,7 +105,7 @@ class RedmineSource:
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
         # In memory: the run's folder never holds what the tables hold of passwords.
-        raw = self._database.read(MemoryChunks(), clock, None).state
+        raw = self.database.read(MemoryChunks(), clock, None).state
         if self._known is None:
             self._known = self._learn(raw)
         rows, lost = _tracker_rows(raw, self._known, self._content)

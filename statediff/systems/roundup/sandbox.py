@@ -230,11 +230,13 @@ class EmbeddedTracker:
         """The server is killed for its interface, the database removed for itself."""
         if source == self.source:
             remove(self.home / DATABASE)
+            self._own.database.is_unplugged = True
         else:
             self.process.kill()
 
     def reset(self) -> None:
         """The home is the pristine image; the server that serves it answers."""
+        self._own.database.is_unplugged = False
         if not self._is_idle():
             # It is gone, it hangs, or a request that began before the reset would end after it.
             self.process.kill()
@@ -349,7 +351,7 @@ class EmbeddedTracker:
         refined = None
         if self._pack.schema is not None:
             refined = refine(load_schema_file(self._pack.schema), self.source)
-        read = RoundupSource(self.source, self.home, refined)
+        self._own = read = RoundupSource(self.source, self.home, refined)
         types = api_types(read.schema(), ITEMS)
         looks = (RoundupApiSource(name, self.account, types) for name in self._looks)
         return (read, *looks)

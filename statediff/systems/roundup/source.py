@@ -161,7 +161,7 @@ class RoundupSource:
         self._name = name
         self._home = Home(home)
         self._refine = refine
-        self._database = SqliteSource(name, home / DATABASE / "db")
+        self.database = SqliteSource(name, home / DATABASE / "db")
         self._known: tuple[TrackerClasses, Schema] | None = None
 
     @property
@@ -170,13 +170,13 @@ class RoundupSource:
 
     def schema(self) -> Schema:
         if self._known is None:
-            self._learn(self._database.read(MemoryChunks(), _no_clock, None).state)
+            self._learn(self.database.read(MemoryChunks(), _no_clock, None).state)
         return self._learned()[1]
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
         # In memory: the run's folder never holds what the tables hold of passwords.
-        raw = self._database.read(MemoryChunks(), clock, None).state
+        raw = self.database.read(MemoryChunks(), clock, None).state
         state = self.told(raw, self._home, store, like)
         return scanned(self._name, as_of, state)
 

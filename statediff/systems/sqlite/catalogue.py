@@ -18,6 +18,7 @@ from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Ki
 from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.stored import DECIMALS
+from statediff.systems.sqlite.structure import STRUCTURE_TYPE
 
 SEQUENCES: Final = "sqlite_sequence"
 STATISTICS: Final = {
@@ -405,6 +406,7 @@ OBJECT_TYPES: Final = (
         (_NAME, Field("value", Kind.ANY)),
         outside="opening the file may set it, no row depends on it",
     ),
+    STRUCTURE_TYPE,
     EntityType("db.table", ("name",), (_NAME, _text_field("kind"), _DEFINITION)),
     EntityType("db.trigger", ("name",), (_NAME, _text_field("table"), _DEFINITION)),
     EntityType("db.view", ("name",), (_NAME, _DEFINITION)),

@@ -12,8 +12,10 @@ What it cannot see: when a transaction was committed (the log holds no times) an
 rolled back; databases an agent attached beside this one, and temporary tables. It tells the states
 of the file it was attached to: what else its path named for a while is not one of them. And whoever
 may write the log may also forge it: commits that were cut off its end *and* out of its index, byte
-by byte and consistently, are gone. That takes the rights of the evaluator's own user, and such
-trials are labelled `isolation: none`.
+by byte and consistently, are gone. A log and an index that were copied and put back are such a gap,
+because SQLite does not write to its index that way (`sqlite.writes`); a forger who maps the index
+is not noticed. That takes the rights of the evaluator's own user, and such trials are labelled
+`isolation: none`.
 
 What watching changes: a checkpoint reports that it is busy, so that the log grows with the run, and
 neither the journal mode nor exclusive locking can be chosen while the feed is attached.
@@ -55,6 +57,7 @@ from statediff.systems.sqlite.wal import (
     read_header,
     read_index,
 )
+from statediff.systems.sqlite.writes import IndexWrites
 
 _MAGIC: Final = b"SQLite format 3\0"
 _SHARED: Final = (0x40000002, 510)
@@ -72,6 +75,7 @@ class Hold:
     def __init__(self, path: Path) -> None:
         self._paths = [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
         self._descriptors: list[int] = []
+        self._writes: IndexWrites | None = None
         try:
             self.file = self._open(path, os.O_RDONLY)
             _lock(self.file, *_SHARED)
@@ -88,6 +92,7 @@ class Hold:
             if self.header is not None:
                 for commit in read_commits(self.log, self.header):
                     self.end = LogIndex(commit.frame, self.header.salts, commit.checksum)
+            self._writes = IndexWrites(self.log, self._index)
             self.look()
         except BaseException:
             self.close()
@@ -95,6 +100,9 @@ class Hold:
 
     def close(self) -> None:
         """Nothing is held."""
+        if self._writes is not None:
+            self._writes.close()
+            self._writes = None
         while self._descriptors:
             os.close(self._descriptors.pop())
 
@@ -117,6 +125,13 @@ class Hold:
         if index is None and os.fstat(self._index).st_size:
             raise SourceUnavailable("the index of its write-ahead log is damaged")
         return index
+
+    def check_index_writes(self) -> None:
+        """Raises where somebody else than SQLite wrote to the index."""
+        if self._writes is not None and not self._writes.are_all_of_sqlite():
+            raise SourceUnavailable(
+                "the index of its write-ahead log was written past SQLite: commits may be missing"
+            )
 
     @property
     def page_size(self) -> int:
@@ -236,6 +251,22 @@ class SqliteFeed:
             self._held = None
 
 
+def _marked(commits: Iterator[Commit]) -> Iterator[tuple[Commit, bool]]:
+    """Each commit, and whether it is the last one that can be read."""
+    held: Commit | None = None
+    try:
+        for commit in commits:
+            if held is not None:
+                yield held, False
+            held = commit
+    except SourceUnavailable:
+        if held is not None:
+            yield held, True
+        raise
+    if held is not None:
+        yield held, True
+
+
 def _states(
     held: Hold, scanner: Scanner, store: ChunkStore, before: State | None
 ) -> Iterator[tuple[Commit | None, State]]:
@@ -248,6 +279,7 @@ def _states(
     if header is None:
         held.check_unwritten_log()
         held.check_end(index, LogIndex(0, b"", (0, 0)))
+        held.check_index_writes()
         if before is None:
             with DatabaseCopy(held.page_size) as copy:
                 if copy.fill(held.file) != held.digest:
@@ -263,7 +295,7 @@ def _states(
         if copy.fill(held.file) != held.digest:
             raise SourceUnavailable("its file was written past its log")
         replay = None if before is None else Replay(copy, scanner, store, before)
-        for commit in read_commits(held.log, header):
+        for commit, is_last in _marked(read_commits(held.log, header)):
             last = LogIndex(commit.frame, header.salts, commit.checksum)
             if commit.frame <= held.end.frames:
                 copy.write(commit)
@@ -274,7 +306,7 @@ def _states(
                     start = copy.state(scanner, store)
                     yield None, start
                     replay = Replay(copy, scanner, store, start)
-                yield commit, replay.apply(commit)
+                yield commit, replay.apply(commit, is_last=is_last)
         if replay is None:
             yield None, copy.state(scanner, store)
     if last.frames < held.end.frames:
@@ -282,3 +314,4 @@ def _states(
     held.check_end(index, last)
     if held.look() != index:
         raise SourceUnavailable("it was written while its log was read")
+    held.check_index_writes()

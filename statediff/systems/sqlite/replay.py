@@ -36,6 +36,7 @@ from statediff.systems.relational.schema import quoted, with_types
 from statediff.systems.sqlite.catalogue import OBJECT_NAMES, Catalogue, folded, kind_of
 from statediff.systems.sqlite.copy import DatabaseCopy, without_log
 from statediff.systems.sqlite.scan import Scan, Scanner, prepare
+from statediff.systems.sqlite.structure import STRUCTURE, are_sound, free_pages, is_established
 from statediff.systems.sqlite.wal import Commit
 
 _INTERIOR_INDEX: Final = 2
@@ -44,6 +45,8 @@ _LEAF_INDEX: Final = 10
 _LEAF_TABLE: Final = 13
 _INTERIOR: Final = (_INTERIOR_INDEX, _INTERIOR_TABLE)
 _FILE_HEADER_BYTES: Final = 100
+_LOCK_BYTE: Final = 2**30
+"""The page that holds this byte of the file is left empty."""
 _LEAST: Final = -(2**63) - 1
 _MOST: Final = 2**63 - 1
 
@@ -127,6 +130,14 @@ class PageOwners:
     def size(self, root: int) -> int:
         """How many pages the tree has."""
         return len(self._pages[root])
+
+    def account_for_all(self, free: frozenset[int], but: int) -> bool:
+        """Whether each page of the file is in one tree or free, and none is both.
+
+        `but` is the page that SQLite leaves empty for its locks, in a file that is so long.
+        """
+        known = len(self._owner) + len(free) + (but <= self._page_count)
+        return known == self._page_count and not {*free, but} & self._owner.keys()
 
     def touched(self, pages: Collection[int], page_count: int) -> set[int]:
         """The roots that owned one of the pages, or one beyond the new end, before the commit."""
@@ -303,6 +314,8 @@ class _Layout:
     owners: PageOwners | None
     tables: Mapping[int, str]
     """Root page → folded name, tables only: what an index holds is no state of its own."""
+    parts: Mapping[int, str] = field(default_factory=dict)
+    """Root page → name of the table that it is, or is an index of."""
     row_ids: Mapping[str, str] = field(default_factory=dict)
     """Folded name → the column that is the row id, so that a leaf's rows are a range of keys."""
 
@@ -329,9 +342,15 @@ class Replay:
         self._checked: dict[str, set[int]] = {}
         self._is_all_checked = False
         self._bytes_read = 0
+        self._bytes_checked = 0
+        self._touched: frozenset[int] = frozenset()
+        """The roots of the trees that the present commit wrote to."""
 
-    def apply(self, commit: Commit) -> State:
-        """The state after the commit. Raises `SourceUnavailable` if it cannot be told."""
+    def apply(self, commit: Commit, *, is_last: bool = True) -> State:
+        """The state after the commit. Raises `SourceUnavailable` if it cannot be told.
+
+        Where checking the structure of every state would take too long, only the last is known.
+        """
         if not self._before.schema.types:  # even an empty database has those of schema objects
             raise SourceUnavailable(_MOVED)
         if self._layout is None:
@@ -346,10 +365,38 @@ class Replay:
         else:
             self._check(touched)
             self._copy.write(commit)
-            tables = self._tables(touched, self._state)
+            tables = self._tables(touched, self._state) | self._structure(self._layout, is_last)
             schema = with_types(self._state.schema, {n: t.type for n, t in tables.items()})
             self._state = State(schema, {**self._state.tables, **tables})
         return self._state
+
+    def _structure(self, layout: _Layout, is_last: bool) -> dict[str, Table]:
+        """What is new about the structure: nothing, where a sound file was changed soundly."""
+        each = self._state.schema.by_name.get(STRUCTURE)
+        if each is None:
+            return {}
+        if is_established(self._state.tables.get(STRUCTURE)) and self._is_sound_still(layout):
+            return {}
+        self._bytes_checked += self._copy.size
+        if is_last or self._bytes_checked <= MAX_READ_BYTES:
+            return self._tables({each: None}, self._before)
+        cause = f"checking every commit takes more than {MAX_READ_BYTES >> 20} MiB of reading"
+        return {STRUCTURE: self._state.tables[STRUCTURE].unobserved(cause)}
+
+    def _is_sound_still(self, layout: _Layout) -> bool:
+        """Whether the trees that a commit touched agree, and every page has one place."""
+        owners, size = layout.owners, self._copy.page_size
+        if owners is None:
+            return False
+        free = free_pages(self._copy.page, self._copy.size // size)
+        if free is None or not owners.account_for_all(free, _LOCK_BYTE // size + 1):
+            return False
+        self._bytes_checked += sum(map(owners.size, self._touched)) * size
+        if self._bytes_checked > MAX_READ_BYTES:
+            return False
+        with closing(self._copy.connect()) as connection:
+            prepare(connection)
+            return are_sound(connection, {layout.parts[root] for root in self._touched})
 
     # What a commit touched
 
@@ -371,6 +418,7 @@ class Replay:
             return None
         finally:
             self._next = {}
+        self._touched = frozenset(roots)
         found: dict[EntityType, _Chunks] = {}
         for root in roots & layout.tables.keys():
             for each in self._state.schema.types:
@@ -410,16 +458,18 @@ class Replay:
 
     def _layout_of(self, connection: sqlite3.Connection, catalogue: Catalogue) -> _Layout:
         tables: dict[int, str] = {}
+        parts: dict[int, str] = {}
         size = self._copy.page_size
         try:
             usable = size - self._copy.page(1)[20]
             owners = PageOwners(self._page, usable, self._copy.size // size)
             owners.grow(_SCHEMA_ROOT)
             listed = connection.execute(
-                "SELECT type, name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
+                "SELECT type, name, tbl_name, rootpage FROM main.sqlite_schema WHERE rootpage <> 0"
             )
-            for kind, name, root in listed.fetchall():
+            for kind, name, table, root in listed.fetchall():
                 owners.grow(root)
+                parts[root] = str(table)
                 if self._unchecked:
                     owners.check_order(root, self._unchecked, is_new=True)
                 if kind_of(kind) == "table":
@@ -427,7 +477,7 @@ class Replay:
         except (Tangled, TypeError, AttributeError, IndexError):
             return _Layout(catalogue, None, {})  # not as SQLite would have written it
         self._unchecked.clear()
-        return _Layout(catalogue, owners, tables, _row_ids(connection, catalogue))
+        return _Layout(catalogue, owners, tables, parts, _row_ids(connection, catalogue))
 
     # Reading
 
@@ -435,7 +485,11 @@ class Replay:
         """`before` is right about all that nobody touched so far; raises if it is not."""
         if not self._is_all_checked:
             self._is_all_checked = True
-            unknown = {t: None for t in self._before.schema.types if t.name not in self._checked}
+            unknown = {
+                t: None
+                for t in self._before.schema.types
+                if t.name not in self._checked and t.name != STRUCTURE
+            }
             known = {
                 t: frozenset(range(len(self._before.tables[t.name].chunks))) - done
                 for t in self._before.schema.types

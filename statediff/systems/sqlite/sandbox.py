@@ -31,7 +31,8 @@ from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
-from statediff.systems.sqlite.source import SqliteSource, strange_side_file
+from statediff.systems.sqlite.scan import is_of_the_file
+from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
 
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
@@ -55,7 +56,7 @@ class EmbeddedDatabase:
         refined: Callable[[Schema], Schema] | None = None
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
-        self._read = SqliteSource(source.name, self.file, refined)
+        self._read = SqliteSource(source.name, self.file, refined, in_place=True)
         self._feed = SqliteFeed(source.name, self.file, refined)
 
     @property
@@ -78,6 +79,7 @@ class EmbeddedDatabase:
     def unplug(self, source: str) -> None:
         """The file is gone until the next reset."""
         remove(self.file)
+        self._read.is_unplugged = True
 
     def reset(self) -> None:
         """The file is the pristine image, alone in its folder; open handles keep the old file."""
@@ -89,6 +91,7 @@ class EmbeddedDatabase:
             if self.file.is_dir() and not self.file.is_symlink():
                 remove(self.file)
             write_atomically(self.file, self.image, mode=FILE_MODE)
+            self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
                 f"{self.source}: the database could not be put back at {self.file}: {error}"
@@ -126,21 +129,21 @@ class EmbeddedDatabase:
         """
         while True:
             try:
-                if not self._is_in_place():
+                if self._read.is_unplugged:
                     return "the database file is gone"
-                strange = strange_side_file(self.file)
-                if strange is not None:
-                    return strange
+                if not self._is_in_place() or strange_side_file(self.file) is not None:
+                    return None  # nobody writes to what is no database: reading says what it is
                 cause = self._probe()
             except sqlite3.Error as error:
+                if is_of_the_file(error):
+                    return None  # as above
                 return f"the database cannot be opened: {error}"
             if cause is None or time.monotonic() >= deadline:
                 return cause
             time.sleep(min(_PROBE_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _is_in_place(self) -> bool:
-        folders = (self.file.parent, self.file.parent.parent)
-        return self.file.is_file() and not any(p.is_symlink() for p in (self.file, *folders))
+        return self.file.is_file() and not stands_on_link(self.file)
 
     def _probe(self) -> str | None:
         # A connection that is the last to close would fold the write-ahead log into the file. One

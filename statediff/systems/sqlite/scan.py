@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceRuined, SourceUnavailable
 from statediff.model.batches import Row, batch_of, encode_column, encode_rows
 from statediff.model.bulk import NotInBulk
 from statediff.model.schema import EntityType, Schema
@@ -56,6 +56,7 @@ from statediff.systems.sqlite.catalogue import (
 )
 from statediff.systems.sqlite.forms import with_forms
 from statediff.systems.sqlite.stored import column_reader
+from statediff.systems.sqlite.structure import STRUCTURE, check, structure_table
 
 BLOCK_ROWS: Final = 4096
 WIDE_BLOCK_ROWS: Final = 256
@@ -219,15 +220,16 @@ BUSY_SECONDS: Final = 2.0
 def begin(connection: sqlite3.Connection) -> Catalogue:
     """The catalogue, in a read transaction that stays open: all that follows shows one state.
 
-    Raises `SourceUnavailable`.
+    Raises `SourceUnavailable`; `SourceRuined` where the bytes of the file are the reason.
     """
     try:
         prepare(connection)
         return read_catalogue(connection)
     except sqlite3.Error as error:
-        raise SourceUnavailable(cause_of(error)) from error
+        refusal = SourceRuined if is_of_the_file(error) else SourceUnavailable
+        raise refusal(cause_of(error)) from error
     except UnicodeDecodeError as error:  # a catalogue that was written by hand
-        raise SourceUnavailable("a name in its catalogue is not UTF-8") from error
+        raise SourceRuined("a name in its catalogue is not UTF-8") from error
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -246,6 +248,8 @@ class Scanned:
 
     state: State
     failures: tuple[str, ...]
+    spoiled: tuple[str, ...] = ()
+    """Those of types that could be read before the run, and now cannot for what is in them."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +285,7 @@ class Scanner:
             for t in schema.types
         }
         state = State(with_types(schema, {n: t.type for n, t in tables.items()}), tables)
-        return Scanned(state, tuple(scan.failures))
+        return Scanned(state, tuple(scan.failures), tuple(scan.spoiled))
 
 
 def stored_text(stored: bytes) -> str | bytes:
@@ -290,6 +294,12 @@ def stored_text(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+def is_of_the_file(error: sqlite3.Error) -> bool:
+    """Whether SQLite refuses what is in the file, rather than meeting a lock or a full disk."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
 
 
 def cause_of(error: sqlite3.Error) -> str:
@@ -316,10 +326,12 @@ class _Pass:
     skipped_rows: int = 0
     too_big: bool = False
     cause: str | None = None
+    is_of_the_file: bool = True
+    """Whether the content of the file is the cause, rather than a lock or a disk."""
 
 
 class Scan:
-    """One reading under way; `failures` collects what could not be read, in type order."""
+    """One reading under way; `failures` and `spoiled` as of `Scanned`."""
 
     def __init__(
         self, connection: sqlite3.Connection, catalogue: Catalogue, store: ChunkStore
@@ -328,6 +340,7 @@ class Scan:
         self._catalogue = catalogue
         self._store = store
         self._shelf = Shelf(store)
+        self.spoiled: list[str] = []
         self._row_limit: int | None = None
         self._told = Digests(connection)
 
@@ -339,6 +352,8 @@ class Scan:
         """The rows of one type, keyed as in `like` so that before and after can be compared."""
         if like is not None and like.type.key != entity_type.key:
             entity_type = replace(entity_type, key=like.type.key)
+        if entity_type.name == STRUCTURE:
+            return structure_table(check(self._connection), self._shelf, entity_type, like)
         rows = self._catalogue.objects.get(entity_type.name)
         if rows is not None:
             return self._shelf.distinct(entity_type, rows, like)
@@ -420,7 +435,11 @@ class Scan:
             break
         if met.skipped_rows and met.cause is None:
             met.cause = f"{met.skipped_rows} rows have a key beyond the capture limit"
-        return table if met.cause is None else self._shelf.fail(table, met.cause)
+        if met.cause is None:
+            return table
+        if met.is_of_the_file and like is not None and like.enumeration.is_complete:
+            self.spoiled.append(f"{entity_type.name}: {met.cause}")
+        return self._shelf.fail(table, met.cause)
 
     def _in_bulk(self, query: _Query, like: Table | None) -> Table | None:
         """The table, whole and read in columns; None where only reading by rows can tell more."""
@@ -467,6 +486,7 @@ class Scan:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             met.too_big = code & 0xFF == sqlite3.SQLITE_TOOBIG
             met.cause = cause_of(error)
+            met.is_of_the_file = is_of_the_file(error)
 
     def _most_rows(self) -> int:
         if self._row_limit is None:

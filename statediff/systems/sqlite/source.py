@@ -31,11 +31,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from statediff.capture.source import Clock, SourceUnavailable, scanned
+from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
+from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
 from statediff.systems.sqlite.catalogue import OWN_TABLES, Catalogue, folded
 from statediff.systems.sqlite.copy import DatabaseCopy
@@ -49,12 +50,23 @@ class SqliteSource:
 
     `refine` maps the schema of the catalogue to the logical one: it may rename types and fields
     (`EntityType.table` and `Field.column` keep the database's names), change kinds, declare zones
-    and keys, and leave types out.
+    and keys, and leave types out. With `in_place`, a link in the place of the file, or of the two
+    folders above it, is not followed.
     """
 
-    def __init__(self, name: str, path: Path | str, refine: Refine | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path | str,
+        refine: Refine | None = None,
+        *,
+        in_place: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.scanner = Scanner(name, refine)
+        self._in_place = in_place
+        self.is_unplugged = False
+        """The environment took the file away: that it cannot be read says nothing of the run."""
 
     @property
     def name(self) -> str:
@@ -62,10 +74,20 @@ class SqliteSource:
 
     def by_pages(self) -> SqlitePages:
         """The same source, read again by the pages that changed."""
-        return SqlitePages(self.path, self.scanner, self.schema)
+        return SqlitePages(self._open, self.scanner, self.schema)
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            if self._in_place and stands_on_link(self.path):
+                raise SourceRuined("a link stands in the place of the database, or above it")
+            return open_database(self.path)
+        except SourceRuined as error:
+            if self.is_unplugged:
+                raise SourceUnavailable(str(error)) from error
+            raise
 
     def schema(self) -> Schema:
-        with closing(open_database(self.path)) as connection:
+        with closing(self._open()) as connection:
             catalogue = begin(connection)
             schema = self.scanner.schema(connection, catalogue)
             return with_types(
@@ -79,9 +101,10 @@ class SqliteSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
-        with closing(open_database(self.path)) as connection:
+        with closing(self._open()) as connection:
             found = self.scanner.scan(connection, begin(connection), store, like)
-        return scanned(self.name, as_of, found.state, gaps=found.failures)
+        part = scanned(self.name, as_of, found.state, gaps=found.failures)
+        return replace(part, spoiled=found.spoiled)
 
 
 def _has_null_keys(
@@ -106,21 +129,29 @@ _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection that can only read. Raises `SourceUnavailable`."""
+    """A connection that can only read. Raises `SourceRuined`, `SourceUnavailable`."""
     cause = strange_side_file(path)
     if cause is not None:
-        raise SourceUnavailable(cause)
+        raise SourceRuined(cause)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - one call, one answer
-            raise SourceUnavailable(f"{printable(path.name)} is not a file")
+            raise SourceRuined(f"{printable(path.name)} is not a file")
+        if not (os.access(path, os.R_OK) and os.access(path.parent, os.X_OK)):
+            raise SourceRuined(f"{printable(path.name)} cannot be opened: Permission denied")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise SourceUnavailable(f"{printable(path.name)} cannot be opened: {reason}") from error
+        refusal = SourceRuined if is_of_the_path(error) else SourceUnavailable
+        raise refusal(f"{printable(path.name)} cannot be opened: {reason}") from error
     uri = "file:" + quote(os.fsencode(path.absolute())) + "?mode=ro"
     try:
         return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     except sqlite3.Error as error:
         raise SourceUnavailable(cause_of(error)) from error
+
+
+def stands_on_link(path: Path) -> bool:
+    """Whether the file, or one of the two folders above it, is a link."""
+    return any(each.is_symlink() for each in (path, *path.parents[:2]))
 
 
 def strange_side_file(path: Path) -> str | None:
@@ -144,8 +175,13 @@ _MODE: Final = slice(18, 20)
 class SqlitePages:
     """A `PageReader` of one database file; `schema` gives the logical one as it is now."""
 
-    def __init__(self, path: Path, scanner: Scanner, schema: Callable[[], Schema]) -> None:
-        self._path = path
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        scanner: Scanner,
+        schema: Callable[[], Schema],
+    ) -> None:
+        self._open = connect
         self._scanner = scanner
         self._schema = schema
         self._kept: _Kept | None = None
@@ -160,11 +196,12 @@ class SqlitePages:
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         self.close()
         as_of = clock()
-        with closing(open_database(self._path)) as connection:
+        with closing(self._open()) as connection:
             found = self._scanner.scan(connection, begin(connection), store, like)
             if not found.failures:
                 self._kept = _keep(connection, found.state)
-        return scanned(self.name, as_of, found.state)
+        part = scanned(self.name, as_of, found.state)
+        return replace(part, spoiled=found.spoiled)
 
     def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
         kept = self._kept
@@ -172,7 +209,7 @@ class SqlitePages:
             raise SourceUnavailable("the pages of the state before were not kept")
         as_of = clock()
         try:
-            with closing(open_database(self._path)) as connection:
+            with closing(self._open()) as connection:
                 begin(connection)
                 with _pages(connection) as now:
                     commit = kept.difference(now)

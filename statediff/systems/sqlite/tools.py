@@ -1,4 +1,11 @@
-"""A SQLite file, for tools: no other file is opened, and no statement runs for long."""
+"""A SQLite file, for tools: no other file is opened, and no statement runs for long.
+
+The connection is defensive: no statement writes past what SQLite itself keeps in order (the text of
+the schema, its version, the tables behind a virtual table, raw pages), or leaves it without a
+journal. SQLite has a switch for that, which Python offers from 3.12 on; the authorizer refuses the
+same for all versions. Another binding with a SQLite of its own is no way out: two copies of the
+library in one process give up each other's locks on a file (sqlite.org/howtocorrupt, §2.2.1).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +21,7 @@ from urllib.parse import quote, unquote
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
 from statediff.systems.relational.tools import Rows, refuse_transactions
+from statediff.systems.sqlite.catalogue import folded
 from statediff.systems.sqlite.wal import LogMarks
 
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
@@ -42,7 +50,8 @@ class SqliteDatabase:
             raise ToolError(f"the database cannot be opened: {error}") from error
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-            connection.set_authorizer(_authorize)
+            guard = _Guard(connection)
+            connection.set_authorizer(guard.authorize)
             deadline = time.monotonic() + MAX_SECONDS
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             try:
@@ -50,7 +59,7 @@ class SqliteDatabase:
                 connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             except sqlite3.Error as error:
                 raise ToolError(f"the database cannot be used: {error}") from error
-            yield SqliteSession(connection, self._path)
+            yield SqliteSession(connection, self._path, guard)
         finally:
             connection.close()  # what was not committed is rolled back
 
@@ -61,9 +70,11 @@ class SqliteSession:
 
     connection: sqlite3.Connection
     path: Path
+    guard: _Guard
 
     def run(self, statement: str) -> Rows:
         refuse_transactions(statement)
+        self.guard.refuse_hidden_tables(statement)
         try:
             cursor = self.connection.execute(statement)
         except (sqlite3.Error, ValueError, OverflowError) as error:
@@ -85,6 +96,55 @@ def _rows(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
         raise ToolError(f"the database refuses it: {error}") from error
 
 
-def _authorize(action: int, *_about: str | None) -> int:
-    """Every statement is allowed but those that open another file; `VACUUM INTO` attaches too."""
-    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+class _Guard:
+    """What no statement of one connection may do."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._hidden: frozenset[str] = frozenset()
+        """Names of tables behind virtual ones, while a statement is looked at and not run."""
+        if hasattr(connection, "setconfig"):  # Python 3.12
+            connection.setconfig(_DEFENSIVE, True)
+
+    def authorize(
+        self, action: int, one: str | None, other: str | None, *_about: str | None
+    ) -> int:
+        """SQLite's question about each step of a statement; `VACUUM INTO` attaches, too."""
+        name = folded(one or "")
+        is_refused = (
+            action == sqlite3.SQLITE_ATTACH
+            or (action == sqlite3.SQLITE_PRAGMA and _is_dangerous(name, other))
+            or (action in _WRITES and (name in self._hidden or name == "sqlite_dbpage"))
+        )
+        return sqlite3.SQLITE_DENY if is_refused else sqlite3.SQLITE_OK
+
+    def refuse_hidden_tables(self, statement: str) -> None:
+        """`ToolError` for a statement that itself writes to a table behind a virtual one.
+
+        The module of the virtual table writes there too, while the statement runs. So the statement
+        is only prepared first.
+        """
+        listed = self._connection.execute("PRAGMA table_list").fetchall()
+        hidden = frozenset(folded(str(row[1])) for row in listed if row[2] == "shadow")
+        if not hidden:
+            return
+        self._hidden = hidden
+        try:
+            self._connection.execute(f"EXPLAIN {statement}").close()
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_AUTH:
+                raise ToolError(f"the database refuses it: {error}") from error
+        finally:
+            self._hidden = frozenset()
+
+
+_DEFENSIVE: Final = 1010
+_WRITES: Final = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
+
+
+def _is_dangerous(pragma: str, value: str | None) -> bool:
+    if value is None:
+        return False
+    return pragma in ("writable_schema", "schema_version") or (
+        pragma == "journal_mode" and folded(value).strip("'\"` ") == "off"
+    )

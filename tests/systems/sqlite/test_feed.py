@@ -466,3 +466,25 @@ def test_a_database_without_a_log_says_so(tmp_path):
         connection.executescript(SHOP)
     with pytest.raises(SourceUnavailable, match="keeps no write-ahead log: PRAGMA journal_mode"):
         SqliteFeed("shop-db", path).attach()
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_log_that_was_put_back_is_a_gap(run, is_begun):
+    if is_begun:
+        run.write("INSERT INTO note VALUES (8, 'first')")
+    run.connect().execute("SELECT * FROM note").fetchall()
+    saved = {name: run.beside(name).read_bytes() for name in ("-wal", "-shm")}
+    run.write("INSERT INTO note VALUES (9, 'granted')", "DELETE FROM note WHERE id = 9")
+    for name, content in saved.items():
+        run.beside(name).write_bytes(content)
+    assert run.seen().gap is not None
+    assert run.seen().gap is not None
+
+
+def test_an_index_that_sqlite_lets_grow_is_none(run):
+    run.write("PRAGMA wal_autocheckpoint = 0")
+    many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1500)"
+    for n in range(6):
+        run.write(f"{many} INSERT INTO note SELECT {n} * 1500 + 9 + i, zeroblob(3900) FROM n")
+    assert run.beside("-shm").stat().st_size > 2 * 32768
+    assert run.seen().gap is None

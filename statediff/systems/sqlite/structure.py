@@ -1,0 +1,355 @@
+"""Whether the tables, indexes and free pages of a SQLite file agree: `db.structure`.
+
+Rows are read past every index. What an application finds through one is another matter: a row that
+is missing from an index is in the table and in no answer. `db.structure` has a row for each place
+where the file disagrees with itself; a sound file has none. Decision 34 gives the reasons.
+
+What is looked at, in the caller's read transaction:
+
+1. all that `PRAGMA integrity_check` says: pages reached twice or never, cells and row ids out of
+   order, the free list, entries of indexes against rows, and the declared constraints;
+2. what it does not say: a key of a table without row ids that a search does not find, and a header
+   that SQLite refuses to write under.
+
+Sound before and unsound after is a change: rows appear. Where soundness was not established before,
+nobody knows what the run did, and the type is incomplete with the cause. What the run made
+uncheckable (an index over a function that only its own program has) is a row like any other.
+
+Nothing that an application registered is run: such functions and collations are not known here.
+SQLite's own functions do run where the schema uses them in a constraint or an index; those with
+effects do not, as `trusted_schema` is off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from statediff.capture.source import SourceUnavailable
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.state import Table
+from statediff.model.values import printable
+from statediff.systems.relational.schema import Shelf, quoted
+from statediff.systems.sqlite.wal import read_commits, read_header
+
+STRUCTURE: Final = "db.structure"
+STRUCTURE_TYPE: Final = EntityType(
+    STRUCTURE,
+    ("problem",),
+    (
+        Field("problem", Kind.TEXT, is_nullable=False),
+        Field("object", Kind.TEXT),
+        Field("page", Kind.INT),
+    ),
+)
+MAX_PROBLEMS: Final = 100
+MAX_SECONDS: Final = 300
+_CACHE: Final = "cache_size=-65536"
+"""64 MiB while every entry of every index is searched for: half the time of the default."""
+_MAX_VALUE_BYTES: Final = 1_000_000_000
+"""Of an entry of an index: it lies in the file, whatever a capture keeps of it."""
+_STEPS: Final = 1_000_000
+_MAX_TEXT: Final = 1000
+_MAX_COLLATIONS: Final = 100
+_ENVIRONMENT: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_FULL,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found: rows of `db.structure`, sorted; `cause` says why there may be more."""
+
+    problems: tuple[Row, ...]
+    cause: str | None = None
+
+
+def check(connection: sqlite3.Connection) -> Checked:
+    """All problems of the database, inside the caller's transaction."""
+    objects = _roots(connection)
+    found: set[str] = set()
+    try:
+        with _limits(connection):
+            found.update(_header_problems(_header(connection)))
+            damage = frozenset(_trees(connection))
+            found.update(damage)
+            if not damage:
+                found.update(_integrity(connection))
+                found.update(_unfound(connection))
+    except sqlite3.Error as error:
+        if _is_environment(error):
+            return Checked((), f"its structure could not be checked: {_said(error)}")
+        found.add(f"the check ended early: {_said(error)}")
+    texts = sorted({printable(text[:_MAX_TEXT]) for text in found})
+    return Checked(tuple(_row(text, objects) for text in texts))
+
+
+def are_sound(connection: sqlite3.Connection, tables: Collection[str]) -> bool:
+    """Whether these tables agree with all of their indexes; whose each page is, is not asked."""
+    try:
+        with _limits(connection):
+            calls = (f"integrity_check({quoted(name)})" for name in tables)
+            said = (line for call in calls for line in _pragma(connection, call))
+            return not any(said) and not any(_unfound(connection, tables))
+    except sqlite3.Error:
+        return False
+
+
+def free_pages(read: Callable[[int], bytes], page_count: int) -> frozenset[int] | None:
+    """The pages on the free list; None if it is not one that SQLite would have written."""
+    head = read(1)
+    trunk, count = struct.unpack_from(">2I", head, 32)
+    if any(head[52:56]):
+        return None  # a file that moves its pages has maps of them beside the list
+    found: list[int] = []
+    while trunk:
+        if not 1 < trunk <= page_count or len(found) > count:
+            return None
+        content = read(trunk)
+        following, leaves = struct.unpack_from(">2I", content)
+        if leaves > len(content) // 4 - 2:
+            return None
+        found += (trunk, *struct.unpack_from(f">{leaves}I", content, 8))
+        trunk = following
+    pages = frozenset(found)
+    is_whole = len(pages) == len(found) == count and all(1 < page <= page_count for page in pages)
+    return pages if is_whole else None
+
+
+@contextmanager
+def _limits(connection: sqlite3.Connection) -> Iterator[None]:
+    """The connection has memory and length for a check, and does not check for ever."""
+    deadline = time.monotonic() + MAX_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    former = connection.execute("PRAGMA cache_size").fetchone()[0]
+    longest = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+    try:
+        connection.execute(f"PRAGMA {_CACHE}")
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+        connection.execute(f"PRAGMA cache_size={former}")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+
+
+def structure_table(
+    checked: Checked, shelf: Shelf, entity_type: EntityType, like: Table | None
+) -> Table:
+    """The problems as rows of `db.structure`; after a run, `like` is the table before it."""
+    table = shelf.distinct(entity_type, list(checked.problems), like)
+    if like is not None and not like.enumeration.is_complete:
+        return shelf.fail(table, like.enumeration.cause or "its structure was not known before")
+    if checked.cause is not None:
+        return shelf.fail(table, checked.cause)
+    if like is None and checked.problems:
+        first = checked.problems[0]["problem"]
+        return shelf.fail(table, f"its structure was not known to be sound before: {first}")
+    return table
+
+
+def is_established(like: Table | None) -> bool:
+    """Whether the state before is known to be sound, so that whatever is wrong came since."""
+    return like is not None and like.enumeration.is_complete and not like.row_count
+
+
+def _integrity(connection: sqlite3.Connection) -> Iterator[str]:
+    """What `PRAGMA integrity_check` says, table by table where it cannot check them together."""
+    try:
+        yield from _pragma(connection, f"integrity_check({MAX_PROBLEMS})")
+        return
+    except sqlite3.Error as error:
+        if _is_environment(error):
+            raise
+        if _is_damage(error):
+            yield f"the check ended early: {_said(error)}"
+            return
+    # Something in the schema is not known here.
+    for (name,) in connection.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'"):
+        if isinstance(name, str):
+            try:
+                yield from _pragma(connection, f"integrity_check({quoted(name)})")
+            except sqlite3.Error as error:
+                if _is_environment(error):
+                    raise
+                yield f"the table {name} cannot be checked: {_said(error)}"
+
+
+def _trees(connection: sqlite3.Connection) -> Iterator[str]:
+    """The first thing that is wrong with whose each page is, and how it is filled.
+
+    Nothing is compared with an index, so that collations and functions need not be known. It comes
+    before all that reads rows: pages that lead to each other would be read without an end.
+    """
+    known: list[str] = []
+    connection.execute("PRAGMA ignore_check_constraints=ON")
+    try:
+        while True:
+            try:
+                yield from _pragma(connection, "quick_check(1)")
+                return
+            except sqlite3.Error as error:
+                missing = _COLLATION.match(str(error))
+                if _is_environment(error):
+                    raise
+                if missing is None or len(known) == _MAX_COLLATIONS:
+                    yield f"the check ended early: {_said(error)}"
+                    return
+                known.append(missing[1])
+                connection.create_collation(
+                    missing[1], lambda one, other: (one > other) - (one < other)
+                )
+    finally:
+        connection.execute("PRAGMA ignore_check_constraints=OFF")
+        for name in known:
+            connection.create_collation(name, None)
+
+
+_COLLATION: Final = re.compile(r"no such collation sequence: (.+)", re.DOTALL)
+
+
+def _pragma(connection: sqlite3.Connection, call: str) -> Iterator[str]:
+    for (said,) in connection.execute(f"PRAGMA main.{call}").fetchall():
+        text = said if isinstance(said, str) else bytes(said).decode("utf-8", "backslashreplace")
+        for line in text.splitlines():
+            if line != "ok" and not line.startswith("***"):
+                yield line
+
+
+def _unfound(
+    connection: sqlite3.Connection, tables: Collection[str] | None = None
+) -> Iterator[str]:
+    """Keys of tables without row ids (of all, or of these) that a search does not find."""
+    listed = connection.execute("PRAGMA main.table_list").fetchall()
+    for _schema, name, kind, _columns, is_without, *_ in listed:
+        if kind != "table" or not is_without or not isinstance(name, str):
+            continue
+        if tables is not None and name not in tables:
+            continue
+        described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
+        key = [quoted(row[1]) for row in described if row[5] and isinstance(row[1], str)]
+        same = " AND ".join(f"b.{column} = a.{column}" for column in key)
+        table = f"main.{quoted(name)}"
+        with suppress(sqlite3.OperationalError):  # of a collation that is not known here
+            (lost,) = connection.execute(
+                f"SELECT count(*) FROM {table} AS a NOT INDEXED WHERE NOT EXISTS"  # noqa: S608 - quoted
+                f" (SELECT 1 FROM {table} AS b WHERE {same})"
+            ).fetchone()
+            if lost:
+                yield f"{lost} keys of the table {name} are out of order"
+
+
+def _header(connection: sqlite3.Connection) -> bytes:
+    """The head of the file, as the log has it if it has it.
+
+    It is read by the descriptor that SQLite has: where a process closes one of its own, all locks
+    that it has on the file are gone, those of SQLite included.
+    """
+    path = connection.execute("PRAGMA database_list").fetchall()[0][2]
+    found = b""
+    try:
+        held = Path(path).stat()
+        for name in sorted(each.name for each in Path(_DESCRIPTORS).iterdir()):
+            with suppress(OSError, ValueError):
+                status = os.fstat(int(name))
+                if (status.st_dev, status.st_ino) == (held.st_dev, held.st_ino):
+                    found = os.pread(int(name), _HEADER_BYTES, 0)
+                    break
+    except (OSError, ValueError):
+        return b""
+    return _logged_header(f"{path}-wal") or found
+
+
+_DESCRIPTORS: Final = "/dev/fd"
+
+
+def _logged_header(path: str) -> bytes:
+    try:
+        log = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        header = read_header(log)
+        commits = () if header is None else read_commits(log, header)
+        pages = [commit.pages[1][:_HEADER_BYTES] for commit in commits if 1 in commit.pages]
+        return pages[-1] if pages else b""
+    except (OSError, SourceUnavailable):
+        return b""
+    finally:
+        os.close(log)  # no lock of SQLite's is on the log itself
+
+
+def _header_problems(header: bytes) -> Iterator[str]:
+    if len(header) < _HEADER_BYTES:
+        return
+    written, read = header[18], header[19]
+    if (written, read) not in ((1, 1), (2, 2)):
+        yield f"page 1 is of format {written} to write and {read} to read, not of 1 or 2 to both"
+    if header[21:24] != b"\x40\x20\x20":
+        yield f"page 1 has the payload fractions {tuple(header[21:24])}, not (64, 32, 32)"
+
+
+_HEADER_BYTES: Final = 100
+
+
+def _roots(connection: sqlite3.Connection) -> dict[str, int]:
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        listed = connection.execute("SELECT name, rootpage FROM main.sqlite_schema").fetchall()
+        return {
+            name: root for name, root in listed if isinstance(name, str) and isinstance(root, int)
+        }
+    return {}
+
+
+_PAGE: Final = re.compile(r"[Pp]age (\d{1,10})\b")
+_INDEX: Final = re.compile(r" (?:from|in|of) index (.+)$", re.DOTALL)
+_PLACE: Final = re.compile(
+    r"(?: value in | constraint failed in |^the table |keys of the table )(.+)", re.DOTALL
+)
+
+
+def _row(text: str, objects: dict[str, int]) -> Row:
+    """The problem, what it is a problem of, and a page that shows it: its own or the root."""
+    name: str | None = None
+    if (index := _INDEX.search(text)) is not None:
+        name = index[1]
+    elif (place := _PLACE.search(text)) is not None:
+        name = max((n for n in objects if _begins(place[1], n)), key=len, default=None)
+    pages = _PAGE.findall(text)
+    page = int(pages[-1]) if pages else objects.get(name or "")
+    return {"problem": text, "object": name, "page": page}
+
+
+def _begins(text: str, name: str) -> bool:
+    return text == name or text.startswith((f"{name}.", f"{name} "))
+
+
+def _is_environment(error: sqlite3.Error) -> bool:
+    return _code(error) in _ENVIRONMENT
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
+
+
+def _said(error: sqlite3.Error) -> str:
+    return printable(str(error)[:120])

@@ -1,0 +1,293 @@
+"""The structure of a SQLite file is state: what disagrees after a run is a change."""
+
+import os
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from statediff.capture.take import take
+from statediff.diff import diff
+from statediff.model.state import Coverage, MemoryChunks
+from statediff.resolve import resolve
+from statediff.systems.sqlite.feed import SqliteFeed
+from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.sqlite.structure import STRUCTURE
+from tests.systems.sqlite.sqlite_databases import clock
+
+PAGE = 4096
+DDL = """
+CREATE TABLE account (id INTEGER PRIMARY KEY, email TEXT NOT NULL, role TEXT, n INT CHECK (n >= 0));
+CREATE UNIQUE INDEX by_email ON account (email);
+CREATE INDEX by_role ON account (role);
+CREATE INDEX by_n ON account (n);
+CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b)) WITHOUT ROWID;
+CREATE TABLE small (id INTEGER PRIMARY KEY, note TEXT);
+"""
+
+
+def make(path: Path, *more: str, mode: str = "DELETE") -> Path:
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(f"PRAGMA page_size={PAGE}; PRAGMA journal_mode={mode}; {DDL}")
+        numbers = range(1, 401)
+        db.executemany(
+            "INSERT INTO account VALUES (?, ?, ?, ?)",
+            ((n, f"user{n}@example.org", f"role{n % 7}", n * 37 % 401) for n in numbers),
+        )
+        db.executemany("INSERT INTO pair VALUES (?, ?)", ((f"a{n:03}", f"b{n}") for n in numbers))
+        db.executemany("INSERT INTO small VALUES (?, ?)", ((n, "x" * 30) for n in range(1, 9)))
+        for statement in more:
+            db.execute(statement)
+        db.commit()
+    return path
+
+
+def run(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement).fetchall()
+
+
+def root(path: Path, name: str) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).fetchone()[
+            0
+        ]
+
+
+def write(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def definition(path: Path, name: str, sql: str) -> tuple[str, ...]:
+    """Statements that put another definition in the place of an object's, without its entries."""
+    version = "PRAGMA schema_version"
+    with closing(sqlite3.connect(path)) as db:
+        (now,) = db.execute(version).fetchone()
+    return (
+        "PRAGMA writable_schema = ON",
+        f"UPDATE sqlite_schema SET sql = '{sql}' WHERE name = '{name}'",
+        f"{version} = {now + 1}",
+        "PRAGMA writable_schema = OFF",
+    )
+
+
+def hide_a_row(path: Path) -> None:
+    run(path, *definition(path, "by_role", "CREATE INDEX by_role ON account (role) WHERE id <> 7"))
+    run(path, "REINDEX by_role")
+    run(path, *definition(path, "by_role", "CREATE INDEX by_role ON account (role)"))
+
+
+def swap_cells(path: Path, name: str) -> None:
+    start = (root(path, name) - 1) * PAGE
+    content = path.read_bytes()
+    kind = content[start]
+    at = start + (12 if kind in (2, 5) else 8)
+    if kind in (2, 5):  # the first child, which is a leaf
+        cell = start + struct.unpack_from(">H", content, at)[0]
+        start = (struct.unpack_from(">I", content, cell)[0] - 1) * PAGE
+        at = start + 8
+    one, other = content[at : at + 2], content[at + 2 : at + 4]
+    write(path, at, other + one)
+
+
+def free_a_live_page(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(struct.pack(">III", 0, 1, root(path, "small")).ljust(PAGE, b"\0"))
+    counter = path.read_bytes()[24:28]
+    write(path, 28, struct.pack(">III", size // PAGE + 1, size // PAGE + 1, 2))
+    write(path, 92, counter)
+
+
+def swap_roots(path: Path) -> None:
+    one, other = root(path, "by_role"), root(path, "by_n")
+    run(
+        path,
+        "PRAGMA writable_schema = ON",
+        f"UPDATE sqlite_schema SET rootpage = CASE name WHEN 'by_role' THEN {other} ELSE {one} END"
+        " WHERE name IN ('by_role', 'by_n')",
+    )
+
+
+def unindexed_function(path: Path) -> None:
+    """An index over a function that only the agent's own program has."""
+    with closing(sqlite3.connect(path)) as db:
+        db.create_function("mine", 1, lambda value: value, deterministic=True)
+        db.execute("CREATE INDEX by_mine ON account (mine(email))")
+        db.commit()
+
+
+HARMFUL: dict[str, Callable[[Path], None]] = {
+    "a row is taken out of an index": hide_a_row,
+    "two cells of a leaf of a table change places": lambda path: swap_cells(path, "account"),
+    "two cells of a leaf of an index change places": lambda path: swap_cells(path, "by_email"),
+    "two cells of a small table change places": lambda path: swap_cells(path, "small"),
+    "two keys of a table without row ids change places": lambda path: swap_cells(path, "pair"),
+    "a live root page is on the free list": free_a_live_page,
+    "the roots of two indexes change places": swap_roots,
+    "the file can only be read": lambda path: write(path, 18, b"\3"),
+    "the file is of two formats": lambda path: write(path, 18, b"\2"),
+    "an index over an unknown function": unindexed_function,
+    "a page belongs to nobody": lambda path: run(
+        path, "PRAGMA writable_schema = ON", "DELETE FROM sqlite_schema WHERE name = 'by_n'"
+    ),
+}
+HARMLESS = {
+    "nothing": (),
+    "vacuum": ("VACUUM",),
+    "reindex": ("REINDEX",),
+    "optimize": ("PRAGMA optimize",),
+    "incremental vacuum": ("PRAGMA incremental_vacuum",),
+    "the page size stays": (f"PRAGMA page_size = {PAGE}", "VACUUM"),
+    "rows come and go": (
+        "INSERT INTO account VALUES (900, 'new@example.org', 'role1', 4)",
+        "DELETE FROM account WHERE id < 200",
+        "DELETE FROM account WHERE id = 900",
+    ),
+    "many rows": (
+        "INSERT INTO pair SELECT a || n.id || o.id, b FROM pair, small AS n, small AS o",
+        "DROP INDEX by_n",
+    ),
+}
+
+
+def compare(path: Path, act: Callable[[], None]):
+    """The diff of what `act` does to the file, and the capture after it."""
+    source, store = SqliteSource("db", path), MemoryChunks()
+    before = take([source], store, clock, None, "before")
+    assert before.parts[0].reading.is_complete, before.parts[0].reading.cause
+    act()
+    after = take([source], store, clock, before, "after")
+    (matching,) = resolve(before, after).matchings
+    return diff(matching.before, matching.after), after
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_what_disagrees_after_a_run_is_a_change(tmp_path, name):
+    path = make(tmp_path / "a.db")
+    found, after = compare(path, lambda: HARMFUL[name](path))
+    created = [d for d in found.deltas if d.type == STRUCTURE]
+    assert created, found
+    assert after.parts[0].state.tables[STRUCTURE].enumeration.is_complete
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_sqlite_does_is_no_change_of_structure(tmp_path, name, mode):
+    path = make(tmp_path / "a.db", mode=mode)
+    found, after = compare(path, lambda: run(path, *HARMLESS[name]))
+    assert not [d for d in found.deltas if d.type == STRUCTURE]
+    assert not [d for d in found.doubts if d.type == STRUCTURE]
+    assert after.parts[0].state.tables[STRUCTURE].enumeration.is_complete
+
+
+def test_a_missing_entry_names_its_index_and_its_page(tmp_path):
+    path = make(tmp_path / "a.db")
+    _, after = compare(path, lambda: hide_a_row(path))
+    rows = [row for _, row in after.parts[0].state.tables[STRUCTURE].rows()]
+    assert {(row["object"], row["page"]) for row in rows} == {("by_role", root(path, "by_role"))}
+
+
+def test_what_was_unsound_before_is_unobserved(tmp_path):
+    path = make(tmp_path / "a.db")
+    hide_a_row(path)
+    store = MemoryChunks()
+    source = SqliteSource("db", path)
+    before = source.read(store, clock, None).state
+    after = source.read(store, clock, before).state
+    for state in (before, after):
+        enumeration = state.tables[STRUCTURE].enumeration
+        assert enumeration.coverage is Coverage.INCOMPLETE
+        assert "not known to be sound before" in str(enumeration.cause)
+    assert diff(before, after).doubts
+
+
+def test_an_unknown_function_from_the_beginning_is_unobserved(tmp_path):
+    path = make(tmp_path / "a.db")
+    unindexed_function(path)
+    table = SqliteSource("db", path).read(MemoryChunks(), clock, None).state.tables[STRUCTURE]
+    assert "unknown function: mine" in str(table.enumeration.cause)
+
+
+def test_an_unknown_collation_hides_no_other_damage(tmp_path):
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(make(path))) as db:
+        db.create_collation("mine", lambda one, other: (one > other) - (one < other))
+        db.execute("CREATE INDEX by_mine ON small (note COLLATE mine)")
+        db.commit()
+    free_a_live_page(path)
+    table = SqliteSource("db", path).read(MemoryChunks(), clock, None).state.tables[STRUCTURE]
+    problems = " ".join(row["problem"] for _, row in table.rows())
+    assert "reference to page" in problems
+
+
+def test_the_check_leaves_the_locks_of_sqlite_alone(tmp_path):
+    path = make(tmp_path / "a.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN")
+        holder.execute("SELECT * FROM small").fetchone()
+        SqliteSource("db", path).read(MemoryChunks(), clock, None)
+        code = (
+            "import sqlite3, sys\n"
+            "db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
+            "db.execute('BEGIN EXCLUSIVE')"
+        )
+        assert os.spawnlp(os.P_WAIT, "python3", "python3", "-c", code, str(path))
+
+
+def ruin(path: Path, kind: str) -> None:
+    if kind == "cut off":
+        os.truncate(path, 100)
+    elif kind == "header":
+        write(path, 0, b"\0" * 100)
+    elif kind == "text":
+        path.write_text("nothing to see here\n" * 1000)
+    else:
+        path.unlink()
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "loop":
+            path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("kind", ["cut off", "header", "text", "gone", "folder", "pipe", "loop"])
+def test_a_database_that_the_run_made_unreadable_changed(tmp_path, kind):
+    path = make(tmp_path / "a.db")
+    found, after = compare(path, lambda: ruin(path, kind))
+    assert [d for d in found.deltas if d.type in ("source.db", STRUCTURE)]
+    assert not after.parts[0].reading.is_complete
+
+
+def test_a_locked_database_is_unobserved(tmp_path):
+    path = make(tmp_path / "a.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        found, _ = compare(path, lambda: holder.execute("BEGIN EXCLUSIVE") and None)
+    assert not found.deltas
+    assert found.doubts
+
+
+def test_a_commit_that_leaves_disorder_is_seen_in_the_history(tmp_path):
+    path = make(tmp_path / "a.db", mode="WAL")
+    source, store, feed = SqliteSource("db", path), MemoryChunks(), SqliteFeed("db", path)
+    before = source.read(store, clock, None).state
+    feed.attach()
+    try:
+        run(path, "UPDATE small SET note = 'y' WHERE id = 1")
+        hide_a_row(path)
+        run(path, "REINDEX by_role")
+        seen = feed.finish(store, clock, before)
+    finally:
+        feed.detach()
+    assert seen.gap is None
+    counts = [t.state.tables[STRUCTURE].row_count for t in seen.transactions]
+    assert counts[0] == counts[-1] == 0
+    assert max(counts) == 2
+    assert seen.transactions[-1].state.digest() == source.read(store, clock, before).state.digest()
