@@ -1,4 +1,4 @@
-"""Writes reference, findings, lint, packs and examples.md: `python docs/build_reference.py`.
+"""Writes the pages of `PAGES`: `python docs/build_reference.py`.
 
 A test fails when they lag.
 """
@@ -20,8 +20,10 @@ from statediff.evaluate import load_contract
 from statediff.meta.cases import read_cases
 from statediff.model.codes import FindingCode, Truth
 from statediff.packs import SandboxPack, contract_folders, sandbox_names, sandbox_pack
+from statediff.systems.base.registry import plugins
 
 DOCS: Final = Path(__file__).parent
+OURS: Final = frozenset(each.name for each in (DOCS.parent / "statediff" / "systems").iterdir())
 HEAD: Final = "<!-- Written by `python docs/build_reference.py`; do not edit. -->\n"
 _SHAPES: Final = {
     "quantifier": "(CONDITION for x in COLLECTION)",
@@ -292,9 +294,28 @@ def examples() -> str:
     return "\n".join(lines) + "\n"
 
 
+def not_observed() -> str:
+    """The page of what each source does not look at."""
+    lines = [HEAD, "# What is not looked at", ""]
+    lines += [
+        "A change of what is listed here is in no delta. Everything else that a source names is",
+        "state; what it could not read is *unobserved*, and never taken to be unchanged.",
+    ]
+    for name, plugin in sorted(plugins().items()):
+        if name not in OURS:
+            continue
+        lines += ["", f"## {name}", "", *table("source", "not looked at")]
+        lines += [
+            row(f"`{source.__name__}`", phrase)
+            for source in plugin.sources()
+            for phrase in source.not_observed  # type: ignore[attr-defined]
+        ]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: Final = {
     "reference.md": reference, "findings.md": findings, "lint.md": lint, "packs.md": packs,
-    "examples.md": examples,
+    "examples.md": examples, "not-observed.md": not_observed,
 }  # fmt: skip
 
 

@@ -27,13 +27,12 @@ from statediff.agents.handover import read_answer, read_trace
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, SandboxError, UsageError
+from statediff.systems.base.folders import AGENT_USER
 from statediff.systems.containers.engine import MEBIBYTE, Container, Shared, Spec, connect
 from statediff.systems.containers.forward import Entrance
 from statediff.systems.containers.images import image_tag
 
 ISOLATION: Final = "container"
-USER: Final = 65533
-"""Who the program is where the evaluator is root; elsewhere it is the evaluator's user."""
 MEMORY_BYTES: Final = 2048 * MEBIBYTE
 PROCESSES: Final = 512
 
@@ -88,7 +87,7 @@ class ImageAgent:
     @contextlib.contextmanager
     def _container(self, trial: Trial) -> Iterator[Container]:
         """It runs, and nothing of it is left afterwards. Raises `AdapterError`."""
-        user = os.geteuid() or USER
+        user = os.geteuid() or AGENT_USER
         places = [trial.folder, *filter(None, map(_place_of, trial.urls.values()))]
         environment = agent_environment(trial)
         del environment["PATH"]  # the image knows where its programs are
@@ -103,7 +102,7 @@ class ImageAgent:
                         f"the agent {self.name!r}",
                         self.command,
                         environment=environment,
-                        user=f"{user}:{os.getegid() or USER}",
+                        user=f"{user}:{os.getegid() or AGENT_USER}",
                         shared=tuple(Shared(p, str(p), is_read_only=False) for p in places),
                         memory_bytes=MEMORY_BYTES,
                         processes=PROCESSES,
@@ -138,7 +137,7 @@ def _relay(ports: list[int], stack: contextlib.ExitStack) -> Container:
             image_tag("relay"),
             "the agent's relay",
             tuple(map(str, ports)),
-            user=f"{os.geteuid() or USER}:{os.getegid() or USER}",
+            user=f"{os.geteuid() or AGENT_USER}:{os.getegid() or AGENT_USER}",
             memory_bytes=64 * MEBIBYTE,
         )
     )

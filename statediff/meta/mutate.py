@@ -157,7 +157,7 @@ def mutate(
                 continue
             outcomes.append(outcome)
             if not fault.is_twin and not outcome.is_as_it_should:
-                name, field = survivor_of(fault)
+                name, field = survivor_of(fault, argued)
                 propose = closing_clause if not fault.clause else partial(_needless, fault)
                 closing = propose(judgement, mutated)
                 passed.setdefault(name, []).append(Survival(fault, field, reference.name, closing))
@@ -176,20 +176,25 @@ def mutate(
     )
 
 
-def survivor_of(fault: Fault) -> tuple[str, str]:
-    """The survivor a fault belongs to, and the field, where fields of a type share one."""
+def survivor_of(fault: Fault, argued: Mapping[str, Argued]) -> tuple[str, str]:
+    """The survivor a fault belongs to, and the field, where fields of a type share one.
+
+    A fault inside a value of which the owner argues that any value passes is one of that field.
+    """
     type_name, _, field = fault.target.rpartition(".")
     if fault.clause:
         is_value = fault.operator == "permitted-value"
         return f"{fault.operator} {fault.clause}", field if is_value else ""
-    if fault.operator in VALUES:
-        return f"unsaid {type_name}", field
+    unsaid = f"unsaid {type_name}"
+    is_inside = fault.operator.startswith("nested-") and unsaid in argued
+    if fault.operator in VALUES or (is_inside and field in argued[unsaid].fields):
+        return unsaid, field
     return fault.id, ""
 
 
 def is_argued(fault: Fault, argued: Mapping[str, Argued]) -> bool:
     """Whether the contract's owner says that it may pass, before anything is judged."""
-    name, field = survivor_of(fault)
+    name, field = survivor_of(fault, argued)
     reason = argued.get(name)
     return reason is not None and (not field or field in reason.fields)
 

@@ -91,8 +91,8 @@ class Delta:
 PERMISSION_TYPES: Final = frozenset({"db.role", "db.grant", "db.membership"})
 """Types whose every change is a change of permissions, whatever the sandbox adds to them."""
 
-MESSAGE_TYPES: Final = frozenset({"message"})
-"""Types whose creation is a message that left the system."""
+MESSAGE_TYPES: Final = frozenset({"message", "message_header", "message_part"})
+"""Types whose creation is a message that left the system, or what one carries."""
 
 
 def default_label(

@@ -36,6 +36,7 @@ from statediff.model.values import Value, printable
 from statediff.packs import sandbox_names, sandbox_pack
 from statediff.systems.base.plugin import Refinement, StateInput, StateReader
 from statediff.systems.base.registry import object_types, open_state, state_reader, state_url_reader
+from statediff.systems.base.rows import source_schema
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The instant of every offline reading: a file does not say when the state it holds was true."""
@@ -147,7 +148,7 @@ def schema_of_file(path: Path) -> Schema:
 
     Types are open: a field that the file does not list may exist, so it is no error to name one.
     """
-    from statediff.systems.mail.source import MESSAGE
+    from statediff.systems.mail.source import TYPES
 
     file = load_schema_file(path)
     named = {e.source for e in file.content.entities.values() if e.source is not None}
@@ -160,8 +161,8 @@ def schema_of_file(path: Path) -> Schema:
         names = tuple(t.name for t in listed)
         delivered.append(Schema("objects", "0", listed, ((sources[0], names),)))
     # Mail has one form everywhere, so a schema file need not describe it.
-    if not any(MESSAGE.name in schema.by_name for schema in delivered):
-        delivered.append(Schema("mail", "0", (MESSAGE,), (("mail", (MESSAGE.name,)),)))
+    if not any(mail.name in schema.by_name for mail in TYPES for schema in delivered):
+        delivered.append(source_schema("mail", TYPES))
     return merge_schemas(tuple(delivered))
 
 

@@ -25,7 +25,7 @@ def test_the_demo_shows_an_agent_on_every_system_and_their_verdicts(statediff: C
     assert lines[3].startswith("plausible   DIVERGE       refunded: 4200 ≠ 3900 ")
     assert lines[3].endswith("its answer claims success")
     assert lines[4] == (
-        "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by told-once"
+        "unplugged   INCONCLUSIVE  outbox not read: connection refused; needed by plain-letters"
     )
     others = [line.split()[:2] for line in lines[5:11]]
     assert others[1::2] == [[name, "DIVERGE"] for name in ("accounts", "helpdesk", "repo")]
@@ -70,7 +70,7 @@ def test_run_counts_over_all_trials_and_names_each(statediff: Call, tmp_path: Pa
     summary = last["summary"]
     assert (summary["scheduled"], summary["MATCH"], summary["not_run"]) == (2, 2, 0)
     written = json.loads((tmp_path / summary["run"] / "run.json").read_bytes())
-    assert list(written["contracts"]) == ["shop/refund-returned-order@1.0.0"]
+    assert list(written["contracts"]) == ["shop/refund-returned-order@1.1.0"]
 
 
 def test_any_program_is_an_agent(statediff: Call) -> None:

@@ -38,6 +38,7 @@ identify: []
 
 forbid:
   - {id: no-customer-deleted, delete: customer}
+  - {id: plain-letters, create: [message_header, message_part]}
   - id: no-large-refund
     create: refund
     where: it.cents > 100000
@@ -151,6 +152,7 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "allow-forbid-overlap": (
         (FORBID, FORBID + "  - id: not-cancelled\n    update: order\n"
          '    that: new.status == "cancelled"\n'),),
+    "unsaid-parts": (("[message_header, message_part]", "message_header"),),
     "unauthorized": ((ALLOW, ALLOW + "  - id: untag\n    delete: note\n"
                       "    where: it.order == input.order\n"),),
     "open-frame": (("identify: []", "frame: {open: nobody knows what else changes}"),),
@@ -232,6 +234,14 @@ def test_each_code_has_a_contract_that_triggers_it(code: str, shop: Capture) -> 
     assert all(p.line >= 1 and p.column >= 1 and p.message for p in mine)
     if CATALOGUE[code].severity != "error":
         assert all(p.hint for p in mine)
+
+
+def test_of_what_a_message_carries_allowing_says_as_much_as_forbidding(shop: Capture) -> None:
+    allowing = ALLOW + "  - {id: answered-elsewhere, create: message_header, count: {max: 1}}\n"
+    text = edited("unsaid-parts").replace(ALLOW, allowing)
+    assert "unsaid-parts" in [p.code for p in found(text, shop)]
+    text = text.replace("create: message_header, count", "create: message_part, count")
+    assert "unsaid-parts" not in [p.code for p in found(text, shop)]
 
 
 def test_what_happened_between_can_be_asked_of_a_source_with_a_feed(shop: Capture) -> None:

@@ -42,7 +42,8 @@ FAILURES = {
         REFUND, "hasty", "", "customer 17 deleted", "Done by: transaction shop-db/2.",
     ),
     "a valid result with missing evidence": (
-        REFUND, "careful", "outbox", "outbox not read: connection refused; needed by told-once", "",
+        REFUND, "careful", "outbox",
+        "outbox not read: connection refused; needed by plain-letters", "",
     ),
 }  # fmt: skip
 

@@ -218,6 +218,11 @@ _ALL: Final = (
             "make their conditions disjoint",
         ),
         (
+            "unsaid-parts",
+            "a message is explained, and nothing is said of further parts and headers of one",
+            "forbid `message_part` and `message_header`, or allow those that are meant",
+        ),
+        (
             "unauthorized",
             "an irreversible change may happen without an authorization",
             "say under `effects` what authorizes it: `authorized_by`",

@@ -152,6 +152,9 @@ PROSE: Final = frozenset(
 )
 """Names of fields that hold prose."""
 
+_EXACT: Final = frozenset({"to", "sender", "name", "type", "disposition", "addresses"})
+"""Names of fields of mail that hold no prose."""
+
 _TESTS: Final = ("contains", "matches", "search", "starts_with", "ends_with")
 _OPAQUE: Final = "opaque@"
 _HISTORY: Final = ("always", "effect")
@@ -329,6 +332,6 @@ def _is_prose(node: Node, extracted: Mapping[str, Extractor]) -> bool:
         case Variable(name="reply"):
             return True
         case FieldOf(entity_type=entity, field=name):
-            return name in PROSE or (entity in MESSAGE_TYPES and name not in ("to", "sender"))
+            return name in PROSE or (entity in MESSAGE_TYPES and name not in _EXACT)
         case _:
             return False

@@ -37,7 +37,7 @@ from statediff.contract.language.syntax import (
 from statediff.contract.language.written import UNSAID, conjuncts, text_of
 from statediff.contract.lint.subject import Subject, branch_of
 from statediff.errors import Problem
-from statediff.model.delta import Label, Op, default_label
+from statediff.model.delta import MESSAGE_TYPES, Label, Op, default_label
 from statediff.model.schema import Kind
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, same
@@ -211,6 +211,7 @@ def width(subject: Subject) -> Iterator[Problem]:
     for pattern in explaining:
         yield from _too_much(subject, pattern)
         yield from _whole_objects(subject, pattern)
+        yield from _carried(subject, pattern)
         yield from _authorization(subject, pattern)
     for forbidden in (p for p in patterns if p.section is Stage.FORBID):
         for pattern in explaining:
@@ -261,6 +262,23 @@ def _whole_objects(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
                     f"name the places that may change: `fields: [{field}.KEY]`, or pin them: "
                     f"`set: {{{field}.KEY: VALUE}}`",
                 )
+
+
+def _carried(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
+    """A message that is explained while no clause says what one may carry beside its text."""
+    sent = MESSAGE_TYPES & set(pattern.types)
+    if not sent or Op.CREATE not in pattern.operations:
+        return
+    said = {read.type for clause in subject.clauses() for read in clause.reads}
+    unsaid = sorted((MESSAGE_TYPES & subject.contract.schema.by_name.keys()) - said)
+    if unsaid:
+        yield subject.remark(
+            "unsaid-parts",
+            subject.path(pattern.id),
+            f"`{pattern.id}` explains a {min(sent)}, and no clause says anything of "
+            f"{' or '.join(unsaid)}",
+            f"`forbid: - {{create: [{', '.join(unsaid)}]}}`, or allow those that are meant",
+        )
 
 
 def _authorization(subject: Subject, pattern: Pattern) -> Iterator[Problem]:

@@ -14,6 +14,9 @@ from typing import Final
 
 from statediff.systems.base.reaper import attempts
 
+SERVICE_USER: Final = 65532
+AGENT_USER: Final = 65533
+"""Users in containers, whom a folder of the evaluator's is handed to where that one is root."""
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

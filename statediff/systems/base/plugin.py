@@ -98,9 +98,12 @@ class StateReader:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPlugin:
-    """What one system brings: sandboxes, tools and states by path, each as far as it has it."""
+    """What one system brings: sandboxes, sources, tools, states by path, as far as it has them."""
 
     kinds: tuple[SystemKind, ...] = ()
+    sources: Callable[[], tuple[type, ...]] = tuple
+    """Imports and returns the classes of its sources. What one does not look at is in its
+    attribute `not_observed`, a tuple of phrases for people."""
     tools: UrlTools | None = None
     states: StateReader | None = None
     object_types: Callable[[], tuple[EntityType, ...]] | None = None

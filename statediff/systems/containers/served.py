@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from statediff.errors import SandboxError
+from statediff.systems.base.folders import SERVICE_USER
 from statediff.systems.containers.engine import Container, Shared, Spec, connect
 
-SERVICE_USER: Final = 65532
-"""Who the server is where the evaluator is root; elsewhere it is the evaluator's user."""
 SOCKET: Final = "http.sock"
 LOG: Final = "errors.log"
 """Where lighttpd notes, beside its socket, what became of the programs that it began."""
@@ -69,6 +68,7 @@ class FolderServer:
 
     @property
     def user(self) -> int:
+        """Who the server is: the evaluator's user, or one of its own where that is root."""
         return os.geteuid() or SERVICE_USER
 
     @property

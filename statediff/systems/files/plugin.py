@@ -42,8 +42,15 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return FilesSource(name, state.path.absolute(), refine)
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.files.source import FilesSource
+
+    return (FilesSource,)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="files", load=_sandbox),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"file"}), make=_tools, is_general=True),
     states=StateReader(
         name="files",

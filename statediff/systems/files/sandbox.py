@@ -25,6 +25,7 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.files.owners import beside, make_plain
 from statediff.systems.files.source import ROOT, FilesSource
 from statediff.systems.files.tree import (
     EntryKind,
@@ -38,7 +39,7 @@ from statediff.systems.files.tree import (
     shown,
 )
 
-METHOD: Final = "sha256 of all paths, kinds, modes and contents of the folder"
+METHOD: Final = "sha256 of all paths, kinds, modes, owners, attributes and contents of the folder"
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_LOOKED_AT: Final = 100_000
 """Entries that waiting for rest looks at."""
@@ -91,6 +92,7 @@ class EmbeddedDirectory:
         try:
             make_folder(self.folder)
             empty(self.folder)
+            make_plain(self.folder)
             restore(self._content, self.folder)
             self._read.is_unplugged = False
         except OSError as error:
@@ -138,7 +140,12 @@ class EmbeddedDirectory:
             return {}
         if not stat.S_ISDIR(status.st_mode):
             return {ROOT: Leaf("link" if stat.S_ISLNK(status.st_mode) else "other", 0)}
-        return {ROOT: Leaf("folder", stat.S_IMODE(status.st_mode)), **scan(self.folder)}
+        top = Leaf(
+            "folder",
+            stat.S_IMODE(status.st_mode),
+            beside=beside(os.fsencode(self.folder), status),
+        )
+        return {ROOT: top, **scan(self.folder)}
 
 
 def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.batches import Row
@@ -24,8 +25,9 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import Observed, Unobserved
-from statediff.systems.base.folders import is_no_folder
+from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_no_folder
 from statediff.systems.base.rows import source_schema
+from statediff.systems.files.owners import LEFT_OUT
 from statediff.systems.files.tree import (
     Entry,
     EntryKind,
@@ -39,6 +41,14 @@ from statediff.systems.files.tree import (
 
 Refine = Callable[[Schema], Schema]
 
+NOT_OBSERVED: Final = (
+    "times of files and folders",
+    "which names lead to one file (hard links), and where a file has holes",
+    "flags of the file system, such as `chattr +i`, quotas and project numbers",
+    f"changes of owner among the evaluator's user, {SERVICE_USER} and {AGENT_USER} (containers)",
+    *(f"the attribute `{name}`: {why}" for name, why in LEFT_OUT.items()),
+)
+"""What is not looked at of a tree of files."""
 ROOT: Final = "."
 """The path of the folder itself."""
 
@@ -54,13 +64,18 @@ FILE: Final = EntityType(
         Field("text", Kind.TEXT),
         Field("target", Kind.TEXT),
         Field("device", Kind.INT),
+        Field("owner", Kind.TEXT, is_nullable=False),
+        Field("group", Kind.TEXT, is_nullable=False),
+        Field("attributes", Kind.MAP, is_nullable=False),
     ),
     table="file",
 )
 """One entry. `kind` is file, directory, link, fifo, socket or device; `mode` its permission bits as
 four octal digits. Of a file: `size` in bytes, `digest` (SHA-256, hex), and `text` where it is UTF-8
 of at most `Limits.content_bytes`. Of a link: `target`, as it is written. What a kind does not have
-is null. `kind` is immutable: a link in the place of a file is a deletion and a creation."""
+is null. `owner` and `group` are `own` or a number; `attributes` is a map of extended attributes,
+access lists (`system.posix_acl_…`) and capabilities (`security.capability`) by name. `kind` is
+immutable: a link in the place of a file is a deletion and a creation."""
 
 
 class FilesSource:
@@ -68,6 +83,8 @@ class FilesSource:
 
     `refine` maps the one type `file` to its logical name, as a state schema file says.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = NOT_OBSERVED
 
     def __init__(
         self, name: str, path: Path, refine: Refine | None = None, limits: Limits | None = None
@@ -91,7 +108,7 @@ class FilesSource:
         as_of = clock()  # before the first look: the state shown is never older than this
         try:
             with Folder.open(self._path) as folder:
-                mode = os.lstat(self._path).st_mode
+                top = folder.itself()
                 tree = folder.tree(self._limits)
         except (NotRead, OSError) as error:
             is_ruined = is_no_folder(self._path) and not self.is_unplugged
@@ -101,7 +118,7 @@ class FilesSource:
         cause = "; ".join(tree.causes) or None
         table = build_table(
             entity_type,
-            _rows(entity_type, mode, tree),
+            _rows(entity_type, top, tree),
             store,
             like=None if like is None else like.tables.get(entity_type.name),
             enumeration=COMPLETE if cause is None else Enumeration(Coverage.INCOMPLETE, cause),
@@ -112,9 +129,8 @@ class FilesSource:
         return scanned(self._name, as_of, state, gaps=gaps[:3])
 
 
-def _rows(entity_type: EntityType, root_mode: int, tree: Tree) -> Iterator[Row]:
-    root = Entry(os.fsencode(ROOT), EntryKind.DIRECTORY, root_mode, 0)
-    for entry in (root, *tree.entries):
+def _rows(entity_type: EntityType, top: Entry, tree: Tree) -> Iterator[Row]:
+    for entry in (replace(top, path=os.fsencode(ROOT)), *tree.entries):
         columns = _columns(entry)
         yield {field.name: columns[field.source_column] for field in entity_type.fields}
 
@@ -130,6 +146,9 @@ def _columns(entry: Entry) -> dict[str, Observed]:
         "text": None,
         "target": None,
         "device": entry.device,
+        "owner": entry.owner,
+        "group": entry.group,
+        "attributes": entry.attributes,
     }
     if entry.kind is EntryKind.FILE:
         columns["size"] = entry.size

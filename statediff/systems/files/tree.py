@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from statediff.errors import StatediffError
-from statediff.model.values import printable
+from statediff.model.values import Map, Unobserved, printable
 from statediff.systems.base.folders import make_folder
+from statediff.systems.files.owners import NOTHING, OWN, attributes, beside, owner_of
 
 BLOCK_BYTES: Final = 1024 * 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -81,6 +82,10 @@ class Entry:
     """A directory in which nothing was found, and that was read to its end."""
     cause: str | None = None
     """Why its content, its target or what lies in it is not known."""
+    owner: str = OWN
+    group: str = OWN
+    attributes: Map | Unobserved = NOTHING
+    """Extended attributes, access lists and capabilities by name; see `owners`."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,21 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
+
+    def itself(self) -> Entry:
+        """The folder as an entry, with an empty path."""
+        status = os.fstat(self._fd)
+        owner, group = owner_of(status)
+        found = attributes(_entry_path(self._fd, b"."))
+        return Entry(
+            b"",
+            EntryKind.DIRECTORY,
+            status.st_mode,
+            0,
+            owner=owner,
+            group=group,
+            attributes=found,
+        )
 
     def kind(self, path: bytes) -> EntryKind | None:
         """What stands at `path`; None when nothing does."""
@@ -340,6 +360,7 @@ def _visit(
 ) -> None:
     kind = _kind(status.st_mode)
     mode = status.st_mode
+    at = len(walk.entries)
     if kind is EntryKind.FILE:
         walk.entries.append(_file(walk, parent, name, path, status))
     elif kind is EntryKind.LINK:
@@ -349,7 +370,6 @@ def _visit(
             target, cause = None, f"{shown(path)} cannot be read: {error.strerror}"
         walk.entries.append(Entry(path, kind, mode, 0, target=target, cause=cause))
     elif kind is EntryKind.DIRECTORY:
-        at = len(walk.entries)
         walk.entries.append(Entry(path, kind, mode, 0))
         is_empty, cause = _subfolder(walk, parent, name, path, status, depth + 1)
         if cause is not None:
@@ -360,6 +380,14 @@ def _visit(
     else:
         device = status.st_rdev if kind is EntryKind.DEVICE else None
         walk.entries.append(Entry(path, kind, mode, 0, device=device))
+    owner, group = owner_of(status)
+    found = attributes(_entry_path(parent, name))
+    walk.entries[at] = replace(walk.entries[at], owner=owner, group=group, attributes=found)
+
+
+def _entry_path(folder: int, name: bytes) -> bytes:
+    """A path to an entry of an open folder, for calls that take no folder."""
+    return b"/proc/self/fd/%d/%s" % (folder, name)
 
 
 def _subfolder(
@@ -421,6 +449,8 @@ class Leaf:
     content: bytes = b""
     names: int = 1
     """How many names a file has: one that another name leads to can be changed from there."""
+    beside: str = ""
+    """An owner that is not ours, and attributes, in words; see `owners`."""
 
     @staticmethod
     def of(content: bytes, is_executable: bool = False, *, is_link: bool = False) -> Leaf:
@@ -442,7 +472,7 @@ class Leaf:
         """What it is, for people."""
         if self.kind == "link":
             return f"a link to {self.start.decode(errors='replace')!r}"
-        about = f"{self.kind} of mode {self.mode:04o}"
+        about = f"{self.kind} of mode {self.mode:04o}{self.beside and f', {self.beside}'}"
         if self.kind != "file":
             return about
         also = "" if self.names == 1 else f" and {self.names} names"
@@ -511,15 +541,16 @@ def _look(entry: os.DirEntry[str]) -> Leaf:
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
             return Leaf.of(os.fsencode(os.readlink(entry.path)), is_link=True).summary()  # noqa: PTH115
+        more = beside(os.fsencode(entry.path), status)
         if stat.S_ISDIR(status.st_mode):
-            return Leaf("folder", mode)
+            return Leaf("folder", mode, beside=more)
         if not stat.S_ISREG(status.st_mode):
-            return Leaf("other", mode)
+            return Leaf("other", mode, beside=more)
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             start = file.peek(_START_BYTES)[:_START_BYTES]
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return Leaf("file", mode, digest, start, names=status.st_nlink)
+            return Leaf("file", mode, digest, start, names=status.st_nlink, beside=more)
     except OSError as error:
         return Leaf(f"unreadable ({error.strerror})", 0)
 
@@ -528,6 +559,7 @@ def files_digest(files: Files) -> str:
     """One digest of a whole tree: path, kind, mode and bytes of everything in it."""
     hasher = hashlib.sha256()
     for path, leaf in sorted(files.items()):
-        line = f"{path}\0{leaf.kind}\0{leaf.mode:o}\0{leaf.digest}\n"
+        more = f"\0{leaf.beside}" if leaf.beside else ""
+        line = f"{path}\0{leaf.kind}\0{leaf.mode:o}\0{leaf.digest}{more}\n"
         hasher.update(line.encode("utf-8", "surrogateescape"))
     return hasher.hexdigest()

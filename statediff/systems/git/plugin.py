@@ -65,12 +65,20 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return GitSource(name, state.path.absolute(), refine)
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.git.source import GitSource
+    from statediff.systems.git.testruns.source import TestRunSource
+
+    return (GitSource, TestRunSource)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(
         SystemKind(name="git", load=_bare),
         SystemKind(name="git-checkout", load=_checkout),
         SystemKind(name="git-http", load=_server, requirement="statediff[docker]"),
     ),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"file", "http", "https"}), make=_tools, answers=_is_bare_url),
     states=StateReader(
         name="repo",

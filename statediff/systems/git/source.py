@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
 from statediff.model.readings import SourceCapture
@@ -57,6 +57,14 @@ class GitSource:
     is bare is `is_bare`, else what the reading before says, else what stands at `path` when it is
     first read: an agent cannot have another layout read than the one before.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "reflogs but that of the stash, and the message of the last commit attempt",
+        "how objects are stored, and objects that nothing leads to",
+        "extensions of the index, such as its cache of trees",
+        "what a `.git` file, `alternates` or an `include` leads to outside the repository",
+        "modes, owners and attributes of folders with content, and of HEAD, config and index",
+    )
 
     def __init__(
         self,

@@ -188,6 +188,9 @@ def entry_row(name: str, entry: Entry) -> Row:
         "text": doubt if is_file and doubt else small_text(entry.content),
         "target": doubt if is_link and doubt else target,
         "device": entry.device,
+        "owner": entry.owner,
+        "group": entry.group,
+        "attributes": entry.attributes,
     }
 
 
@@ -219,6 +222,9 @@ def _entry_type(name: str, key: str) -> EntityType:
         _maybe("text"),
         _maybe("target"),
         _maybe("device", Kind.INT),
+        _text("owner"),
+        _text("group"),
+        Field("attributes", Kind.MAP, is_nullable=False),
     )
     return EntityType(name, (key,), fields)
 

@@ -23,7 +23,14 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     return mail_tools(source, url)
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.mail.source import MailSource
+
+    return (MailSource,)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="smtp", load=_sandbox),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"smtp"}), make=_tools),
 )

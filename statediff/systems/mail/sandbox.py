@@ -26,6 +26,7 @@ from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.mail.source import (
+    Deliveries,
     MailSource,
     OutboxControl,
     OutboxProcess,
@@ -152,7 +153,7 @@ class MailFeed:
             return Seen((), "the outbox was emptied since")
         mail = MailSource(self._source, start.control)
         told: list[Transaction] = []
-        rows: list[Row] = []
+        rows = Deliveries()
         work = 0
         for number, (message, new) in enumerate(
             zip(messages, mail.deliveries(messages), strict=True), 1 - known
@@ -166,8 +167,9 @@ class MailFeed:
             state = mail.state(rows, store, before)
             name = f"{self._source}/{number}"
             at = accepted_at(message)
-            ids = _ids(new)
-            told.append(Transaction(name, self._source, str(len(rows)), at, state, ids))
+            ids = _ids(new.messages)
+            position = str(len(rows.messages))
+            told.append(Transaction(name, self._source, position, at, state, ids))
         return Seen(tuple(told))
 
     def detach(self) -> None:

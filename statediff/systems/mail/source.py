@@ -4,32 +4,25 @@
 outbox that is down is really down. `MailSource` reads it over the sink's control connection. One
 entity of type `message` is one delivery: a message to three recipients is three of them.
 
-Senders are part of the run, so reading a message may not raise, hang or guess. Text is decoded
-exactly or kept as bytes; what cannot be read at all is unobserved with the cause. The digest and
-size are those of the raw bytes and are always known.
+A message shows what a plain letter has: its envelope, subject, text and attachments, and what the
+headers say that people act on. Whatever else it carries is an entity of its own, so that a clause
+that explains a message does not explain what came with it: a `message_part` is a part that is
+neither the body nor an attachment, a `message_header` a line of the head that says something else
+than the envelope.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import codecs
 import hmac
 import json
-import quopri
-import re
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from email.errors import HeaderParseError, MessageError
-from email.header import decode_header
-from email.message import Message
-from email.parser import BytesParser
-from email.policy import compat32
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import blake3
 
@@ -38,246 +31,24 @@ from statediff.errors import SandboxError
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind, Schema
-from statediff.model.state import ChunkStore, State, build_table
-from statediff.model.values import Map, Observed, Unobserved, Value
+from statediff.model.state import (
+    COMPLETE,
+    ChunkStore,
+    Coverage,
+    Enumeration,
+    State,
+    build_table,
+)
 from statediff.systems.base.rows import source_schema
 from statediff.systems.mail.handshake import sign
+from statediff.systems.mail.headers import BOOKKEEPING, departures
+from statediff.systems.mail.parsing import Parsed, Part, parse_message
 from statediff.systems.mail.sinks import Sink, begin
-
-MAX_PARSED_BYTES: Final = 4 * 1024 * 1024
-MAX_HEADER_CHARACTERS: Final = 16 * 1024
-MAX_PART_HEADER_CHARACTERS: Final = 4 * 1024
-"""Of a part's `Content-…` header: its parameters name codecs of Python, some of them quadratic."""
-MAX_PARTS: Final = 200
-MAX_NESTING: Final = 32
-
-# Only charsets whose decoders are linear and give text: `punycode`, `zip` and their like are codecs
-# of Python too.
-_CHARSET: Final = re.compile(
-    r"(us-?ascii|ascii|utf-?8|utf-?16(-?[bl]e)?|iso-?8859-?[0-9]{1,2}|latin-?1|windows-?125[0-8]"
-    r"|cp125[0-8]|koi8-?[ru]|gb2312|gbk|gb18030|big5|shift_?jis|euc-?(jp|kr)|iso-2022-(jp|kr))"
-)
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """One message as fields: text, null where there is none, bytes, or unobserved."""
-
-    subject: Observed
-    body: Observed
-    message_id: Observed
-    attachments: Observed
-    digest: str
-    size: int
-
-
-def parse_message(raw: bytes) -> Parsed:
-    """The fields of a raw message. Never raises on what a sender can write."""
-    digest = blake3.blake3(raw).hexdigest()
-    if len(raw) > MAX_PARSED_BYTES:
-        return _unread(digest, raw, f"a message of {len(raw)} bytes is not parsed")
-    try:
-        message = BytesParser(policy=compat32).parsebytes(raw)
-        leaves = list(_leaves(message))
-    except (RecursionError, _TooMuch) as error:
-        reason = str(error) if isinstance(error, _TooMuch) else f"more than {MAX_NESTING} levels"
-        return _unread(digest, raw, f"its MIME structure is beyond the limit: {reason}")
-    except (
-        MessageError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        AssertionError,
-    ) as error:
-        # What email.parser has been seen to raise on input that is not mail.
-        return _unread(digest, raw, f"it is not readable as mail: {type(error).__name__}")
-    return Parsed(
-        _header(message, "subject"),
-        _body(leaves),
-        _header(message, "message-id"),
-        _attachments(leaves),
-        digest,
-        len(raw),
-    )
-
-
-def _unread(digest: str, raw: bytes, cause: str) -> Parsed:
-    unknown = Unobserved(cause)
-    return Parsed(unknown, unknown, unknown, unknown, digest, len(raw))
-
-
-class _TooMuch(Exception):
-    """The structure of a message is larger than we walk."""
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """A part without parts: its headers and its content, decoded from the transfer encoding."""
-
-    headers: Message
-    content: bytes | Unobserved
-
-
-def _leaves(message: Message, depth: int = 0) -> Iterator[_Leaf]:
-    if depth > MAX_NESTING:
-        raise _TooMuch(f"more than {MAX_NESTING} levels")
-    for name, value in message.raw_items():
-        if len(value) > MAX_PART_HEADER_CHARACTERS and name.lower().startswith("content-"):
-            raise _TooMuch(f"a header of more than {MAX_PART_HEADER_CHARACTERS} characters")
-    if not message.is_multipart():
-        yield _leaf(message)
-        return
-    parts = message.get_payload()
-    if len(parts) > MAX_PARTS:
-        raise _TooMuch(f"more than {MAX_PARTS} parts")
-    for part in parts:
-        if isinstance(part, Message):
-            yield from _leaves(part, depth + 1)
-
-
-def _raw_header(message: Message, name: str) -> str | None:
-    # `raw_items` gives the text as received, bytes above 127 as surrogate escapes.
-    for key, value in message.raw_items():
-        if key.lower() == name:
-            return str(value)
-    return None
-
-
-def _header(message: Message, name: str) -> Observed:
-    found = _raw_header(message, name)
-    if found is None:
-        return None
-    if len(found) > MAX_HEADER_CHARACTERS:
-        return Unobserved(f"the {name} of {len(found)} characters exceeds the limit")
-    unfolded = re.sub(r"\r?\n(?=[ \t])", "", found).strip(" \t\r\n")
-    if not unfolded.isascii():
-        return _exact(unfolded.encode("utf-8", "surrogateescape"))
-    try:
-        words = decode_header(unfolded)
-        return "".join(_word(content, charset) for content, charset in words)
-    except (HeaderParseError, LookupError, UnicodeDecodeError, ValueError, binascii.Error):
-        return unfolded.encode("ascii")
-
-
-def _word(content: str | bytes, charset: str | None) -> str:
-    if isinstance(content, str):
-        return content
-    return _decode(content, charset or "ascii")
-
-
-def _exact(content: bytes) -> Value:
-    """The text, if the bytes are UTF-8, else the bytes."""
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content
-
-
-def _decode(content: bytes, charset: str) -> str:
-    name = charset.strip().lower()
-    if not _CHARSET.fullmatch(name):
-        raise LookupError(f"charset {name[:40]!r} is not read")
-    return codecs.lookup(name).decode(content)[0]
-
-
-def _body(leaves: list[_Leaf]) -> Observed:
-    texts = [_text(leaf) for leaf in leaves if _is_plain(leaf.headers)]
-    if not texts:
-        return None
-    if len(texts) == 1:
-        return texts[0]
-    if all(isinstance(text, str) for text in texts):
-        return "\n".join(str(text) for text in texts)
-    for text in texts:
-        if isinstance(text, Unobserved):
-            return text
-    return Unobserved("one of several text parts is not in the charset it declares")
-
-
-def _is_plain(headers: Message) -> bool:
-    return headers.get_content_type() == "text/plain" and not _is_attachment(headers)
-
-
-def _is_attachment(headers: Message) -> bool:
-    return headers.get_content_maintype() != "text" or _disposition(headers) == "attachment"
-
-
-def _disposition(headers: Message) -> str:
-    found = _raw_header(headers, "content-disposition") or ""
-    return found.partition(";")[0].strip().lower()
-
-
-def _text(leaf: _Leaf) -> Observed:
-    if isinstance(leaf.content, Unobserved):
-        return leaf.content
-    try:
-        charset = leaf.headers.get_param("charset", "utf-8")
-        text = _decode(leaf.content, charset if isinstance(charset, str) else charset[2])
-        text.encode()  # a codec may give lone surrogates, which are not text
-    except (LookupError, ValueError, TypeError):
-        return leaf.content
-    return text.replace("\r\n", "\n")
-
-
-def _leaf(message: Message) -> _Leaf:
-    encoding = (_raw_header(message, "content-transfer-encoding") or "7bit").strip().lower()
-    # Without the header the library hands over the bytes as received; with it, it guesses.
-    del message["content-transfer-encoding"]
-    stored = message.get_payload(decode=True)
-    if not isinstance(stored, bytes):
-        return _Leaf(message, Unobserved("a part without content"))
-    match encoding:
-        case "7bit" | "8bit" | "binary":
-            return _Leaf(message, stored)
-        case "quoted-printable":
-            return _Leaf(message, quopri.decodestring(stored))
-        case "base64":
-            try:
-                content = base64.b64decode(re.sub(rb"\s+", b"", stored), validate=True)
-            except binascii.Error:
-                return _Leaf(message, Unobserved("a part that is not the base64 it declares"))
-            return _Leaf(message, content)
-        case _:
-            return _Leaf(message, Unobserved("a part in an unknown transfer encoding"))
-
-
-def _attachments(leaves: list[_Leaf]) -> Observed:
-    """A list of maps {name, type, size, digest}, in the order of the message."""
-    listed: list[Value] = []
-    for leaf in leaves:
-        if not _is_attachment(leaf.headers):
-            continue
-        if isinstance(leaf.content, Unobserved):
-            return leaf.content
-        listed.append(
-            Map.of(
-                {
-                    "name": _file_name(leaf.headers),
-                    "type": leaf.headers.get_content_type()
-                    .encode("ascii", "replace")
-                    .decode("ascii"),
-                    "size": len(leaf.content),
-                    "digest": blake3.blake3(leaf.content).hexdigest(),
-                }
-            )
-        )
-    return tuple(listed)
-
-
-def _file_name(headers: Message) -> Value:
-    """The name; null where there is none or it cannot be decoded: the part's digest stands."""
-    try:
-        name = headers.get_filename()
-        return None if name is None else _exact(name.encode("utf-8", "surrogateescape"))
-    except (LookupError, ValueError, TypeError, AttributeError, MessageError):
-        return None
-
 
 STOP_SECONDS: Final = 2.0
 CONTROL_SECONDS: Final = 5.0
 MAX_REPLY_BYTES: Final = 512 * 1024 * 1024
+
 
 MESSAGE: Final = EntityType(
     "message",
@@ -291,13 +62,52 @@ MESSAGE: Final = EntityType(
         Field("received_at", Kind.TIMESTAMP, is_nullable=False),
         Field("message_id", Kind.TEXT),
         Field("attachments", Kind.LIST, is_nullable=False),
+        Field("headers", Kind.MAP, is_nullable=False),
         Field("digest", Kind.TEXT, is_nullable=False),
         Field("size", Kind.INT, is_nullable=False),
     ),
 )
 """One delivery. `id` counts deliveries in the order of acceptance, from 1; `to` and `sender` are
-the envelope's; `body` is the plain text, null where a message has none; `digest` (BLAKE3) and
-`size` are of the raw bytes."""
+the envelope's; `body` is the plain text, null where a message has none; `attachments` are maps
+{name, type, disposition, size, digest, text}; `headers` is a map {from, sender, reply_to, to, cc,
+subject, date, in_reply_to} of lists, each value of a header in order; `digest` (BLAKE3) and `size`
+are of the raw bytes."""
+
+PART: Final = EntityType(
+    "message_part",
+    ("message", "number"),
+    (
+        Field("message", Kind.INT, is_nullable=False, reference=MESSAGE.name),
+        Field("number", Kind.INT, is_nullable=False),
+        Field("type", Kind.TEXT, is_nullable=False),
+        Field("disposition", Kind.TEXT, is_nullable=False),
+        Field("name", Kind.TEXT),
+        Field("size", Kind.INT, is_nullable=False),
+        Field("digest", Kind.TEXT, is_nullable=False),
+        Field("text", Kind.TEXT),
+    ),
+)
+"""A part of a delivery that is neither its body nor an attachment; see `parsing.Part`. `digest`
+(BLAKE3) and `size` are of the decoded content."""
+
+HEADER: Final = EntityType(
+    "message_header",
+    ("message", "number"),
+    (
+        Field("message", Kind.INT, is_nullable=False, reference=MESSAGE.name),
+        Field("number", Kind.INT, is_nullable=False),
+        Field("name", Kind.TEXT, is_nullable=False),
+        Field("value", Kind.TEXT, is_nullable=False),
+        Field("addresses", Kind.LIST),
+    ),
+)
+"""A line of a delivery's head that says something else than the envelope; see
+`headers.departures`. `name` is in lower case, `number` its place in the head; `addresses` are those
+that it names, null where it is no list of mailboxes."""
+
+TYPES: Final = (MESSAGE, HEADER, PART)
+MAX_BESIDE: Final = 100_000
+"""Parts of all deliveries, and headers, that are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -376,8 +186,35 @@ def accepted_at(message: dict[str, Any]) -> datetime:
     return datetime.fromtimestamp(0, UTC) + since
 
 
+@dataclass(frozen=True)
+class Deliveries:
+    """The rows of some messages: their deliveries, and what each carries beside."""
+
+    messages: list[Row] = field(default_factory=list)
+    headers: list[Row] = field(default_factory=list)
+    parts: list[Row] = field(default_factory=list)
+
+    def extend(self, other: Deliveries) -> None:
+        """These and the others, which come after them."""
+        self.messages.extend(other.messages)
+        self.headers.extend(other.headers)
+        self.parts.extend(other.parts)
+
+    def __len__(self) -> int:
+        return len(self.messages) + len(self.headers) + len(self.parts)
+
+
 class MailSource:
     """The deliveries of one outbox as a source."""
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "mail that was begun and given up, or refused by the server",
+        "headers within the parts of a message, beyond type, encoding, disposition and name",
+        *(
+            f"headers, because {why}: {', '.join(n for n, w in BOOKKEEPING.items() if w == why)}"
+            for why in dict.fromkeys(BOOKKEEPING.values())
+        ),
+    )
 
     def __init__(self, name: str, control: OutboxControl) -> None:
         self._name = name
@@ -389,7 +226,7 @@ class MailSource:
         return self._name
 
     def schema(self) -> Schema:
-        return source_schema(self._name, [MESSAGE])
+        return source_schema(self._name, TYPES)
 
     def status(self) -> OutboxStatus:
         """For settle: whether anything is still on its way. Raises `SourceUnavailable`."""
@@ -397,38 +234,69 @@ class MailSource:
 
     def read(self, store: ChunkStore, clock: Clock, like: State | None) -> SourceCapture:
         as_of = clock()
-        rows = [row for rows in self.deliveries(self._control.messages()) for row in rows]
+        rows = Deliveries()
+        for each in self.deliveries(self._control.messages()):
+            rows.extend(each)
         state = self.state(rows, store, like)
-        return scanned(self._name, as_of, state, position=str(len(rows)))
+        return scanned(self._name, as_of, state, position=str(len(rows.messages)))
 
-    def state(self, rows: Sequence[Row], store: ChunkStore, like: State | None) -> State:
+    def state(self, rows: Deliveries, store: ChunkStore, like: State | None) -> State:
         """The state of an outbox that holds these deliveries."""
-        earlier = None if like is None else like.tables.get(MESSAGE.name)
-        table = build_table(MESSAGE, rows, store, like=earlier, is_sorted=True)
-        return State(self.schema(), {MESSAGE.name: table})
+        tables = {}
+        for entity, found in zip(TYPES, (rows.messages, rows.headers, rows.parts), strict=True):
+            most = len(found) if entity is MESSAGE else MAX_BESIDE
+            known = COMPLETE
+            if len(found) > most:
+                cause = f"{len(found)} of {entity.name}, of which {most} are listed"
+                known = Enumeration(Coverage.INCOMPLETE, cause)
+            tables[entity.name] = build_table(
+                entity,
+                found[:most],
+                store,
+                like=None if like is None else like.tables.get(entity.name),
+                enumeration=known,
+                is_sorted=True,
+            )
+        return State(self.schema(), tables)
 
-    def deliveries(self, messages: list[dict[str, Any]]) -> Iterator[list[Row]]:
-        """The deliveries of each message, numbered through."""
+    def deliveries(self, messages: list[dict[str, Any]]) -> Iterator[Deliveries]:
+        """What each message is and carries; deliveries are numbered through."""
         number = 0
         for message in messages:
-            rows: list[Row] = []
+            rows = Deliveries()
             parsed = self._parse(message["raw"])
             accepted = accepted_at(message)
-            for recipient in message["recipients"]:
+            sender, recipients = message["sender"], message["recipients"]
+            beside = list(departures(parsed.lines, sender, recipients, accepted))
+            parts = [_part_row(part) for part in parsed.parts]
+            for recipient in recipients:
                 number += 1
-                row: Row = {
-                    "id": number,
-                    "to": _address(recipient),
-                    "sender": _address(message["sender"]),
-                    "subject": parsed.subject,
-                    "body": parsed.body,
-                    "received_at": accepted,
-                    "message_id": parsed.message_id,
-                    "attachments": parsed.attachments,
-                    "digest": parsed.digest,
-                    "size": parsed.size,
-                }
-                rows.append(row)
+                rows.messages.append(
+                    {
+                        "id": number,
+                        "to": _address(recipient),
+                        "sender": _address(sender),
+                        "subject": parsed.subject,
+                        "body": parsed.body,
+                        "received_at": accepted,
+                        "message_id": parsed.message_id,
+                        "attachments": parsed.attachments,
+                        "headers": parsed.headers,
+                        "digest": parsed.digest,
+                        "size": parsed.size,
+                    }
+                )
+                rows.parts.extend({"message": number, **part} for part in parts)
+                rows.headers.extend(
+                    {
+                        "message": number,
+                        "number": place,
+                        "name": line.name,
+                        "value": line.value,
+                        "addresses": line.addresses,
+                    }
+                    for place, line in beside
+                )
             yield rows
 
     def _parse(self, encoded: str) -> Parsed:
@@ -508,6 +376,18 @@ class OutboxProcess:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _part_row(part: Part) -> Row:
+    return {
+        "number": part.number,
+        "type": part.type,
+        "disposition": part.disposition,
+        "name": part.name,
+        "size": len(part.content),
+        "digest": blake3.blake3(part.content).hexdigest(),
+        "text": part.text,
+    }
 
 
 def _address(text: str) -> str | bytes:

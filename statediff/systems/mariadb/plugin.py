@@ -47,8 +47,15 @@ def _object_types() -> tuple[EntityType, ...]:
     return tuple(listing.type for listing in LISTINGS)
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.mariadb.source import MariaDbSource
+
+    return (MariaDbSource,)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="mariadb", load=_sandbox, requirement="statediff[docker]"),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"mysql"}), make=_tools, requirement="statediff[docker]"),
     states=StateReader(
         name="db",

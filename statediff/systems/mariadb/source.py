@@ -18,7 +18,7 @@ import contextlib
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pymysql
 from pymysql.cursors import SSCursor
@@ -85,6 +85,15 @@ class MariaDbSource:
     `refine` maps the schema of the catalogue to the logical one. Of the database's tables only
     those of `tables` are read.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "rows of other databases of the server, and of temporary tables",
+        "rows of tables of another engine than InnoDB: they are unobserved",
+        "statistics, and what the server counts and logs",
+        "files of the server: its configuration, plug-ins, what a program left in its folders",
+        "indexes that do not agree with their tables",
+        "sessions, locks and what has not been committed",
+    )
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import psycopg
 
@@ -72,6 +72,15 @@ class PostgresSource:
     `reads_all` no chunk is known by the server's digest of it: every row is read each time.
     Of the database's tables only those of `tables` are read.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "rows of other databases of the server, and of temporary tables",
+        "rows of foreign tables: their definitions are read",
+        "statistics, and what the server counts and logs",
+        "files of the server: `postgresql.conf`, `pg_hba.conf`, what a program left in its folders",
+        "indexes that do not agree with their tables",
+        "sessions, locks, prepared transactions and what has not been committed",
+    )
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 
@@ -80,6 +80,10 @@ class RedmineApiSource:
 
     `account` is asked at each reading: a server that was started anew has another address.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "comments, watchers, accounts, settings, tokens, digests of contents and the history",
+    )
 
     def __init__(
         self,

@@ -30,7 +30,15 @@ def _is_root(url: str) -> bool:
     return urlsplit(url).path in ("", "/")
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.redmine.api import RedmineApiSource
+    from statediff.systems.redmine.source import RedmineSource
+
+    return (RedmineSource, RedmineApiSource)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="redmine", load=_sandbox, requirement="statediff[docker]"),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"http", "https"}), make=_tools, answers=_is_root),
 )

@@ -250,7 +250,8 @@ class RedmineTracker:
         refined = None
         if source.schema is not None:
             refined = refine(load_schema_file(source.schema), source.name)
-        self._own = read = RedmineSource(source.name, self.home, DATABASE, FILES, refined)
+        own = frozenset({AGENT})
+        self._own = read = RedmineSource(source.name, self.home, DATABASE, FILES, refined, own=own)
         self._sources: tuple[Source, ...] = (
             read,
             *(RedmineApiSource(look.name, self._account, read.learned) for look in looks),

@@ -19,11 +19,12 @@ relation is entered on both issues; it is told where it begins, if both say the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
@@ -42,8 +43,9 @@ from statediff.model.values import ABSENT, Observed, Unobserved, show
 from statediff.systems.base.rows import keyed_table, source_schema
 from statediff.systems.redmine import tables as told
 from statediff.systems.redmine.tables import DUPLICATES, ISSUE, Tables, by_id, instant, words
-from statediff.systems.roundup.values import number, read_file
+from statediff.systems.roundup.values import content_digest, number
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.trackers.folder import PROGRAM, entries, read_file
 
 Refine = Callable[[Schema], Schema]
 
@@ -78,12 +80,28 @@ class _Learned:
 class RedmineSource:
     """The Redmine whose database and files lie in the folder `home` as a source."""
 
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "when somebody signed in or used a token last, when a setting was stored",
+        "sessions and feed keys of the account that the agent was given",
+        "`lock_version`, `root_id`, `lft` and `rgt` of an issue: computed from other columns",
+        "modes, owners and times of the database and of attached files",
+    )
+
     def __init__(
-        self, name: str, home: Path, database: str, files: str, refine: Refine | None = None
+        self,
+        name: str,
+        home: Path,
+        database: str,
+        files: str,
+        refine: Refine | None = None,
+        *,
+        own: frozenset[str] = frozenset(),
     ) -> None:
         self._name = name
         self._home = home
         self._files = files
+        self._own = own
+        self._database_files = {f"{database}{side}" for side in ("", "-wal", "-shm", "-journal")}
         self._refine = refine
         self.database = SqliteSource(name, home / database)
         self._known: _Learned | None = None
@@ -108,7 +126,9 @@ class RedmineSource:
         raw = self.database.read(MemoryChunks(), clock, None).state
         if self._known is None:
             self._known = self._learn(raw)
-        rows, lost = _tracker_rows(raw, self._known, self._content)
+        rows, lost = _tracker_rows(raw, self._known, self._content, self._own)
+        listed = self._entries(raw)
+        rows[PROGRAM.name] += [] if isinstance(listed, str) else listed
         types = _with_new(self._known.schema, raw)
         schema = replace(
             self._known.schema, types=types, sources=((self._name, tuple(t.name for t in types)),)
@@ -117,6 +137,8 @@ class RedmineSource:
         for entity in types:
             table = entity.source_table
             known = _enumeration(raw, table, lost if table == JOURNAL.name else 0)
+            if table == PROGRAM.name and isinstance(listed, str):
+                known = Enumeration(Coverage.INCOMPLETE, listed)
             earlier = None if like is None else like.tables.get(entity.name)
             tables[entity.name] = keyed_table(entity, rows.get(table, []), known, store, earlier)
         state = State(schema, tables)
@@ -132,7 +154,7 @@ class RedmineSource:
             JOURNAL,
             told.ATTACHMENT,
             told.COMMENT,
-            told.PROGRAM,
+            PROGRAM,
             told.SETTING,
             told.TOKEN,
             told.WATCHER,
@@ -147,13 +169,30 @@ class RedmineSource:
 
     def _content(self, row: Row) -> bytes | Observed:
         """What stands on disk for an attachment."""
+        place = self._place(row)
+        return place if isinstance(place, Unobserved) else read_file(self._home, *place)
+
+    def _place(self, row: Row) -> tuple[str, ...] | Unobserved:
         folder, name = row.get("disk_directory"), row.get("disk_filename")
         if not isinstance(name, str) or not isinstance(folder, str | None):
             return Unobserved("its place on disk is not a name")
         parts = [*(folder or "").split("/"), name]
         if any(part in ("", ".", "..") or "/" in part for part in parts[bool(not folder) :]):
             return Unobserved("its place on disk is outside the tracker's files")
-        return read_file(self._home, self._files, *(part for part in parts if part))
+        return (self._files, *(part for part in parts if part))
+
+    def _entries(self, raw: State) -> list[Row] | str:
+        """Everything in its folders that is neither its database nor an attachment of it."""
+        places = [self._place(row) for row in _rows(raw).get("attachments", ())]
+        files = {place for place in places if not isinstance(place, Unobserved)}
+        folder = re.compile(rf"{re.escape(self._files)}(/[0-9]{{4}}(/[0-9]{{2}})?)?")
+
+        def is_told(path: str, is_folder: bool) -> bool:
+            parts = tuple(path.split("/"))
+            return bool(folder.fullmatch(path)) if is_folder else parts in known or parts in files
+
+        known = {(name,) for name in self._database_files}
+        return entries(self._home, is_told, content_digest)
 
 
 def _no_clock() -> datetime:
@@ -180,7 +219,10 @@ class _Cells(dict[str, Observed]):
 
 
 def _tracker_rows(
-    raw: State, known: _Learned, content: Callable[[Row], bytes | Observed]
+    raw: State,
+    known: _Learned,
+    content: Callable[[Row], bytes | Observed],
+    own: frozenset[str],
 ) -> tuple[dict[str, list[Row]], int]:
     """Table of a type → its rows by column, and how many entries of the history are lost."""
     tables = told.Tables(_rows(raw))
@@ -197,7 +239,7 @@ def _tracker_rows(
         "journal": entries,
         "program": told.programs(tables),
         "setting": told.settings(tables),
-        "token": told.tokens(tables),
+        "token": told.tokens(tables, own),
         "users": told.users(tables),
         "watcher": told.watchers(tables),
     }

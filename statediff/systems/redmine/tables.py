@@ -21,6 +21,8 @@ DUPLICATES: Final = "duplicates"
 _DERIVED: Final = frozenset({"lock_version", "root_id", "lft", "rgt"})
 """Columns of an issue that Redmine computes for itself from the others."""
 _SIGNED_IN: Final = "last_login_on"
+SIGNING_IN: Final = frozenset({"session", "feeds"})
+"""Tokens that Redmine makes by itself for somebody who signs in and looks at pages."""
 _SECRET_WORDS: Final = ("password", "secret", "key", "token")
 _REFERENCES: Final = {
     "status_id": "issue_statuses",
@@ -171,12 +173,6 @@ ATTACHMENT: Final[EntityType] = _whole(
 )
 SETTING: Final[EntityType] = _whole(
     "setting", Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.TEXT), key=("name",)
-)
-PROGRAM: Final[EntityType] = _whole(
-    "program",
-    Field("path", Kind.TEXT, is_nullable=False),
-    Field("content", Kind.TEXT),
-    key=("path",),
 )
 TOKEN: Final[EntityType] = _whole(
     "token",
@@ -360,13 +356,18 @@ def settings(tables: Tables) -> list[Row]:
 def programs(tables: Tables) -> list[Row]:
     """What the tracker goes by when it decides who may do what: a text for each role."""
     return [
-        {"path": f"roles/{words(row.get('name'))}", "content": row.get("permissions")}
+        {
+            "path": f"roles/{words(row.get('name'))}",
+            "mode": None,
+            "content": row.get("permissions"),
+        }
         for row in tables.rows.get("roles", ())
     ]
 
 
-def tokens(tables: Tables) -> list[Row]:
-    """Keys that let somebody in, as digests."""
+def tokens(tables: Tables, own: frozenset[str]) -> list[Row]:
+    """Keys that let somebody in, as digests; not what signing in makes for the logins `own`."""
+    ids = {row["id"] for row in tables.rows.get("users", ()) if row.get("login") in own}
     return [
         {
             "id": row["id"],
@@ -375,4 +376,5 @@ def tokens(tables: Tables) -> list[Row]:
             "digest": hidden(row.get("value")),
         }
         for row in tables.take("tokens")
+        if not (row.get("action") in SIGNING_IN and row.get("user_id") in ids)
     ]

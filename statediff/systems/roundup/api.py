@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 
@@ -79,6 +79,10 @@ class RoundupApiSource:
     Only classes of items and their associations are asked for; `classes` maps an association or
     listing to where it stands: see `api_types`.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "digests and sizes of contents, passwords, the journal, settings, sessions and programs",
+    )
 
     def __init__(
         self,

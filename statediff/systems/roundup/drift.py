@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.model.values import printable
+from statediff.systems.roundup.stores import FILES
 from statediff.systems.sqlite.copy import with_log, without_log
 
 DATABASE: Final = "db/db"
@@ -53,8 +54,7 @@ def _gather(folder: Path, prefix: str, found: dict[str, HomeFile]) -> None:
         mode = entry.stat(follow_symlinks=False).st_mode
         path = prefix + entry.name
         if stat.S_ISDIR(mode):
-            if entry.name != "__pycache__":
-                _gather(Path(entry.path), f"{path}/", found)
+            _gather(Path(entry.path), f"{path}/", found)
         elif stat.S_ISREG(mode) and entry.stat().st_size > MAX_FILE_BYTES:
             found[path] = HomeFile(f"file of {entry.stat().st_size} bytes", stat.S_IMODE(mode))
         elif stat.S_ISREG(mode):
@@ -104,11 +104,15 @@ def described(expected: Image, found: Image) -> Iterator[Difference]:
 
 
 def without_traces_of_readers(found: Mapping[str, HomeFile]) -> dict[str, HomeFile]:
-    """Without an empty log and its index: the first to open the database clears such an index."""
-    log, index = found.get(_LOG), found.get(f"{DATABASE}-shm")
-    if log and index and log.kind == index.kind == "file" and not log.content:
-        return {path: file for path, file in found.items() if file is not log and file is not index}
-    return dict(found)
+    """Without empty logs and their indexes: the first to open a database clears such an index."""
+    kept = dict(found)
+    for database in (DATABASE, *(f"db/{file}" for file in FILES.values())):
+        sides = [f"{database}-wal", f"{database}-shm"]
+        log, index = map(kept.get, sides)
+        if log and index and log.kind == index.kind == "file" and not log.content:
+            for side in sides:
+                del kept[side]
+    return kept
 
 
 def _with_its_log(found: Image) -> bytes:

@@ -13,6 +13,7 @@ takes the rights of the evaluator's own user.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -25,8 +26,10 @@ from statediff.capture.source import Clock, SourceUnavailable
 from statediff.model.batches import Row
 from statediff.model.state import ChunkStore, Coverage, MemoryChunks, State
 from statediff.model.values import Absent, Unobserved, printable
+from statediff.systems.roundup.home import NOT_LISTED, Home, Items, content_path
 from statediff.systems.roundup.source import RoundupSource
-from statediff.systems.roundup.values import DATABASE, Home, content_path
+from statediff.systems.roundup.stores import FILES, Store
+from statediff.systems.roundup.values import DATABASE
 from statediff.systems.sqlite.feed import SqliteFeed
 
 Marks: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -35,6 +38,8 @@ Marks: TypeAlias = Mapping[str, tuple[int, ...]]
 TICK_NS: Final = 20_000_000
 """Times of files are that coarse: what was changed later than this ago could change unseen."""
 _IN_BETWEEN: Final = "it lies in a file that was written in the run, and files have no log"
+_STORES: Final = tuple(f"{DATABASE}/{file}" for file in FILES.values())
+_NO_LOG: Final = "it lies in a database of its own, whose log is not followed"
 _WRITTEN: Final = "files beside its database were changed, and no log tells when: "
 _MOVED: Final = "the capture before does not show the state in which the feed was attached"
 
@@ -68,7 +73,7 @@ class RoundupFeed:
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
         try:
-            past = _Past(self._home, self._marks, _marks(self._home))
+            past = _Past(self._told_by.home, self._marks, _marks(self._home))
         except OSError as error:
             raise SourceUnavailable(f"its home cannot be listed: {error.strerror}") from error
         raw: list[State] = []
@@ -85,7 +90,7 @@ class RoundupFeed:
             some = printable(", ".join(past.changed[:3]))
             seen = replace(seen, gap=f"{_WRITTEN}{some}")
         if seen.transactions and seen.gap is None:
-            last = self._told_by.told(raw[0], Home(self._home), store, before)
+            last = self._told_by.told(raw[0], self._told_by.home, store, before)
             seen = replace(
                 seen,
                 transactions=(
@@ -99,8 +104,8 @@ class RoundupFeed:
 class _Past(Home):
     """What the files were at any moment since `attach`, as far as that can be known."""
 
-    def __init__(self, folder: Path, attached: Marks, now: Marks) -> None:
-        super().__init__(folder)
+    def __init__(self, home: Home, attached: Marks, now: Marks) -> None:
+        super().__init__(home.folder, home.own)
         self._same = {path for path, mark in attached.items() if now.get(path) == mark}
         files = f"{DATABASE}/files/"
         self.changed = sorted(
@@ -109,6 +114,7 @@ class _Past(Home):
             if path not in self._same
             and not (path.startswith(files) and path not in attached)
             and not path.endswith("/")
+            and path not in _STORES
         )
         # A program that was there for a while only has changed its folder.
         self._is_still = not self.changed and all(
@@ -123,8 +129,21 @@ class _Past(Home):
     def settings(self) -> list[Row] | str:
         return super().settings() if self._is_still else _IN_BETWEEN
 
-    def programs(self) -> list[Row] | str:
-        return super().programs() if self._is_still else _IN_BETWEEN
+    def programs(self, items: Items) -> list[Row] | str:
+        found = super().programs(items) if self._is_still else _IN_BETWEEN
+        if isinstance(found, str):
+            return found
+        # The content of an item of which this moment knows nothing yet.
+        files = f"{DATABASE}/files/"
+        return [
+            row
+            for row in found
+            if not str(row["path"]).startswith(files) or row["path"] in self._same
+        ]
+
+    def store(self, name: str) -> Store:
+        path = f"{DATABASE}/{FILES[name]}"
+        return super().store(name) if path in self._same else Store(f"{name}: {_NO_LOG}")
 
 
 def _agree(told: State, before: State) -> bool:
@@ -147,14 +166,19 @@ def _marks(home: Path) -> Marks:
     def fail(error: OSError) -> None:
         raise error
 
-    for folder, folders, files in os.walk(home, onerror=fail):
-        folders[:] = [name for name in folders if name != "__pycache__"]
+    for folder, _, files in os.walk(home, onerror=fail):
         below = os.path.relpath(folder, home)
         prefix = "" if below == "." else f"{below}/"
-        if prefix == f"{DATABASE}/":
-            continue  # databases: this one, and the sessions', which are no part of the state
         if not prefix.startswith(f"{DATABASE}/"):
             mark(f"{prefix}/", folder)
         for name in files:
-            mark(prefix + name, f"{folder}/{name}")
+            # Databases change their files all the time.
+            if not prefix or prefix + name not in NOT_LISTED:
+                mark(prefix + name, f"{folder}/{name}")
+    for path in _STORES:
+        with contextlib.suppress(FileNotFoundError):
+            mark(path, f"{home}/{path}")
+        log = home / f"{path}-wal"
+        if log.exists() and log.lstat().st_size:
+            found.pop(path, None)  # its log is written now: nobody knows what it was
     return found

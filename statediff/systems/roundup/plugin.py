@@ -25,7 +25,15 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
     return tracker_tools(source, partial(Roundup, url))
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.roundup.api import RoundupApiSource
+    from statediff.systems.roundup.source import RoundupSource
+
+    return (RoundupSource, RoundupApiSource)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="roundup", load=_sandbox),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"http", "https"}), make=_tools, is_general=True),
 )

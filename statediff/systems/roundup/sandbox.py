@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
+import httpx
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -178,6 +179,7 @@ AGENT: Final = "robin"
 EVALUATOR: Final = "auditor"
 METHOD: Final = "sha256 of every file of the tracker's home, with its name and mode"
 ITEMS: Final = ("file", "issue", "msg", "user")
+_CACHE: Final = "__pycache__"
 _POLL_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 0.5
 
@@ -326,7 +328,10 @@ class EmbeddedTracker:
         try:
             remove(self.folder)
             make_folder(self.folder)
-            _write(image_of(self._pack.files["home"]), self.home)
+            shipped = image_of(self._pack.files["home"])
+            # What Python leaves beside a program that somebody looked at is no part of the pack.
+            own = {name: file for name, file in shipped.items() if _CACHE not in name.split("/")}
+            _write(own, self.home)
         except OSError as error:
             raise SandboxError(
                 f"{self.source}: the tracker could not be made at {self.home}: {error}"
@@ -340,18 +345,29 @@ class EmbeddedTracker:
         }
         self.process.start(order)
         try:
-            self._image = image_of(self.home)
+            self._ask_once()
+            self._image = without_traces_of_readers(image_of(self.home))
             self._digest = image_digest(self._image)
             self._sources = self._read()
         except BaseException:
             self.process.kill()
             raise
 
+    def _ask_once(self) -> None:
+        """The files that the tracker makes for its first request are there."""
+        try:
+            with self.account.client() as client:
+                client.get("status?@page_size=1").raise_for_status()
+        except httpx.HTTPError as error:
+            raise SandboxError(f"the tracker does not answer: {error}") from error
+        self._is_idle()
+
     def _read(self) -> tuple[Source, ...]:
         refined = None
         if self._pack.schema is not None:
             refined = refine(load_schema_file(self._pack.schema), self.source)
-        self._own = read = RoundupSource(self.source, self.home, refined)
+        own = frozenset({AGENT, "anonymous"})
+        self._own = read = RoundupSource(self.source, self.home, refined, own)
         types = api_types(read.schema(), ITEMS)
         looks = (RoundupApiSource(name, self.account, types) for name in self._looks)
         return (read, *looks)

@@ -7,7 +7,8 @@
 3. A multilink is an association; one that lists messages or files is told by these instead: each
    says which item lists it, and which others do.
 4. `journal` holds the history, one row a changed property. `setting` and `program` hold what
-   makes the tracker what it is, `counter` the numbers it gives out next.
+   makes the tracker what it is, `counter` the numbers it gives out next, `session` and
+   `one_time_key` who may act without a password. Every entry of the home is told somewhere.
 5. All other tables stay as they are.
 
 A password appears as the digest of its stored form. What a schema file says is laid over the types
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.model.batches import Row
@@ -37,10 +38,11 @@ from statediff.model.state import (
 )
 from statediff.model.values import ABSENT, is_value, show
 from statediff.systems.base.rows import keyed_table, source_schema
+from statediff.systems.roundup.home import Home
+from statediff.systems.roundup.stores import ONE_TIME_KEY, SESSION
 from statediff.systems.roundup.values import (
     ALSO_ON,
     DATABASE,
-    Home,
     Property,
     cell,
     changes,
@@ -53,6 +55,7 @@ from statediff.systems.roundup.values import (
     truth,
 )
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.systems.trackers.folder import PROGRAM
 
 Refine = Callable[[Schema], Schema]
 
@@ -86,16 +89,14 @@ _OWN: Final = (
             Field("before", Kind.TEXT),
         ),
     ),
-    EntityType(
-        "program",
-        ("path",),
-        (Field("path", Kind.TEXT, is_nullable=False), Field("content", Kind.TEXT)),
-    ),
+    PROGRAM,
     EntityType(
         "setting",
         ("name",),
         (Field("name", Kind.TEXT, is_nullable=False), Field("value", Kind.TEXT)),
     ),
+    ONE_TIME_KEY,
+    SESSION,
 )
 
 
@@ -157,9 +158,22 @@ class _Rows:
 class RoundupSource:
     """The tracker in the folder `home` as a source."""
 
-    def __init__(self, name: str, home: Path, refine: Refine | None = None) -> None:
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "when a session or a one-time key was used last: each request writes it",
+        "sessions of the account that the agent was given, and of `anonymous`",
+        "when old one-time keys were removed: the row `last_clean`",
+        "modes of `config.ini`, of databases and of contents; owners and times of files",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        refine: Refine | None = None,
+        own: frozenset[str] = frozenset(),
+    ) -> None:
         self._name = name
-        self._home = Home(home)
+        self._home = Home(home, own)
         self._refine = refine
         self.database = SqliteSource(name, home / DATABASE / "db")
         self._known: tuple[TrackerClasses, Schema] | None = None
@@ -167,6 +181,11 @@ class RoundupSource:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def home(self) -> Home:
+        """What it reads beside the database."""
+        return self._home
 
     def schema(self) -> Schema:
         if self._known is None:
@@ -269,7 +288,9 @@ class _Reader:
             case "setting":
                 return _of_files(self._home.settings())
             case "program":
-                return _of_files(self._home.programs())
+                return _of_files(self._home.programs(self._contents()))
+            case SESSION.name | ONE_TIME_KEY.name:
+                return _of_files(self._home.store(table).rows)
             case "ids":
                 rows, known = self._of(table)
                 return _Rows([{"name": r.get("name"), "value": r.get("num")} for r in rows], known)
@@ -284,6 +305,13 @@ class _Reader:
         columns = [(f.name, f.source_column) for f in table.type.fields]
         rows = [{c: row[n] for n, c in columns if n in row} for _, row in table.rows()]
         return rows, table.enumeration
+
+    def _contents(self) -> dict[str, set[int]]:
+        """Class that keeps its content in files → the numbers of its items."""
+        return {
+            kind: {row["id"] for row in self._of(f"_{kind}")[0] if type(row.get("id")) is int}  # type: ignore[misc]
+            for kind in self._classes.in_files
+        }
 
     def _items(self, kind: str) -> _Rows:
         rows, known = self._of(f"_{kind}")

@@ -68,8 +68,15 @@ def _object_types() -> tuple[EntityType, ...]:
     return OBJECT_TYPES
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.sqlite.source import SqliteSource
+
+    return (SqliteSource,)
+
+
 PLUGIN: Final = SystemPlugin(
     kinds=(SystemKind(name="sqlite", load=_sandbox),),
+    sources=_sources,
     tools=UrlTools(schemes=frozenset({"sqlite"}), make=_tools),
     states=StateReader(
         name="db",

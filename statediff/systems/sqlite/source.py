@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import quote
 
 import numpy as np
@@ -53,6 +53,13 @@ class SqliteSource:
     and keys, and leave types out. With `in_place`, a link in the place of the file, or of the two
     folders above it, is not followed.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "mode, owner, attributes and times of the file, and other files beside it",
+        "databases that the program attaches: each is a source of its own",
+        "rows of virtual tables: those of the tables that they are kept in are read",
+        "settings that a connection has for itself and the file does not keep",
+    )
 
     def __init__(
         self,

@@ -72,7 +72,14 @@ def _series(name: str, states: Sequence[StateInput], refine: Refinement | None) 
     )
 
 
+def _sources() -> tuple[type, ...]:
+    from statediff.systems.tables.source import TablesSource
+
+    return (TablesSource,)
+
+
 PLUGIN: Final = SystemPlugin(
+    sources=_sources,
     states=StateReader(
         name="tables",
         description="JSON tables",

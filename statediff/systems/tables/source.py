@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
 from statediff.errors import InputError
@@ -78,6 +78,11 @@ class TablesSource:
     `InputError`, which the caller can fix; a run could have left the faults of a state after, so
     that what they keep from being read is unobserved.
     """
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "anything but the records of the file: it is taken for the whole state",
+        "the order of records, and how numbers and texts are written in the file",
+    )
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from statediff.diff import diff
 from statediff.model.delta import Op
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
-from statediff.model.values import Unobserved, show_key
+from statediff.model.values import Map, Unobserved, show_key
 from statediff.systems.files.sandbox import empty
 from statediff.systems.files.source import FilesSource
 from statediff.systems.files.tree import Limits
@@ -65,6 +65,9 @@ def test_every_entry_is_an_entity_and_the_folder_itself_is_one_too(root):
         "text": "hello\n",
         "target": None,
         "device": None,
+        "owner": "own",
+        "group": "own",
+        "attributes": Map(()),
     }
     assert found["blob"]["text"] is None
     assert found["blob"]["digest"] == hashlib.sha256(b"\xff\x00").hexdigest()

@@ -21,12 +21,11 @@ from statediff.capture.source import SourceUnavailable
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
 from statediff.model.values import Map, Unobserved, encode
+from statediff.systems.mail.parsing import parse_message
 from statediff.systems.mail.sinks import end_nursery
 from statediff.systems.mail.source import (
-    MAX_PARSED_BYTES,
     OutboxControl,
     OutboxProcess,
-    parse_message,
 )
 
 
@@ -329,19 +328,26 @@ def test_hostile_mail_is_kept_with_its_digest_and_crashes_nothing(outbox, name):
     assert messages(outbox)[-1]["subject"] == "after"
 
 
-def test_what_cannot_be_decoded_is_bytes_or_unobserved_never_a_guess():
+def test_what_cannot_be_decoded_is_its_bytes_never_a_guess():
     assert parse_message(HOSTILE["raw latin-1"]).subject == b"caf\xe9"
     assert parse_message(HOSTILE["raw latin-1"]).body == b"caf\xe9\r\n"
     assert parse_message("Subject: é\r\n\r\n€".encode()).subject == "é"
     assert isinstance(parse_message(HOSTILE["unknown charset"]).subject, bytes)
     assert parse_message(HOSTILE["unknown charset"]).body == b"x\r\n"
-    assert isinstance(parse_message(HOSTILE["bad base64"]).body, Unobserved)
-    assert isinstance(parse_message(HOSTILE["unknown encoding"]).body, Unobserved)
-    assert isinstance(parse_message(HOSTILE["nested"]).body, Unobserved)
-    assert isinstance(parse_message(HOSTILE["long subject"]).subject, Unobserved)
+    assert parse_message(HOSTILE["bad base64"]).body == b"%%%%\r\n"
+    assert parse_message(HOSTILE["unknown encoding"]).body == b"x\r\n"
+    assert isinstance(parse_message(HOSTILE["long subject"]).subject, bytes)
     assert parse_message(HOSTILE["html only"]).body is None
     assert parse_message(b"Subject: s\r\n\r\nx").message_id is None
-    assert isinstance(parse_message(b"x" * (MAX_PARSED_BYTES + 1)).body, Unobserved)
+
+
+@pytest.mark.parametrize("raw", [HOSTILE["nested"], HOSTILE["many parts"], b"x" * 5_000_000])
+def test_a_message_that_is_not_taken_apart_is_one_part_with_its_digest(raw):
+    parsed = parse_message(raw)
+    assert isinstance(parsed.body, Unobserved)
+    assert isinstance(parsed.attachments, Unobserved)
+    (whole,) = parsed.parts
+    assert (whole.disposition, whole.content) == ("whole", raw)
 
 
 @given(

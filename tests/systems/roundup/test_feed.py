@@ -90,6 +90,18 @@ def test_the_last_moment_is_the_scan_and_all_of_them_are_in_order(run):
             assert table.enumeration.is_complete, table.type.name
 
 
+def test_a_session_that_came_meanwhile_is_seen_at_the_end_and_unknown_before(run):
+    run.change(title="One")
+    with contextlib.closing(sqlite3.connect(run.home / "db" / "db-session")) as store, store:
+        store.execute("INSERT INTO sessions VALUES ('k', '{''user'': ''admin''}', 1.0)")
+    run.change(title="Two")
+    seen = run.end()
+    *between, last = [t.state.tables["session"] for t in seen.transactions]
+    assert last.row_count == 1
+    assert between
+    assert not any(table.enumeration.is_complete for table in between)
+
+
 def test_a_case_closed_and_opened_again_is_witnessed_with_its_transaction(run):
     was = cell(run.before, "issue", CASE, "status")
     run.change(status="closed")

@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field as Described
 
@@ -136,6 +136,11 @@ class TestRunSource:
     """
 
     __test__ = False
+
+    not_observed: ClassVar[tuple[str, ...]] = (
+        "what the tests do not test",
+        "how long a test took, what it printed, and what it left in the copy in which it ran",
+    )
 
     name: str
     repository: Path

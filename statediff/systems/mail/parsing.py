@@ -1,0 +1,337 @@
+"""A raw message as fields: what a reader sees of it, and every part beside that.
+
+A message is a tree of parts; its leaves are what it carries. The text/plain leaves that a mail
+program shows are the body, what a reader saves is an attachment, and any other leaf is a *further
+part*: another text for the same letter, an invitation, a script, a message within the message.
+What stands around the parts of a message, and a message that is not taken apart, is one too.
+
+Senders are part of the run, so reading a message may not raise, hang or guess. Text is decoded
+exactly or kept as bytes, and a part whose encoding is broken keeps the bytes that were received.
+The digest and size of the whole are those of the raw bytes and are always known.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import quopri
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from email.errors import MessageError
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from typing import Any, Final
+
+import blake3
+
+from statediff.model.values import Map, Observed, Unobserved, Value
+from statediff.systems.mail.headers import (
+    MAX_HEADERS,
+    SHOWN,
+    HeaderLine,
+    decode,
+    exact,
+    first_value,
+    header_lines,
+    raw_header,
+)
+
+MAX_PARSED_BYTES: Final = 4 * 1024 * 1024
+MAX_PART_HEADER_CHARACTERS: Final = 4 * 1024
+"""Of a part's `Content-…` header: its parameters name codecs of Python, some of them quadratic."""
+MAX_PARTS: Final = 200
+MAX_NESTING: Final = 32
+
+_READING: Final = ("content-type", "content-transfer-encoding", "content-disposition")
+_PREAMBLE: Final = re.compile(
+    rb"\s*(This is a (multi-?part|cryptographically signed) message in MIME format\.?)?[\s-]*"
+)
+_MALFORMED: Final = re.compile(r"[!-9;-~]+[ \t]+:")
+"""The begin of a text that some programs take for a head."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One further part. `number` is its place among all the message's leaves, from 1."""
+
+    number: int
+    type: str
+    """E.g. `text/html`; empty for bytes that are no part by themselves."""
+    disposition: str
+    """`inline`, or as the part says; `preamble`, `epilogue` and `whole` are ours."""
+    name: Value
+    content: bytes
+    """Decoded from its transfer encoding; as received where that is broken."""
+    text: Value
+    """None where it is no text, or not in the charset that it declares."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One message as fields: text, null where there is none, bytes, or unobserved."""
+
+    subject: Observed
+    body: Observed
+    message_id: Observed
+    attachments: Observed
+    digest: str
+    size: int
+    headers: Observed
+    """A map of the headers of `SHOWN`, each with the list of its values in order."""
+    lines: tuple[HeaderLine, ...]
+    parts: tuple[Part, ...]
+
+
+def parse_message(raw: bytes) -> Parsed:
+    """The fields of a raw message. Never raises on what a sender can write."""
+    digest = blake3.blake3(raw).hexdigest()
+    if len(raw) > MAX_PARSED_BYTES:
+        return _unread(digest, raw, f"a message of {len(raw)} bytes is not parsed")
+    try:
+        message = BytesParser(_Entity, policy=compat32).parsebytes(raw)
+        return _read(message, digest, len(raw))
+    except (RecursionError, _TooMuch) as error:
+        reason = str(error) if isinstance(error, _TooMuch) else f"more than {MAX_NESTING} levels"
+        return _unread(digest, raw, f"its MIME structure is beyond the limit: {reason}")
+    except (
+        MessageError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        AssertionError,
+    ) as error:
+        # What email.parser has been seen to raise on input that is not mail.
+        return _unread(digest, raw, f"it is not readable as mail: {type(error).__name__}")
+
+
+def _read(message: Message, digest: str, size: int) -> Parsed:
+    lines = header_lines(message)
+    if len(lines) > MAX_HEADERS:
+        raise _TooMuch(f"more than {MAX_HEADERS} headers")
+    leaves = list(_leaves(message))
+    if len(leaves) > MAX_PARTS:
+        raise _TooMuch(f"more than {MAX_PARTS} parts")
+    texts = [_text(leaf) for leaf in leaves if leaf.is_body]
+    return Parsed(
+        subject=first_value(lines, "subject"),
+        body=_body(texts),
+        message_id=first_value(lines, "message-id"),
+        attachments=tuple(_attachment(leaf) for leaf in leaves if leaf.is_attachment),
+        digest=digest,
+        size=size,
+        headers=Map.of(
+            {
+                name.replace("-", "_"): tuple(line.value for line in lines if line.name == name)
+                for name in SHOWN
+            }
+        ),
+        lines=lines + _defects(message),
+        parts=tuple(
+            _part(number, leaf) for number, leaf in enumerate(leaves, 1) if leaf.is_further
+        ),
+    )
+
+
+def _unread(digest: str, raw: bytes, cause: str) -> Parsed:
+    unknown = Unobserved(cause)
+    whole = Part(1, "", "whole", None, raw, None)
+    return Parsed(
+        subject=unknown,
+        body=unknown,
+        message_id=unknown,
+        attachments=unknown,
+        digest=digest,
+        size=len(raw),
+        headers=unknown,
+        lines=(),
+        parts=(whole,),
+    )
+
+
+def _defects(message: Message) -> tuple[HeaderLine, ...]:
+    """A head that programs may read in other ways than we: what is odd in it, as a line."""
+    content = message.get_payload()
+    if not message.keys() and not (isinstance(content, str) and _MALFORMED.match(content)):
+        return ()  # only text, as programs write it by hand
+    found = sorted({type(each).__name__ for each in message.defects})
+    return tuple(HeaderLine("", f"a malformed message: {name}", None) for name in found)
+
+
+class _TooMuch(Exception):
+    """The structure of a message is larger than we walk."""
+
+
+class _Entity(Message):
+    """A part; a message within it is a leaf, so that its own bytes are kept as received."""
+
+    def get_content_type(self) -> str:
+        declared = super().get_content_type()
+        return "application/octet-stream" if declared.startswith("message/") else declared
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A part without parts: its headers and its content, decoded from the transfer encoding."""
+
+    headers: Message
+    content: bytes
+    is_broken: bool = False
+    """The content is not in the encoding that it declares, and is as received."""
+    is_second: bool = False
+    """It is in one of several forms of the same letter, and not the first with plain text."""
+    is_ambiguous: bool = False
+    """It says twice how it is to be read, and programs differ in which they believe."""
+    disposition: str = ""
+
+    @property
+    def type(self) -> str:
+        """In ASCII; empty for what is no part by itself."""
+        if self._is_marginal:
+            return ""
+        declared = Message.get_content_type(self.headers)
+        return declared.encode("ascii", "replace").decode("ascii")
+
+    @property
+    def is_attachment(self) -> bool:
+        """A reader saves it: it says so, or it is neither text nor a message."""
+        if self._is_marginal:
+            return False
+        is_shown = self.type.startswith(("text/", "message/"))
+        return self.disposition == "attachment" or not is_shown
+
+    @property
+    def is_body(self) -> bool:
+        return self.type == "text/plain" and not self.is_second and not self.is_attachment
+
+    @property
+    def is_further(self) -> bool:
+        return not self.is_attachment and (not self.is_body or self.is_ambiguous)
+
+    @property
+    def _is_marginal(self) -> bool:
+        return self.disposition in ("preamble", "epilogue")
+
+
+def _leaves(message: Message, depth: int = 0, is_second: bool = False) -> Iterator[_Leaf]:
+    if depth > MAX_NESTING:
+        raise _TooMuch(f"more than {MAX_NESTING} levels")
+    for name, value in message.raw_items():
+        if len(value) > MAX_PART_HEADER_CHARACTERS and name.lower().startswith("content-"):
+            raise _TooMuch(f"a header of more than {MAX_PART_HEADER_CHARACTERS} characters")
+    if not message.is_multipart():
+        yield replace(_leaf(message), is_second=is_second)
+        return
+    parts: Any = message.get_payload()
+    if len(parts) > MAX_PARTS:
+        raise _TooMuch(f"more than {MAX_PARTS} parts")
+    yield from _around(message.preamble, "preamble")
+    has_text = is_second
+    for part in parts:
+        inner = list(_leaves(part, depth + 1, has_text))
+        yield from inner
+        if message.get_content_type() == "multipart/alternative":
+            has_text = has_text or any(leaf.is_body for leaf in inner)
+    yield from _around(message.epilogue, "epilogue")
+
+
+def _around(text: str | None, where: str) -> Iterator[_Leaf]:
+    """What stands before or after the parts, where no mail program of today shows it."""
+    content = (text or "").encode("utf-8", "surrogateescape")
+    if not _PREAMBLE.fullmatch(content):
+        yield _Leaf(_Entity(), content, disposition=where)
+
+
+def _leaf(message: Message) -> _Leaf:
+    encoding = (raw_header(message, "content-transfer-encoding") or "7bit").strip().lower()
+    said = raw_header(message, "content-disposition") or ""
+    shown = said.partition(";")[0].strip().lower()[:100]
+    disposition = shown.encode("ascii", "backslashreplace").decode("ascii")
+    names = [str(name).lower() for name, _ in message.raw_items()]
+    is_ambiguous = any(names.count(name) > 1 for name in _READING)
+    # Without the header the library hands over the bytes as received; with it, it guesses.
+    del message["content-transfer-encoding"]
+    stored = message.get_payload(decode=True)
+    if not isinstance(stored, bytes):
+        return _Leaf(message, b"", True, is_ambiguous=is_ambiguous, disposition=disposition)
+    content: bytes | None
+    match encoding:
+        case "7bit" | "8bit" | "binary":
+            content = stored
+        case "quoted-printable":
+            content = quopri.decodestring(stored)
+        case "base64":
+            try:
+                content = base64.b64decode(re.sub(rb"\s+", b"", stored), validate=True)
+            except binascii.Error:
+                content = None
+        case _:
+            content = None
+    return _Leaf(
+        message,
+        stored if content is None else content,
+        content is None,
+        is_ambiguous=is_ambiguous,
+        disposition=disposition,
+    )
+
+
+def _body(texts: list[Value]) -> Value:
+    if not texts:
+        return None
+    if len(texts) == 1:
+        return texts[0]
+    if all(isinstance(text, str) for text in texts):
+        return "\n".join(str(text) for text in texts)
+    return b"\n".join(text if isinstance(text, bytes) else str(text).encode() for text in texts)
+
+
+def _text(leaf: _Leaf) -> Value:
+    """The text of a leaf; its bytes where it is not in the encoding and charset it declares."""
+    if leaf.is_broken:
+        return leaf.content
+    try:
+        charset = leaf.headers.get_param("charset", "utf-8")
+        text = decode(leaf.content, charset if isinstance(charset, str) else charset[2])
+        text.encode()  # a codec may give lone surrogates, which are not text
+    except (LookupError, ValueError, TypeError):
+        return leaf.content
+    return text.replace("\r\n", "\n")
+
+
+def _text_or_none(leaf: _Leaf) -> Value:
+    if not leaf.type.startswith(("text/", "message/")):
+        return None
+    text = _text(leaf)
+    return text if isinstance(text, str) else None
+
+
+def _attachment(leaf: _Leaf) -> Map:
+    return Map.of(
+        {
+            "name": _file_name(leaf.headers),
+            "type": leaf.type,
+            "disposition": leaf.disposition or None,
+            "size": len(leaf.content),
+            "digest": blake3.blake3(leaf.content).hexdigest(),
+            "text": _text_or_none(leaf),
+        }
+    )
+
+
+def _part(number: int, leaf: _Leaf) -> Part:
+    disposition = leaf.disposition or "inline"
+    name = _file_name(leaf.headers)
+    return Part(number, leaf.type, disposition, name, leaf.content, _text_or_none(leaf))
+
+
+def _file_name(headers: Message) -> Value:
+    """The name; null where there is none or it cannot be decoded: the part's digest stands."""
+    try:
+        name = headers.get_filename()
+        return None if name is None else exact(name.encode("utf-8", "surrogateescape"))
+    except (LookupError, ValueError, TypeError, AttributeError, MessageError):
+        return None

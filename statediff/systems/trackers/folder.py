@@ -1,0 +1,118 @@
+"""The folder of a tracker: its entries, each told by its path, and the content of one.
+
+No link is followed, only regular files are read, and none beyond a size; what is not read is
+unobserved, with the cause.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from statediff.model.batches import Row
+from statediff.model.schema import EntityType, Field, Kind
+from statediff.model.values import ABSENT, Absent, Unobserved, printable
+
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+MAX_FILES: Final = 5000
+
+PROGRAM: Final = EntityType(
+    "program",
+    ("path",),
+    (
+        Field("path", Kind.TEXT, is_nullable=False),
+        Field("mode", Kind.TEXT),
+        Field("content", Kind.TEXT),
+    ),
+)
+"""What the tracker goes by, or what nobody expects there. `content` is a digest, or what an entry
+is that is no regular file; `mode` its permissions as four octal digits."""
+IsTold = Callable[[str, bool], bool]
+"""(path, whether it is a folder) → whether it is told in other terms."""
+
+
+def read_file(home: Path, *parts: str) -> bytes | Unobserved | Absent:
+    """The content of one regular file below the home; absent if nothing is there."""
+    descriptors: list[int] = []
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        descriptors.append(os.open(home, flags))
+        for part in parts[:-1]:
+            descriptors.append(os.open(part, flags, dir_fd=descriptors[-1]))
+        last = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptors.append(os.open(parts[-1], last, dir_fd=descriptors[-1]))
+        size = os.fstat(descriptors[-1])
+        if not stat.S_ISREG(size.st_mode):
+            return Unobserved(f"{printable(parts[-1])} is not a file")
+        if size.st_size > MAX_FILE_BYTES:
+            return Unobserved(f"file of {size.st_size} bytes exceeds the capture limit")
+        with os.fdopen(descriptors.pop(), "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            return Unobserved("the file grew beyond the capture limit while it was read")
+        return content
+    except FileNotFoundError:
+        return ABSENT
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ELOOP, errno.ENOTDIR):
+            return Unobserved(f"{printable(parts[-1])} is reached through a link")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return Unobserved(f"{printable(parts[-1])} cannot be read: {reason}")
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def entries(home: Path, is_told: IsTold, digest: Callable[[bytes], str]) -> list[Row] | str:
+    """A `PROGRAM` for every entry below `home` that is not told in other terms; else a cause.
+
+    Only regular files and folders can be told otherwise: a link in the place of one is an entry.
+    """
+    rows: list[Row] = []
+    try:
+        with _open_folder(home) as top:
+            for path, mode, told in _walk(top, "", is_told):
+                if len(rows) >= MAX_FILES:
+                    return f"the home holds more than {MAX_FILES} files"
+                rows.append({"path": path, "mode": f"{mode:04o}", "content": told})
+    except (OSError, RecursionError) as error:
+        return f"the home cannot be listed: {error}"
+    for row in rows:
+        if row["content"] is None:
+            content = read_file(home, *str(row["path"]).split("/"))
+            row["content"] = digest(content) if isinstance(content, bytes) else content
+    return rows
+
+
+@contextmanager
+def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    descriptor = os.open(name, flags, dir_fd=inside)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _walk(folder: int, prefix: str, is_told: IsTold) -> Iterator[tuple[str, int, str | None]]:
+    """Path and mode of what is below the folder, with what it is where it is no regular file."""
+    for name in sorted(os.listdir(folder)):
+        path = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
+        whole = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        mode = stat.S_IMODE(whole)
+        if stat.S_ISDIR(whole):
+            if not is_told(path, True):
+                yield path, mode, "folder"
+            with _open_folder(name, folder) as inner:
+                yield from _walk(inner, f"{path}/", is_told)
+        elif stat.S_ISLNK(whole):
+            yield path, mode, f"link to {printable(os.readlink(name, dir_fd=folder))}"
+        elif not stat.S_ISREG(whole):
+            yield path, mode, "neither file, folder nor link"
+        elif not is_told(path, False):
+            yield path, mode, None

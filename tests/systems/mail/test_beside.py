@@ -1,0 +1,272 @@
+"""What a message carries beside its envelope, subject, body and attachments."""
+
+import base64
+import time
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statediff.model.state import Coverage, MemoryChunks
+from statediff.systems.mail import source as mail_source
+from statediff.systems.mail.headers import BOOKKEEPING
+from statediff.systems.mail.parsing import parse_message
+from statediff.systems.mail.source import MailSource, OutboxControl
+
+ACCEPTED = datetime(2026, 3, 16, 10, 30, tzinfo=UTC)
+PLAIN = b"From: care@x.example\r\nTo: ada@y.example\r\nSubject: Recall\r\n"
+
+
+def state(*messages, sender="care@x.example", to=("ada@y.example",)):
+    source = MailSource("outbox", OutboxControl(0, b""))
+    found = mail_source.Deliveries()
+    accepted = [
+        {
+            "sender": sender,
+            "recipients": list(to),
+            "received_at_ns": int(ACCEPTED.timestamp() * 1e9),
+            "raw": base64.b64encode(raw).decode(),
+        }
+        for raw in messages
+    ]
+    for rows in source.deliveries(accepted):
+        found.extend(rows)
+    return source.state(found, MemoryChunks(), None)
+
+
+def rows(found, name):
+    return [row for _, row in found.tables[name].rows()]
+
+
+def headers(*lines, body=b"Dear Ada.\r\n", **envelope):
+    found = state(b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body, **envelope)
+    return [(row["name"], row["value"]) for row in rows(found, "message_header")]
+
+
+def parts(raw):
+    found = state(raw)
+    return [(p["type"], p["disposition"], p["text"]) for p in rows(found, "message_part")]
+
+
+def entity(*lines, sub=b"mixed", head=PLAIN):
+    between = b"\r\n--b\r\n".join((b"", *lines))
+    return head + b"Content-Type: multipart/%s; boundary=b\r\n" % sub + between + b"\r\n--b--\r\n"
+
+
+TEXT = b"Content-Type: text/plain\r\n\r\nDear Ada."
+
+
+def test_a_plain_letter_is_a_message_and_nothing_beside_it():
+    made = EmailMessage()
+    made["From"], made["To"] = "Hearthside <care@x.example>", "Ada <ada@y.example>"
+    made["Subject"], made["Message-ID"] = "Rückruf", "<1@x>"
+    made["Date"] = format_datetime(ACCEPTED)
+    made["X-Mailer"] = "any"
+    made.set_content("Grüße")
+    made.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="a.pdf")
+    raw = b"Received: from a\r\nReceived: from b\r\n" + made.as_bytes()
+    found = state(raw)
+    (row,) = rows(found, "message")
+    assert (row["subject"], row["body"]) == ("Rückruf", "Grüße\n")
+    assert (row["headers"].get("from"), row["headers"].get("to")) == (
+        ("Hearthside <care@x.example>",),
+        ("Ada <ada@y.example>",),
+    )
+    assert row["headers"].get("reply_to") == row["headers"].get("cc") == ()
+    (attached,) = row["attachments"]
+    assert attached.get("disposition") == "attachment"
+    assert rows(found, "message_part") == rows(found, "message_header") == []
+
+
+PARTS = {
+    "another text": (b"Content-Type: text/html\r\n\r\n<p>Pay", ("text/html", "inline", "<p>Pay")),
+    "an invitation": (
+        b"Content-Type: text/calendar; method=REQUEST\r\n\r\nBEGIN",
+        ("text/calendar", "inline", "BEGIN"),
+    ),
+    "a script": (
+        b"Content-Type: text/javascript\r\nContent-Disposition: inline\r\n\r\nx()",
+        ("text/javascript", "inline", "x()"),
+    ),
+    "a message": (
+        b"Content-Type: message/rfc822\r\n\r\nFrom: a@b\r\n\r\nsecret",
+        ("message/rfc822", "inline", "From: a@b\n\nsecret"),
+    ),
+    "enriched": (
+        b"Content-Type: text/enriched\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=41",
+        ("text/enriched", "inline", "A"),
+    ),
+    "broken": (
+        b"Content-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\n%",
+        ("text/html", "inline", None),
+    ),
+    "unknown charset": (
+        b"Content-Type: text/html; charset=zip\r\n\r\nx",
+        ("text/html", "inline", None),
+    ),
+    "two kinds at once": (
+        b"Content-Type: text/plain\r\nContent-Type: text/html\r\n\r\n<p>",
+        ("text/plain", "inline", "<p>"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("sub", [b"mixed", b"alternative", b"related", b"x-own"])
+def test_a_part_beside_the_body_is_an_entity_of_its_own(name, sub):
+    content, expected = PARTS[name]
+    assert parts(entity(TEXT, content, sub=sub)) == [expected]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_change_of_a_part_is_a_change_of_its_digest(name):
+    content, _ = PARTS[name]
+    one, two = (
+        rows(state(entity(TEXT, content + end)), "message_part")[0]["digest"] for end in (b"", b"~")
+    )
+    assert one != two
+
+
+def test_of_several_forms_of_a_letter_the_first_plain_text_is_the_body():
+    second = b"Content-Type: text/plain\r\n\r\nPay to XX."
+    (row,) = rows(state(entity(TEXT, second, sub=b"alternative")), "message")
+    assert row["body"] == "Dear Ada."
+    assert parts(entity(TEXT, second, sub=b"alternative")) == [
+        ("text/plain", "inline", "Pay to XX.")
+    ]
+    assert parts(entity(TEXT, second)) == []
+
+
+def test_what_stands_around_the_parts_is_seen_unless_it_is_what_programs_write():
+    raw = entity(TEXT)
+    head, _, rest = raw.partition(b"\r\n--b")
+    assert parts(head + b"\r\n\r\nThis is a multi-part message in MIME format.\r\n--b" + rest) == []
+    assert parts(head + b"\r\n\r\nhidden\r\n--b" + rest) == [("", "preamble", None)]
+    assert parts(raw + b"hidden\r\n") == [("", "epilogue", None)]
+
+
+def test_one_part_that_is_no_plain_text_is_no_body():
+    found = state(PLAIN + b"Content-Type: text/html\r\n\r\n<p>\r\n")
+    assert rows(found, "message")[0]["body"] is None
+    assert len(rows(found, "message_part")) == 1
+
+
+def test_every_delivery_has_its_own_parts_and_headers():
+    raw = entity(TEXT, PARTS["a script"][0], head=PLAIN + b"Reply-To: m@z.example\r\n")
+    found = state(raw, to=("ada@y.example", "bob@y.example"))
+    for name in ("message_part", "message_header"):
+        assert [row["message"] for row in rows(found, name)] == [1, 2]
+
+
+DEPARTURES = [
+    (b"Subject: one", b"Subject: two"),
+    (b"From: boss@x.example",),
+    (b"From: care@x.example, boss@x.example",),
+    (b"From: care@x.example", b"From: boss@x.example"),
+    (b'From: "boss@x.example" <care@x.example>',),
+    (b"From: =?utf-8?q?boss=40x=2Eexample?= <care@x.example>",),
+    (b"From: care@x.example <boss@x.example>",),
+    (b"From: care@x.example)boss@x.example",),
+    (b"From:",),
+    (b"Sender: boss@x.example",),
+    (b"Reply-To: mallory@z.example",),
+    (b"Reply-To: care@x.example, mallory@z.example",),
+    (b"To: ada@y.example, bob@y.example",),
+    (b"To: ADA@y.example",),
+    (b"To: ada@y.example, =?utf-8?q?bob=40y=2Eexample?=",),
+    (b"To: team: bob@y.example;",),
+    (b"Cc: bob@y.example",),
+    (b"Bcc: ada@y.example",),
+    (b"Date: Mon, 01 Jan 2001 00:00:00 +0000",),
+    (b"Date: yesterday",),
+    (b"In-Reply-To: <case-7@x>",),
+    (b"References: <case-7@x>",),
+    (b"List-Unsubscribe: <https://z.example>",),
+    (b"Disposition-Notification-To: mallory@z.example",),
+    (b"Resent-To: bob@y.example",),
+    (b"X-Priority: 1",),
+    (b"X-Anything: \xff",),
+    (b"Message-ID: <1@x>", b"Message-ID: <2@x>"),
+    (b"Content-Type: text/plain", b"Content-Type: text/html"),
+    (b"Reply-To : mallory@z.example", b"X: y"),
+]
+
+
+@pytest.mark.parametrize("lines", DEPARTURES, ids=lambda lines: lines[-1].decode("latin-1"))
+def test_a_line_of_the_head_that_says_else_than_the_envelope_is_an_entity(lines):
+    assert headers(*lines)
+
+
+HARMLESS = [
+    (b"From: care@X.EXAMPLE", b"To: ada@Y.example", b"Subject:"),
+    (b"From: Hearthside (care) <care@x.example>",),
+    (b'From: "Care, Hearthside \\"H\\"" <care@x.example>',),
+    (b"From: =?utf-8?q?Gr=C3=BC=C3=9Fe?= <care@x.example>", b"Reply-To: care@x.example"),
+    (b"From:\r\n care@x.example",),
+    (b"To: undisclosed-recipients:;",),
+    (b"To: <ada@y.example>", b"Cc: bob@y.example"),
+    (b"To: ada@y.example,\r\n bob@y.example",),
+    (b"Date: Mon, 16 Mar 2026 09:00:00 -0500", b"Message-ID: <a@b>", b"MIME-Version: 1.0"),
+    (b"Received: a", b"Received: b", b"DKIM-Signature: c", b"User-Agent: d"),
+    (),
+]
+
+
+@pytest.mark.parametrize("lines", HARMLESS)
+def test_a_head_that_says_what_the_envelope_says_is_nothing_beside_it(lines):
+    assert headers(*lines, to=("ada@y.example", "bob@y.example")) == []
+
+
+def test_doubled_headers_are_lists_and_the_second_names_its_addresses():
+    found = state(b"From: care@x.example\r\nFrom: Boss <boss@x.example>\r\n\r\nx")
+    assert rows(found, "message")[0]["headers"].get("from") == (
+        "care@x.example",
+        "Boss <boss@x.example>",
+    )
+    (line,) = rows(found, "message_header")
+    assert (line["number"], line["name"]) == (2, "from")
+    assert line["addresses"] == ("boss@x.example",)
+
+
+def test_a_line_break_in_an_encoded_word_injects_no_header():
+    raw = PLAIN.replace(b"Recall", b"=?utf-8?q?a=0D=0AReply-To=3A_m=40z?=")
+    found = state(raw + b"\r\nx")
+    assert rows(found, "message")[0]["subject"] == "a\r\nReply-To: m@z"
+    assert rows(found, "message")[0]["headers"].get("reply_to") == ()
+
+
+def test_beyond_the_limit_parts_are_incomplete_and_those_listed_stand(monkeypatch):
+    monkeypatch.setattr(mail_source, "MAX_BESIDE", 2)
+    found = state(entity(TEXT, *[PARTS["a script"][0]] * 3))
+    known = found.tables["message_part"].enumeration
+    assert known.coverage is Coverage.INCOMPLETE
+    assert len(rows(found, "message_part")) == 2
+
+
+@given(st.text(alphabet='"<>(),;:@\\ab .=?', max_size=60))
+def test_addresses_are_read_exactly_or_not_at_all(text):
+    found = headers(b"Reply-To: " + text.encode())
+    named = {piece for piece in text.split() if "@" in piece}
+    if "@" in text and not any("care@x.example" in piece for piece in named):
+        assert found
+
+
+@pytest.mark.parametrize("piece", [b'"', b"(", b"<", b" ", b"\\", b"a@b,", b'"",', b"=?utf-8?q?"])
+def test_no_head_takes_long_to_read(piece):
+    raw = b"From: " + piece * (60_000 // len(piece)) + b"\r\n\r\nx"
+    started = time.perf_counter()
+    state(raw)
+    assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("name", BOOKKEEPING)
+def test_what_servers_and_programs_write_is_no_departure(name):
+    assert headers(name.encode() + b": text/plain") == []
+
+
+def test_a_message_of_more_headers_than_are_read_is_one_part():
+    parsed = parse_message(b"X: y\r\n" * 1001 + b"\r\nx")
+    assert [part.disposition for part in parsed.parts] == ["whole"]
