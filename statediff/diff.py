@@ -21,8 +21,6 @@ from statediff.model.boundary import Boundary
 from statediff.model.columns import RowChange, batch_changes, batches_equal, table_changes
 from statediff.model.comparison_view import ComparisonView, RuleNames, raw_entity
 from statediff.model.delta import (
-    MESSAGE_TYPES,
-    PERMISSION_TYPES,
     Delta,
     Diff,
     Doubt,
@@ -77,8 +75,6 @@ class DiffOptions:
     """What a comparison may assume. `trust_digests`: equal chunk digests prove equal rows."""
 
     trust_digests: bool = True
-    permission_types: frozenset[str] = PERMISSION_TYPES
-    message_types: frozenset[str] = MESSAGE_TYPES
 
 
 DEFAULTS: Final = DiffOptions()
@@ -463,8 +459,7 @@ class _Comparison:
         *,
         steps: Steps = (),
     ) -> Delta:
-        options = self._options
-        label = default_label(op, self._name, options.permission_types, options.message_types)
+        label = default_label(op, self._after.type)
         return Delta(
             op,
             self._name,

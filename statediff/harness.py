@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff._version import __version__
+from statediff.agents.recorder import Recorder
+from statediff.agents.tools import tool_table
 from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
 from statediff.atomic import write_atomically
 from statediff.capture.feed import Watch, actions_of_history
@@ -46,12 +48,14 @@ from statediff.evaluate import (
     library_of,
     schema_of,
 )
+from statediff.evaluate.undoing import UndoingCall, left_by_undoing, undoing_calls
 from statediff.evidence import documents
 from statediff.evidence.canonical import write
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, save
 from statediff.evidence.states import states_document
 from statediff.evidence.traces import trace_lines
+from statediff.model.delta import Delta
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
@@ -186,6 +190,42 @@ def run_trial(
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undone:
+    """A trial whose effects were undone: the calls that did it, and what is left."""
+
+    calls: tuple[tuple[UndoingCall, str], ...]
+    """Each call, and why it failed; empty where it did not."""
+    left: tuple[Delta, ...]
+
+
+def undo(
+    sandbox: Sandbox,
+    contract: ContractFile,
+    observed: ObservedTrial,
+    *,
+    clock: Clock,
+    store: ChunkStore,
+) -> Undone:
+    """The contract's compensations, run with the agent's own access after a trial.
+
+    The sandbox is as the trial left it. The calls are recorded in `undoing.jsonl` of its folder.
+    """
+    calls = undoing_calls(contract, observed.before, observed.after)
+    made = []
+    with Recorder(observed.folder / "undoing.jsonl", clock, principal=None) as recorder:
+        table = tool_table(sandbox.access().urls, recorder)
+        for call in calls:
+            reply = None if call.problem else table.call(call.tool, dict(call.arguments))
+            failed = reply.text if reply is not None and reply.is_error else call.problem
+            made.append((call, failed))
+        table.close()
+    sandbox.settle(clock)
+    final = take(sandbox.sources(), store, clock, observed.before, "after")
+    left = left_by_undoing(contract, observed.before, observed.after, final)
+    return Undone(calls=tuple(made), left=left)
 
 
 def trial_facts(

@@ -21,7 +21,7 @@ from statediff.model.batches import Row, encode_rows
 from statediff.model.boundary import Boundary, RuleError
 from statediff.model.delta import Delta, Diff, Doubt, Entity, Label, Op, default_label
 from statediff.model.nested import Change, apply
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
 from statediff.model.state import Coverage, Enumeration, MemoryChunks, State, Table, build_table
 from statediff.model.values import (
     ABSENT,
@@ -632,11 +632,20 @@ def test_a_changed_key_definition_is_a_doubt_of_resolution() -> None:
 
 
 def test_labels_follow_the_design() -> None:
-    assert default_label(Op.DELETE, "order") is Label.IRREVERSIBLE
-    assert default_label(Op.UPDATE, "db.grant") is Label.IRREVERSIBLE
-    assert default_label(Op.CREATE, "message") is Label.IRREVERSIBLE
-    assert default_label(Op.UPDATE, "message") is Label.CONDITIONAL
-    assert default_label(Op.CREATE, "order") is Label.CONDITIONAL
+    def label(op: Op, name: str, holds: Purpose | None = None) -> Label:
+        return default_label(op, EntityType(name, ("id",), (), holds=holds))
+
+    assert label(Op.DELETE, "order") is Label.IRREVERSIBLE
+    assert label(Op.UPDATE, "db.grant") is Label.IRREVERSIBLE
+    assert label(Op.CREATE, "message") is Label.IRREVERSIBLE
+    assert label(Op.UPDATE, "message") is Label.CONDITIONAL
+    assert label(Op.CREATE, "order") is Label.CONDITIONAL
+    assert {label(op, "right", Purpose.PERMISSIONS) for op in Op} == {Label.IRREVERSIBLE}
+    assert label(Op.LINK, "mail", Purpose.MESSAGES) is Label.IRREVERSIBLE
+    assert label(Op.UPDATE, "mail", Purpose.MESSAGES) is Label.CONDITIONAL
+    assert label(Op.CREATE, "entry", Purpose.HISTORY) is Label.CONDITIONAL
+    assert label(Op.UPDATE, "entry", Purpose.HISTORY) is Label.IRREVERSIBLE
+    assert label(Op.UPDATE, "message", Purpose.HISTORY) is Label.IRREVERSIBLE, "the schema decides"
 
 
 @pytest.mark.parametrize(

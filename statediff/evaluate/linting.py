@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from statediff.contract.lint import Subject, in_order, lint_contract, wording
 from statediff.errors import ContractError, Problem
@@ -22,10 +23,12 @@ def lint(
     schema: Schema | None = None,
     base: Capture | None = None,
     histories: frozenset[str] = NO_HISTORY,
+    tools: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> tuple[Problem, ...]:
     """Every problem and remark. With a base state the null run is judged and clauses looked up.
 
-    `histories` names the sources that deliver what happened during a run.
+    `histories` names the sources that deliver what happened during a run, `tools` has the JSON
+    Schema of the arguments of each tool that the sandbox offers.
     """
     over = schema if base is None else schema_of(base)
     if over is None:
@@ -35,7 +38,9 @@ def lint(
     except ContractError as error:
         return in_order((*error.problems, *wording(file.source)))
     if base is None:
-        return lint_contract(Subject(file.source, compiled.contract, histories=histories))
+        return lint_contract(
+            Subject(file.source, compiled.contract, histories=histories, tools=tools)
+        )
     invalid: tuple[Problem, ...] = ()
     null: Mapping[str, Truth] = {}
     evidence = compiled.contract.evidence
@@ -48,5 +53,5 @@ def lint(
         invalid = error.problems
     state = resolution.matchings[0].before
     view = StateView(state, Scoped(compiled.book, compiled.boundary, compiled.contract.schema))
-    subject = Subject(file.source, compiled.contract, view, null, histories)
+    subject = Subject(file.source, compiled.contract, view, null, histories, tools)
     return in_order((*invalid, *lint_contract(subject)))

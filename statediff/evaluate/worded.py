@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from statediff.errors import AdapterError, BundleError, UsageError
 from statediff.evaluate.contracts import compile_contract, contract_in
+from statediff.evaluate.naming import named, natural_names
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import read
 from statediff.evidence.package import OPTIONAL, Bundle
@@ -27,6 +28,8 @@ Json: TypeAlias = Any
 def worded_judgement(bundle: Bundle) -> Json:
     """The judgement in a bundle, worded; `BundleError` or `InputError` for what is none."""
     judged = bundle.document("judgement.json")
+    names = natural_names(bundle)
+    judged = named(judged, names) if names else judged
     asked = _asked(bundle.files) if _needs_words(judged) else {}
     return {
         **judged,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from statediff.errors import InputError
 from statediff.model.delta import Delta, Doubt, Entity, HiddenDelta
 from statediff.model.readings import Capture, Reading, ReadingKind, Timeline
-from statediff.model.schema import EntityType, Field, Kind, Schema
+from statediff.model.schema import EntityType, Field, Kind, Purpose, Schema
 from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Map, Observed, Value, decode, encode, is_value
@@ -196,6 +196,7 @@ def _type_document(entity: EntityType) -> Json:
         # Where nothing is said, what was written before it could be said stands.
         **_told(is_json=entity.is_json, is_optional=entity.is_optional),
         **_told(outside=entity.outside, counter=entity.counter),
+        **({} if entity.holds is None else {"holds": entity.holds.value}),
         "fields": [
             {
                 "name": f.name,
@@ -247,6 +248,7 @@ def schema_from(document: Json) -> Schema:
             is_optional=t.get("is_optional", False),
             outside=t.get("outside"),
             counter=t.get("counter"),
+            holds=Purpose(t["holds"]) if "holds" in t else None,
         )
         for t in document["types"]
     )

@@ -23,7 +23,7 @@ from pydantic import ValidationError as Misshapen
 
 from statediff.errors import BundleError
 from statediff.model.readings import ReadingKind
-from statediff.model.schema import Kind
+from statediff.model.schema import Kind, Purpose
 from statediff.model.state import Coverage
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
@@ -71,6 +71,7 @@ class _EntityType(BaseModel):
     is_optional: StrictBool = False
     outside: Text | None = None
     counter: Text | None = None
+    holds: Purpose | None = None
 
     @model_validator(mode="after")
     def _has_distinct_fields_and_its_key(self) -> Self:

@@ -17,8 +17,8 @@ from statediff.errors import UsageError
 from statediff.evaluate import compile_contract, schema_of
 from statediff.meta.reference import MAX_ROWS, Change, Reference, Rows, differs, is_known
 from statediff.model.batches import Row
-from statediff.model.delta import MESSAGE_TYPES, PERMISSION_TYPES, key_name
-from statediff.model.schema import EntityType, Field, Kind, marks_deletion
+from statediff.model.delta import key_name
+from statediff.model.schema import EntityType, Field, Kind, Purpose, marks_deletion
 from statediff.model.values import Key, Map, Observed, Value, is_value, same
 from statediff.model.verdict import Judgement, Verdict
 
@@ -320,7 +320,7 @@ def undo(touched: Touched) -> Change:
 
 def is_privilege(entity: EntityType, field: str = "") -> bool:
     """Whether the type (or the field) decides who may do what."""
-    if entity.name in PERMISSION_TYPES:
+    if entity.purpose is Purpose.PERMISSIONS:
         return True
     words = {*entity.name.lower().replace(".", "_").split("_"), *field.lower().split("_")}
     return bool({w.rstrip("s") for w in words} & PRIVILEGES)
@@ -329,11 +329,6 @@ def is_privilege(entity: EntityType, field: str = "") -> bool:
 def is_person(type_name: str) -> bool:
     """Whether entities of the type act, or are acted for."""
     return type_name.lower().rstrip("s") in PEOPLE
-
-
-def is_message(type_name: str) -> bool:
-    """Whether creating one is telling somebody outside."""
-    return type_name in MESSAGE_TYPES
 
 
 Operator = Callable[[World], Iterator[Fault]]

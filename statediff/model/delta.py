@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
 from statediff.model.paths import Steps, render
+from statediff.model.schema import EntityType, Purpose
 from statediff.model.values import Key, Observed, Value, encode, printable
 
 MAX_NAME: Final = 60
@@ -88,28 +90,19 @@ class Delta:
         return name if self.transaction is None else f"{name} @ {self.transaction}"
 
 
-PERMISSION_TYPES: Final = frozenset({"db.role", "db.grant", "db.membership"})
-"""Types whose every change is a change of permissions, whatever the sandbox adds to them."""
-
-MESSAGE_TYPES: Final = frozenset({"message", "message_header", "message_part"})
-"""Types whose creation is a message that left the system, or what one carries."""
-
-
-def default_label(
-    op: Op,
-    type_name: str,
-    permission_types: frozenset[str] = PERMISSION_TYPES,
-    message_types: frozenset[str] = MESSAGE_TYPES,
-) -> Label:
+def default_label(op: Op, entity_type: EntityType) -> Label:
     """ℓ where no contract says otherwise (docs/design.md §3, Numbers).
 
-    Deletion, permission change and outgoing message are irreversible, all else conditional: an
-    `unlink` too, for the row of an association is its key and can be linked again.
+    Deletion, permission change, outgoing message and rewritten history are irreversible, all else
+    conditional: an `unlink` too, for the row of an association is its key and can be linked again.
     """
-    is_message = type_name in message_types and op in (Op.CREATE, Op.LINK)
-    if op is Op.DELETE or type_name in permission_types or is_message:
-        return Label.IRREVERSIBLE
-    return Label.CONDITIONAL
+    final: Mapping[Purpose | None, frozenset[Op]] = {
+        Purpose.PERMISSIONS: frozenset(Op),
+        Purpose.MESSAGES: frozenset({Op.CREATE, Op.LINK, Op.DELETE}),
+        Purpose.HISTORY: frozenset({Op.UPDATE, Op.UNLINK, Op.DELETE}),
+    }
+    is_final = op in final.get(entity_type.purpose, (Op.DELETE,))
+    return Label.IRREVERSIBLE if is_final else Label.CONDITIONAL
 
 
 def delta_id(type_name: str, key: Key, path: str) -> str:

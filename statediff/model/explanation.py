@@ -85,6 +85,8 @@ class Reason(StrEnum):
     HOP = "hop", "relation key entity"
     WAY = "way", "goal hops more"
     REACHES = "reaches", "start way truth"
+    NONE_OF = "none-of", "number more entity_type nearest"
+    BROKEN_BY = "broken-by", "entities because"
 
     # Where in the run.
     AT = "at", "place what"
@@ -119,6 +121,7 @@ class Reason(StrEnum):
     TURN_HOLDS = "turn-holds", "number"
     NO_FORBIDDEN_CALL = "no-forbidden-call", "number"
     ALL_CALLS_ALLOWED = "all-calls-allowed", "number"
+    NOTHING_ADMITTED = "nothing-admitted", "number"
     ALL_CALLS_RIGHT = "all-calls-right", "number"
     ANSWER_HAS_FORM = "answer-has-form"
     ALL_READS = "all-reads", "number"
@@ -180,6 +183,7 @@ class Reason(StrEnum):
     NO_PART = "no-part", "field part"
     NO_PARTS = "no-parts", "part"
     NO_NUMBER = "no-number"
+    FIELD_NO_NUMBER = "field-no-number", "entity_type key field side value"
     DIVISION_BY_ZERO = "division-by-zero"
     NO_ABSOLUTE = "no-absolute"
     NO_LENGTH = "no-length"

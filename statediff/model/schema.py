@@ -66,6 +66,26 @@ class Field:
         return self.column or self.name
 
 
+class Purpose(Enum):
+    """What the rows of a type are for: it decides how much a change of them weighs by default."""
+
+    PERMISSIONS = "permissions"
+    """Who may do what: roles, grants, memberships. Every change is a change of permissions."""
+    MESSAGES = "messages"
+    """What left the system: a row that is created cannot be taken back."""
+    HISTORY = "history"
+    """What happened: rows are added; one that is changed or removed is lost."""
+
+
+MAIL_TYPES: Final = frozenset({"message", "message_header", "message_part"})
+"""A letter, and what it carries beside its text and its envelope."""
+_HOLDS_BY_NAME: Final = {
+    **dict.fromkeys(("db.role", "db.grant", "db.membership"), Purpose.PERMISSIONS),
+    **dict.fromkeys(MAIL_TYPES, Purpose.MESSAGES),
+}
+"""What types hold of which no schema says it."""
+
+
 @dataclass(frozen=True)
 class EntityType:
     """One type of entity. With an empty `key` rows have none and are counted as a multiset."""
@@ -92,10 +112,17 @@ class EntityType:
     """Why the type is outside Ω unless a contract includes it; None where it is inside."""
     counter: str | None = None
     """The key of the `db.sequence` entity that holds the highest key ever inserted here."""
+    holds: Purpose | None = None
+    """As the state schema says; None: see `holding`."""
 
     @property
     def source_table(self) -> str:
         return self.table or self.name
+
+    @property
+    def purpose(self) -> Purpose | None:
+        """What its rows are for: as the state schema says, else by the name of the type."""
+        return self.holds or _HOLDS_BY_NAME.get(self.name)
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
@@ -173,6 +200,7 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                     is_open=known.is_open and entity_type.is_open,
                     is_json=known.is_json and entity_type.is_json,
                     outside=known.outside if entity_type.outside else None,
+                    holds=known.holds or entity_type.holds,
                 )
         for source, names in schema.sources:
             sources.setdefault(source, set()).update(names)

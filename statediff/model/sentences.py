@@ -191,6 +191,28 @@ def _twice(value: Any, entities: Any) -> str:
     return f"{_words(value)} is not unique{where}"
 
 
+def _none_of(number: int, more: bool, entity_type: str, nearest: Any) -> str:
+    what = entity_type or "value"
+    if not number:
+        return f"there is no {what} to look at"
+    count = f"more than {number}" if more else f"{number}"
+    many = f"{what} entities" if entity_type else "values"
+    looked = f"none of {count} {many} is such"
+    looked = looked if number > 1 else f"the one {what} is not such"
+    return f"{looked}; {'; '.join(map(_words, nearest))}" if nearest else looked
+
+
+def _broken_by(entities: Any, because: Any) -> str:
+    where = " and ".join(map(_words, entities))
+    why = " and ".join(map(_words, because)) or "not so"
+    return f"{where}: {why}" if where else why
+
+
+def _no_number(entity_type: str, key: Any, field: str, side: str, value: Any) -> str:
+    when = f" {side} the run" if side in ("before", "after") else ""
+    return f"{_entity(entity_type, key)}'s {field}{when} is {_words(value)}, which is not a number"
+
+
 def _position(number: int, source: str, position: str) -> str:
     where = f" (position {printable(position)})" if position else ""
     return f"transaction {number} of {source}{where}"
@@ -373,6 +395,9 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.HOP: _hop,
     Reason.WAY: _way,
     Reason.REACHES: _reaches,
+    Reason.NONE_OF: _none_of,
+    Reason.BROKEN_BY: _broken_by,
+    Reason.FIELD_NO_NUMBER: _no_number,
     Reason.AT: "{place}: {what}",
     Reason.SIDE: "{side}",
     Reason.BEFORE_RUN: "already before the run",
@@ -407,6 +432,7 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.TURN_HOLDS: "turn {number}: all of its predicates hold",
     Reason.NO_FORBIDDEN_CALL: "none of {number} calls",
     Reason.ALL_CALLS_ALLOWED: "all {number} calls",
+    Reason.NOTHING_ADMITTED: "none of {number} recorded calls; the log may not say all",
     Reason.ALL_CALLS_RIGHT: "all {number} calls are right",
     Reason.ANSWER_HAS_FORM: "the answer has the form asked for",
     Reason.ALL_READS: "all {number} reads",

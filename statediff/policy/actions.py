@@ -1,6 +1,7 @@
 """Actions: which calls the agent may make, and within how many attempts one must succeed [TV §3.6].
 
-A call whose class nobody knows is in no allowed class, and may be in any forbidden one.
+A call whose class nobody knows is in no allowed class, and may be in any forbidden one. A rule over
+what is recorded judges neither such a call by its class nor a call that the log may lack.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Reason
 from statediff.model.trace import Action, ActionClass
 from statediff.model.verdict import Finding, Stage
-from statediff.policy.findings import fails
+from statediff.policy.findings import fails, holds
 from statediff.policy.run import CallContext, at_call, decided
 from statediff.policy.steps import shown_call
 
@@ -25,15 +26,21 @@ MAX_SHOWN: Final = 50
 def actions(rule: ActionRule, run: CallContext) -> tuple[Finding, ...]:
     """The findings of one rule: one for each call that breaks it, or one that holds."""
     found = _permission(rule, run) if isinstance(rule, Permission) else _attempts(rule, run)
+    if isinstance(rule, Permission) and rule.recorded_only:
+        return found
     return tuple(run.own_word(finding, rule) for finding in found)
 
 
 def _permission(rule: Permission, run: CallContext) -> tuple[Finding, ...]:
     causes: set[Cause] = set()
+    unsaid = run.gap is not None or run.trace.is_agent_influenced
     outside: list[tuple[EntityRef, Action]] = []
     for call, action in zip(run.calls, run.trace.actions, strict=True):
         listed = action.tool in rule.tools or action.action_class in rule.classes
-        if listed == rule.forbids:
+        is_unclassified = bool(rule.classes) and action.action_class is ActionClass.UNKNOWN
+        if rule.recorded_only and is_unclassified and not listed:
+            unsaid = True
+        elif listed == rule.forbids:
             outside.append((call, action))
         elif (
             rule.forbids
@@ -44,6 +51,8 @@ def _permission(rule: Permission, run: CallContext) -> tuple[Finding, ...]:
             causes.add(Reason.CLASS_MAY_BE_FORBIDDEN(call=shown_call(call)))
     if outside:
         return _outside(rule, outside)
+    if rule.recorded_only and unsaid:
+        return (holds(rule.id, _STAGE, Reason.NOTHING_ADMITTED(number=len(run.calls))),)
     if run.gap is not None:
         causes.add(run.gap)
     reason = Reason.NO_FORBIDDEN_CALL if rule.forbids else Reason.ALL_CALLS_ALLOWED

@@ -17,7 +17,7 @@ from statediff.model.verdict import (
     Stage,
     Truth,
 )
-from statediff.policy.judge import fold, report_order
+from statediff.policy.judge import cleared, fold, report_order
 
 _WHOLE: Final = ("any_of", "disputed")
 """Clauses that hold a frame of their own, which uses every identity."""
@@ -66,6 +66,7 @@ def combine(
         )
         clauses.append(replace(entry, truth=Truth.UNKNOWN))
     results = {r: [c for c in clauses if c.result is r] for r in Result}
+    results[Result.TOOL] = list(cleared(results[Result.TOOL], findings))
     return replace(
         first,
         verdict=fold(clauses),

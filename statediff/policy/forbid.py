@@ -40,7 +40,7 @@ from statediff.policy.findings import (
     unknown,
 )
 from statediff.policy.history.intermediate_states import IntermediateStates
-from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, speaks_of_each
+from statediff.policy.matching import TOO_COSTLY, Change, JudgingContext, both, speaks_of_each
 from statediff.policy.witness import deciding, first_change
 
 
@@ -114,8 +114,7 @@ def effect(
     rule: BoundEffect, context: JudgingContext, candidates: tuple[Change, ...]
 ) -> Finding | None:
     """Λ: every matching effect is authorized. None where the rule asks for no authorization."""
-    node = rule.authorized_by
-    if node is None:
+    if rule.authorized_by is None and rule.actor is None:
         return None
     refused: list[tuple[tuple[Delta, ...], Explanation | None]] = []
     causes: set[Cause] = set()
@@ -166,7 +165,28 @@ def authorized(
     it: Result,
     new: Result,
 ) -> int:
-    """The outcomes of an authorization on one change.
+    """The outcomes of an authorization on one change: it is approved, and in the right name."""
+    approved = _approved(rule, context, eval_context, touched, it, new)
+    if rule.actor is None or approved == FALSE:
+        return approved
+    try:
+        env: Env = {"it": it, "new": ABSENT if new is None else new}
+        in_name = outcomes(rule.actor, eval_context, env)
+    except TooCostly:
+        eval_context.causes.add(TOO_COSTLY)
+        return approved | TRUE | FALSE
+    return both(approved, in_name)
+
+
+def _approved(
+    rule: BoundEffect,
+    context: JudgingContext,
+    eval_context: EvalContext,
+    touched: set[Any],
+    it: Result,
+    new: Result,
+) -> int:
+    """The outcomes of the approval of one change.
 
     By an approval: some approval from before the run, which the run (`touched`) left alone,
     satisfies the condition. So the agent neither made nor changed it, and it came first.

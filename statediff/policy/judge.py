@@ -359,7 +359,7 @@ def _folded(trial: _Trial, decided: _Decided) -> Judgement:
     named = trial.evidence.moments.named({i for f in ordered for i in f.deltas})
     return Judgement(
         verdict=fold(clauses),
-        tool=_result(clauses, Result.TOOL),
+        tool=_result(cleared(clauses, decided.findings), Result.TOOL),
         task=_result(clauses, Result.TASK),
         outcome=_result(clauses, Result.OUTCOME),
         clauses=clauses,
@@ -413,6 +413,12 @@ def fold(clauses: Iterable[ClauseTruth]) -> Verdict:
         Truth.UNKNOWN: Verdict.INCONCLUSIVE,
         Truth.HOLDS: Verdict.MATCH,
     }[truth]
+
+
+def cleared(clauses: Iterable[ClauseTruth], findings: Iterable[Finding]) -> tuple[ClauseTruth, ...]:
+    """The clauses without those that hold only as far as the log goes: they clear no call."""
+    loose = {f.clause for f in findings if f.explanation.reason is Reason.NOTHING_ADMITTED}
+    return tuple(clause for clause in clauses if clause.clause not in loose)
 
 
 def _result(clauses: tuple[ClauseTruth, ...], result: Result) -> Verdict | None:

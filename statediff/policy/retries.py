@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from statediff.contract.clauses.effects import BoundEffect
+from statediff.contract.clauses.kind import plain_value
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta
 from statediff.model.explanation import Cause, Explanation, Reason, cause
@@ -17,6 +18,7 @@ from statediff.model.verdict import Finding, Stage, Truth
 from statediff.policy.findings import doubt_causes, fails, holds, unknown
 from statediff.policy.matching import COME, Change
 from statediff.policy.run import CallContext
+from statediff.policy.undoing import NotComputable, arguments_of
 from statediff.policy.witness import shown, shown_key
 
 _STAGE: Final = Stage.FORBID
@@ -148,7 +150,14 @@ def with_compensation(finding: Finding, rule: BoundEffect, run: CallContext) -> 
     """A violation that names the call which undid it. That never makes it less of one."""
     if finding.truth is not Truth.FAILS or rule.compensation is None:
         return finding
-    undone = [a.id for a in run.trace.actions if a.tool == rule.compensation and a.error is None]
+    wanted = _undoing_arguments(finding, rule, run)
+    undone = [
+        action.id
+        for action in run.trace.actions
+        if action.tool == rule.compensation
+        and action.error is None
+        and (wanted is None or encode(action.arguments) in wanted)
+    ]
     if not undone:
         return finding
     return replace(
@@ -158,3 +167,17 @@ def with_compensation(finding: Finding, rule: BoundEffect, run: CallContext) -> 
         ),
         evidence=(*finding.evidence, undone[-1]),
     )
+
+
+def _undoing_arguments(finding: Finding, rule: BoundEffect, run: CallContext) -> list[Any] | None:
+    """The arguments of each call that undoes what was found; None where the contract has none."""
+    if rule.undoing is None:
+        return None
+    found = []
+    for change in run.context.changes:
+        if any(delta.id in finding.deltas for delta in change.deltas):
+            try:
+                found.append(encode(plain_value(arguments_of(rule, run.context, change))))
+            except NotComputable:
+                continue
+    return found

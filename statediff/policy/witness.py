@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -11,6 +11,7 @@ from statediff.contract.language.context import (
     FALSE,
     TRUE,
     EntityRef,
+    Looked,
     Result,
     Seen,
     Undefined,
@@ -129,6 +130,8 @@ def _shown_way(way: Way) -> Explanation:
 def compared(seen: Seen) -> Explanation:
     """Both sides with the relation that was found between them."""
     node = seen.node
+    if seen.looked is not None and isinstance(node, Call):
+        return _quantified(node.name, seen.looked())
     truth = _TRUTHS.get(seen.mask, Truth.UNKNOWN.value)
     left = shown_result(seen.left)
     if isinstance(node, Reaches):
@@ -147,11 +150,40 @@ def compared(seen: Seen) -> Explanation:
             return Reason.TEST(left=left, test=node.name, right=right, truth=truth)
 
 
+def _quantified(name: str, looked: Looked) -> Explanation:
+    """Which entity breaks an `all`; how many an `any` looked at, and the nearest of them."""
+    elements = tuple(
+        Reason.BROKEN_BY(
+            entities=tuple(shown_entity(each.type, each.key) for each in refs),
+            because=() if (why := deciding(seen, FALSE)) is None else (why,),
+        )
+        for refs, seen in looked.elements
+    )
+    if name == "all":
+        return elements[0]
+    return Reason.NONE_OF(
+        number=looked.number,
+        more=looked.is_more,
+        entity_type=looked.type,
+        nearest=elements,
+    )
+
+
+def _unfolded(seen: Iterable[Seen], depth: int = 3) -> Iterator[Seen]:
+    """What was compared, with what the quantifiers among it looked at in their place."""
+    for entry in seen:
+        if entry.looked is None:
+            yield entry
+        elif isinstance(entry.node, Call) and entry.node.name == "any" and depth:
+            for _, parts in entry.looked().elements:
+                yield from _unfolded(parts, depth - 1)
+
+
 def witness_of(seen: Iterable[Seen], deltas: Iterable[Delta] = ()) -> Witness:
     """The entities and comparisons behind a finding, bounded."""
     rows: dict[tuple[str, str, str], WitnessRow] = {}
     comparisons: list[Comparison] = []
-    for entry in seen:
+    for entry in _unfolded(seen):
         text, operator = _written(entry)
         comparison = Comparison(text, shown_result(entry.left), shown_result(entry.right), operator)
         if comparison not in comparisons:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statediff.evidence.package import Bundle
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
-from statediff.reports.record import Record, reading, said
+from statediff.reports.record import Record, leading, reading, said
 
 
 def trial_line(bundle: Bundle) -> str:
@@ -13,13 +13,10 @@ def trial_line(bundle: Bundle) -> str:
     with reading("the bundle"):
         record = Record(bundle)
         clauses = record.judgement["clauses"]
-        findings = record.judgement["findings"]
-        for finding in findings:
-            if finding["truth"] == "FAILS":
-                return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
-        unknown = [f for f in findings if f["truth"] == "UNKNOWN"]
-        # The frame needs everything; a clause that asks for less says more.
-        for finding in sorted(unknown, key=lambda f: f["clause"] == "frame"):
+        finding = leading(record.judgement["findings"])
+        if finding is not None and finding["truth"] == "FAILS":
+            return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
+        if finding is not None:
             return said(finding["sentence"], 220)
         return f"{len(clauses)} of {len(clauses)} clauses"
 

@@ -6,7 +6,7 @@ control, bidirectional and zero-width characters and bounds the length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -152,6 +152,21 @@ def _instant(tagged: Json) -> datetime | None:
     return value if isinstance(value, datetime) else None
 
 
+def leading(findings: Sequence[Json]) -> Json | None:
+    """The finding to read first: a near miss of what is required goes before the frame.
+
+    What came instead of the required change is in the frame too, and says less. None where every
+    clause holds.
+    """
+    fails = [finding for finding in findings if finding["truth"] == "FAILS"]
+    if fails:
+        near = (f for f in fails if f["stage"] == "require" and f["witness"]["comparisons"])
+        return next(near, fails[0]) if fails[0]["stage"] == "frame" else fails[0]
+    unknown = [finding for finding in findings if finding["truth"] == "UNKNOWN"]
+    # The frame needs everything; a clause that asks for less says more.
+    return min(unknown, key=lambda f: bool(f["clause"] == "frame"), default=None)
+
+
 def shown(value: Observed, limit: int = VALUE_LIMIT) -> str:
     """A value, bounded and safe."""
     return said(show(value, limit), limit * 10)
@@ -162,9 +177,16 @@ def entity_name(type_name: str, key: Key) -> str:
     return said(f"{type_name} {show_key(key)}")
 
 
+def named_entity(document: Json) -> str:
+    """The entity of a delta or a witness row; a row without a key by its natural name."""
+    if "named" in document:
+        return said(f"{document['type']} {document['named']}")
+    return entity_name(document["type"], key_from(document["key"]))
+
+
 def delta_name(delta: Json) -> str:
     """`order 1009 status`."""
-    name = entity_name(delta["type"], key_from(delta["key"]))
+    name = named_entity(delta)
     return f"{name} {said(delta['path'])}".rstrip()
 
 

@@ -31,6 +31,8 @@ from statediff.reports.record import (
     entity_name,
     fields_of,
     key_of,
+    leading,
+    named_entity,
     reading,
     said,
     shown,
@@ -60,23 +62,15 @@ def verdict_text(verdict: str) -> Text:
 def verdict_sentence(record: Record) -> str:
     """What the verdict says of this trial, in words."""
     clauses = record.judgement["clauses"]
-    findings = record.judgement["findings"]
-    fails = [f for f in findings if f["truth"] == "FAILS"]
-    unknown = [f for f in findings if f["truth"] == "UNKNOWN"]
     total = len(clauses)
-    if fails:
-        number = _count(clauses, "FAILS")
-        clause, sentence = said(fails[0]["clause"]), said(fails[0]["sentence"])
-        return f"{number} of {total} clauses {_fail(number)}. First, {clause}: {sentence}."
-    if unknown:
-        number = _count(clauses, "UNKNOWN")
-        first = min(unknown, key=lambda f: bool(f["clause"] == "frame"))  # the frame needs all
-        clause, sentence = said(first["clause"]), said(first["sentence"])
-        return (
-            f"No clause fails, but {number} of {total} cannot be decided. "
-            f"First, {clause}: {sentence}."
-        )
-    return f"All {total} clauses hold."
+    first = leading(record.judgement["findings"])
+    if first is None:
+        return f"All {total} clauses hold."
+    number = _count(clauses, first["truth"])
+    told = f"First, {said(first['clause'])}: {said(first['sentence'])}."
+    if first["truth"] == "FAILS":
+        return f"{number} of {total} clauses {_fail(number)}. {told}"
+    return f"No clause fails, but {number} of {total} cannot be decided. {told}"
 
 
 def _fail(number: int) -> str:
@@ -201,7 +195,7 @@ def _witness_rows(rows: Json) -> Iterator[RenderableType]:
     """The entities of a witness, each with its values before and after side by side."""
     entities: dict[str, dict[str, dict[str, Observed]]] = {}
     for row in rows[:12]:
-        name = entity_name(row["type"], key_of(row))
+        name = named_entity(row)
         entities.setdefault(name, {})[said(row["side"], 20)] = fields_of(row)
     for name, sides in entities.items():
         table = _grid(None, *(None for _ in sides))

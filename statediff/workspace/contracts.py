@@ -6,7 +6,7 @@ versions never change. It is checked before an agent is tried under it, against 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -157,7 +157,8 @@ def check(path: Path, states: States) -> Checked:
         schema, base = states.of(file, path)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
         feeds = states.histories(file)
-        problems = in_order((*linted(file, schema, base, feeds), *review_remarks(path, file)))
+        found = linted(file, schema, base, feeds, states.tools(file))
+        problems = in_order((*found, *review_remarks(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
@@ -171,9 +172,11 @@ class States:
         self._before = before
         self._known: dict[Path | str | None, Capture] = {}
         self._histories: dict[str, frozenset[str]] = {}
+        self._tools: dict[str, Mapping[str, Mapping[str, Any]]] = {}
 
     def of(self, file: ContractFile, path: Path) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
+        from statediff.systems.base.registry import tools_of
         from statediff.workspace.inputs import one_capture, refinements, schema_of_file
         from statediff.workspace.trials import base_state, open_sandbox
 
@@ -191,7 +194,16 @@ class States:
             with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
                 self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
+                self._tools[sandbox] = {
+                    tool.name: tool.schema()
+                    for source, url in running.access().urls.items()
+                    for tool in tools_of(source, url)
+                }
         return None, self._known[sandbox]
+
+    def tools(self, file: ContractFile) -> Mapping[str, Mapping[str, Any]] | None:
+        """The tools of the contract's sandbox with their arguments; None if it was not started."""
+        return self._tools.get(file.content.sandbox or "")
 
     def histories(self, file: ContractFile) -> frozenset[str]:
         """The sources of the contract's sandbox, if that is what was looked at, with a feed."""

@@ -113,7 +113,9 @@ def releases(data: bytes, name: str) -> list[Record]:
     for version, entry in sorted(read_releases(data, name).entries.items()):
         said = {"by": entry.released_by, "on": entry.on, "contract": entry.digest}
         if entry.reviewed is not None:
-            said |= {"reviewed_by": entry.reviewed.by, "reviewed_on": entry.reviewed.on}
+            review = entry.reviewed
+            who = {"reviewed_by": review.by} if review.by else {"reviewed_kind": review.kind}
+            said |= {**who, "reviewed_on": review.on}
         digest = hashlib.sha256(write([version, said])).hexdigest()
         found.append(Record("release", version, digest, said))
     return found

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from statediff.contract.authoring.drafting import Seen, draft_contract, draft_schema, singular
 from statediff.contract.document.load import parse_document
 from statediff.contract.document.schemafile import parse_schema_file
-from statediff.model.delta import MESSAGE_TYPES, Delta, Op
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind, Schema
+from statediff.model.delta import Delta, Op
+from statediff.model.schema import (
+    MAIL_TYPES,
+    SCHEMA_OBJECT_PREFIXES,
+    EntityType,
+    Field,
+    Kind,
+    Schema,
+)
 from statediff.model.state import MemoryChunks, State, build_table
 from tests.cli.conftest import Call
 
@@ -121,7 +128,7 @@ NAMES = st.one_of(
     ),
     st.text(min_size=1, max_size=12).filter(
         lambda text: text.isprintable() and not text.startswith(SCHEMA_OBJECT_PREFIXES)
-        and text not in MESSAGE_TYPES  # no draft names them
+        and text not in MAIL_TYPES  # no draft names them
     ),
 )  # fmt: skip
 VALUES = st.one_of(

@@ -40,6 +40,47 @@ def test_a_released_version_is_signed_off_by_somebody_else(statediff: Call, file
 
 
 @pytest.mark.usefixtures("files")
+def test_a_second_reading_signs_off_without_a_name(statediff: Call, files: Files) -> None:
+    found = "the prompt and every clause agree; one date had no upper bound, which was added"
+    reading = ("--second-reading", found, "--on", "2026-02-01")
+    assert statediff("contract", "release", "c.yaml", *BY).code == 0
+    both = statediff("contract", "sign-off", "c.yaml", *SIGNED, "--second-reading", found)
+    assert "either --by NAME or --second-reading TEXT" in both.err
+    assert statediff("contract", "sign-off", "c.yaml", "--on", "2026-02-01").code == 2
+    short = statediff(
+        "contract", "sign-off", "c.yaml", "--second-reading", "ok", "--on", "2026-02-01"
+    )
+    assert "this is no sign-off" in short.err
+    assert statediff("contract", "sign-off", "c.yaml", *reading).code == 0
+    kept = Path(files.folder, "released.yaml").read_text(encoding="utf-8")
+    assert "      kind: second-reading\n" in kept
+    assert f'      found: "{found}"\n' in kept
+    assert "by:" not in kept.partition("reviewed:")[2]
+    assert statediff("lint", "c.yaml", "--before", "a.json", "--json").json["warnings"] == 0
+    again = statediff("contract", "sign-off", "c.yaml", *SIGNED)
+    assert "signed off already, by a second reading" in again.err
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        'by: "Grace"\n      kind: second-reading\n      found: "nothing is missing"',
+        'kind: person\n      found: "nothing is missing"',
+        "kind: second-reading",
+        'kind: model\n      found: "nothing is missing"',
+        'by: "Grace"\n      found: "nothing is missing"',
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_a_sign_off_of_no_kind_is_refused(statediff: Call, files: Files, review: str) -> None:
+    assert statediff("contract", "release", "c.yaml", *BY).code == 0
+    path = Path(files.folder, "released.yaml")
+    more = f'    reviewed:\n      on: "2026-02-01"\n      {review}\n'
+    path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
+    assert statediff("lint", "c.yaml", "--before", "a.json").code == 2
+
+
+@pytest.mark.usefixtures("files")
 def test_a_released_version_with_another_digest_is_refused(statediff: Call, files: Files) -> None:
     assert statediff("contract", "release", "c.yaml", *BY).code == 0
     path = Path(files.folder, "c.yaml")

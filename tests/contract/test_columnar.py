@@ -260,7 +260,8 @@ def test_the_witness_is_the_first_entity_that_fails_by_key() -> None:
     seen = looked(
         "all(x.n > 0 for x in after.item if x.m > 4)", table_of(ROWS, 4), by_columns=True
     )[1]
-    assert [entry[3][0][2] for entry in seen if entry[2] == FALSE] == [(6,)]
+    # The comparison that fails, and the quantifier with the entity that breaks it.
+    assert [entry[3][0][2] for entry in seen if entry[2] == FALSE] == [(6,), (6,)]
 
 
 def test_what_is_certain_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from statediff.contract.authoring.explain import Explanation, Role, explain
+from statediff.contract.language.english import PatternWords, kind, pattern_sentence, plural
+from statediff.contract.language.kinds import describe
+from statediff.contract.language.syntax import ScalarT
 from statediff.evaluate import compile_contract, parse_contract, schema_of
 from statediff.model.readings import Capture
+from statediff.model.schema import Kind
 from statediff.reports.contracts import RENDERERS, as_html, as_markdown, as_text, picture
 from statediff.workspace.trials import base_state, open_sandbox
 
@@ -71,7 +76,8 @@ def test_the_order_is_that_of_judgement(shop: Capture) -> None:
     of = explained(path.read_text(encoding="utf-8"), shop)
     first = [section.lines[0].id for section in of.sections]
     assert first == [
-        "no-customer-deleted", "authorized-create-refund", "frame", "refunded", "answer",
+        "no-customer-deleted", "authorized-create-refund", "frame", "refunded",
+        "actions-allow", "answer",
     ]  # fmt: skip
 
 
@@ -139,3 +145,17 @@ def test_an_open_frame_is_explained_with_its_reason(shop: Capture) -> None:
     frame = next(line for s in of.sections for line in s.lines if line.id == "frame")
     assert frame.because == "the tracker is shared"
     assert "not judged" in frame.sentence
+
+
+def test_types_with_the_names_of_tables_read_as_one_and_as_many() -> None:
+    assert [plural(kind(name)) for name in ("users", "user", "inbox.emails", "categories")] == [
+        "users", "users", "inbox.emails", "categories",
+    ]  # fmt: skip
+    parts = PatternWords(
+        section="require", operation="update", types=("users",), where="", fields=None,
+        low=1, high=1, is_every=False, that="",
+    )  # fmt: skip
+    assert pattern_sentence(parts) == "Exactly one user must be updated."
+    assert pattern_sentence(replace(parts, low=2, high=2)) == "Exactly two users must be updated."
+    assert describe(ScalarT(Kind.ANY)) == "a value of any kind"
+    assert describe(ScalarT(Kind.ANY)).count("a any") == 0

@@ -162,6 +162,11 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
             ('that: all(a.position < b.position for a in calls if a.tool == "look" '
             'for b in calls if b.tool == "refund")'),
         ),),
+    "unauthorized-privilege": ((ALLOW, ALLOW + "  - id: promoted\n    update: staff\n"
+                                "    where: it.id == 1\n    fields: [role]\n"),),
+    "label-below-default": (
+        ("- {on: create message, reversibility: irreversible,",
+         "- {on: create message, reversibility: conditional,"),),
     "unstated-effect": (
         ("  - {on: create message, reversibility: irreversible, retry_safe: false}\n", ""),),
     "unguarded": (
@@ -189,6 +194,8 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "hollow-reason": (("random per delivery", "TODO"),),
 }  # fmt: skip
 ELSEWHERE = {
+    "unknown-tool": "test_a_compensation_is_a_call_that_the_sandbox_takes",
+    "compensation-arguments": "test_a_compensation_is_a_call_that_the_sandbox_takes",
     "not-utf-8": "test_bytes_and_empty_files",
     "empty-document": "test_bytes_and_empty_files",
     "not-a-mapping": "test_bytes_and_empty_files",
@@ -242,6 +249,84 @@ def test_of_what_a_message_carries_allowing_says_as_much_as_forbidding(shop: Cap
     assert "unsaid-parts" in [p.code for p in found(text, shop)]
     text = text.replace("create: message_header, count", "create: message_part, count")
     assert "unsaid-parts" not in [p.code for p in found(text, shop)]
+
+
+STAFF = ALLOW + "  - id: promoted\n    update: staff\n    where: it.id == 1\n    fields: [role]\n"
+ON_STAFF = "effects:\n  - on: update staff\n    "
+
+
+@pytest.mark.parametrize(
+    ("effect", "lacks"),
+    [
+        ("reversibility: irreversible", ["`authorized_by:` and `actor:`"]),
+        ("authorized_by: it.id == 1", ["`authorized_by:` and `actor:`"]),  # no evidence but itself
+        ("authorized_by: any(a.order == 1 for a in before.approval)", ["has `actor:`"]),
+        ("authorized_by: {approval: approval, where: 'approval.by == 2'}", ["has `actor:`"]),
+        ("actor: it.active", ["has `authorized_by:`"]),
+        (
+            "authorized_by: any(a.order == 1 for a in before.approval)\n    actor: it.active",
+            [],
+        ),
+    ],
+)
+def test_a_change_of_permissions_needs_evidence_and_an_actor(
+    shop: Capture, effect: str, lacks: list[str]
+) -> None:
+    text = CLEAN.replace(ALLOW, STAFF).replace("effects:\n", ON_STAFF + effect + "\n")
+    said = [p.message for p in found(text, shop) if p.code == "unauthorized-privilege"]
+    assert len(said) == len(lacks)
+    assert all(words in one for words, one in zip(lacks, said, strict=True))
+
+
+def test_a_right_that_is_taken_away_asks_for_no_evidence(shop: Capture) -> None:
+    text = CLEAN.replace(ALLOW, ALLOW + "  - id: left\n    delete: staff\n    where: it.id == 1\n")
+    codes = [p.code for p in found(text, shop)]
+    assert "unauthorized-privilege" not in codes
+    assert "unauthorized" in codes
+
+
+def test_a_lighter_label_takes_a_reason(shop: Capture) -> None:
+    lighter = edited("label-below-default").replace(
+        "reversibility: conditional,", "reversibility: conditional, because: it is a test address,"
+    )
+    assert "label-below-default" not in [p.code for p in found(lighter, shop)]
+
+
+TOOLS = {
+    "void": {"properties": {"id": {"type": "integer"}, "why": {}}, "required": ["id"]},
+    "send": {"properties": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("compensation", "codes"),
+    [
+        ("{tool: void, arguments: {id: {is: it.id}}}", []),
+        ("{tool: void, arguments: {id: 4, why: [a]}}", []),
+        ("void", ["compensation-arguments"]),
+        ("{tool: void}", ["compensation-arguments"]),
+        ("{tool: void, arguments: {id: four}}", ["compensation-arguments"]),
+        ("{tool: void, arguments: {id: true}}", ["compensation-arguments"]),
+        ("{tool: void, arguments: {id: 4, ids: 4}}", ["compensation-arguments"]),
+        ("{tool: voids, arguments: {id: 4}}", ["unknown-tool"]),
+        ("void_refund", ["unknown-tool"]),
+    ],
+)
+def test_a_compensation_is_a_call_that_the_sandbox_takes(
+    shop: Capture, compensation: str, codes: list[str]
+) -> None:
+    before = "in before.approval)\n"
+    text = CLEAN.replace(before, f"{before}    compensation: {compensation}\n")
+    file = parse_contract(text.encode(), "c.yaml")
+    assert [p.code for p in lint(file, None, shop, tools=TOOLS)] == codes
+    assert lint(file, None, shop) == (), "no sandbox, no tools to compare with"
+
+
+def test_a_compensation_leaves_types_that_there_are(shop: Capture) -> None:
+    before = "in before.approval)\n"
+    more = "    compensation: {tool: void, leaves: [audit]}\n"
+    problems = found(CLEAN.replace(before, before + more), shop)
+    assert [p.code for p in problems] == ["unknown-name"]
 
 
 def test_what_happened_between_can_be_asked_of_a_source_with_a_feed(shop: Capture) -> None:

@@ -275,3 +275,49 @@ def test_an_authorization_is_asked_of_each_such_effect_and_of_no_other(
     assert (found.code, found.missing) == (code, missing)
     truth = {"holds": HOLDS, "unauthorized-effect": FAILS}
     assert found.truth is truth.get(code, UNKNOWN)
+
+
+ACTED = """effects:
+  - on: create item
+    actor: it.owner == 1
+allow: [{create: item}, {any: user}]
+forbid: [{delete: item}]
+"""
+
+
+@pytest.mark.parametrize(("owner", "truth"), [(1, HOLDS), (2, FAILS), (HIDDEN, UNKNOWN)])
+def test_an_effect_is_done_in_the_right_name(owner: Any, truth: Any) -> None:
+    done = judged(ACTED, Trace(), {}, {"item": [item(1, owner=owner)]}).judgement
+    assert finding(done, CLAUSE).truth is truth
+
+
+def test_the_right_name_does_not_stand_in_for_an_approval() -> None:
+    both = APPROVED.replace("    authorized_by:", "    actor: it.owner == 1\n    authorized_by:")
+    for before, owner, truth in (
+        ([user(1, "admin")], 1, HOLDS),
+        ([user(1, "user")], 1, FAILS),
+        ([user(2, "admin")], 2, FAILS),
+    ):
+        sides = {"user": before}, {"user": before, "item": [item(1, owner=owner)]}
+        done = judged(both, Trace(), *sides).judgement
+        assert finding(done, CLAUSE).truth is truth
+
+
+UNDONE = """effects:
+  - on: create item
+    authorized_by: 'it.n == 1'
+    compensation: {tool: void, arguments: {id: {is: it.id}, why: [mistake]}}
+allow: [{create: item}]
+forbid: [{delete: item}]
+"""
+
+
+def test_only_the_call_that_the_contract_describes_undid_it() -> None:
+    def said(**arguments: Any) -> str:
+        calls = log(call("void", **arguments))
+        found = finding(judged(UNDONE, calls, {}, {"item": [item(7, 2)]}).judgement, CLAUSE)
+        return str(found.sentence)
+
+    assert said(id=7, why=("mistake",)).endswith("called void to undo it")
+    assert "to undo it" not in said(id=8, why=("mistake",))
+    assert "to undo it" not in said(id=7)

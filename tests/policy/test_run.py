@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from statediff.errors import ContractError
-from statediff.model.trace import Action, Trace, Turn
+from statediff.model.trace import Action, ActionClass, Trace, Turn
 from statediff.model.values import Map, Value
+from statediff.model.verdict import Verdict
 from tests.judging import (
     DIVERGE,
     FAILS,
@@ -577,3 +578,35 @@ def test_what_a_clause_heard_stands_in_its_read_set() -> None:
     evaluated = judged(REFUND, log(call("refund", order=7)))
     [index] = json.loads(evaluated.bundle.files["index.json"])
     assert index["read_sets"]["c"] == ["trace:call[*]", "trace:call[*].arguments"]
+
+
+RECORDED = "actions: {allow: {classes: [read]}, over: recorded}\nforbid: [{delete: user}]\n"
+UNCLASSED = call("look", ActionClass.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("trace", "truth", "tool"),
+    [
+        (log(call("look", ActionClass.READ)), HOLDS, Verdict.MATCH),
+        (log(call("save", ActionClass.SCHEMA_CHANGE)), FAILS, Verdict.DIVERGE),
+        (own(log(call("save", ActionClass.SCHEMA_CHANGE))), FAILS, Verdict.DIVERGE),
+        (cut(log(UNCLASSED, call("save", ActionClass.SCHEMA_CHANGE))), FAILS, Verdict.DIVERGE),
+        # It holds as far as the log goes, and clears nobody.
+        (own(log(call("look", ActionClass.READ))), HOLDS, None),
+        (cut(log(call("look", ActionClass.READ))), HOLDS, None),
+        (log(UNCLASSED), HOLDS, None),
+        (Trace(), HOLDS, None),
+    ],
+)
+def test_a_rule_over_what_is_recorded_finds_violations_and_clears_nobody(
+    trace, truth, tool
+) -> None:
+    done = judged(RECORDED, trace).judgement
+    assert finding(done, "actions-allow").truth is truth
+    assert done.tool is tool
+
+
+def test_a_tool_is_recorded_by_its_name_whatever_its_class() -> None:
+    body = "actions: {forbid: {classes: [notification], tools: [look]}, over: recorded}\n"
+    done = judged(body + "forbid: [{delete: user}]\n", own(log(UNCLASSED))).judgement
+    assert finding(done, "actions-forbid").code == "action-forbidden"

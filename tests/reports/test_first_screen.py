@@ -28,7 +28,7 @@ FAILURES = {
         "Done by: transaction shop-db/1.",
     ),
     "the correct field with a wrong principal": (
-        REFUND, "wrong_principal", "", "refund 807 created", "Done by: transaction shop-db/1.",
+        REFUND, "wrong_principal", "", "refund 807 does not", "Done by: transaction shop-db/1.",
     ),
     "an action duplicated after a timeout": (
         REFUND, "retries", "", "refunded: 7800 ≠ 3900",

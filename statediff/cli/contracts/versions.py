@@ -12,7 +12,7 @@ import typer
 from statediff.cli.faults import USAGE
 from statediff.cli.options import ContractArgument, JsonFlag
 from statediff.cli.output import print_result, shown
-from statediff.errors import ContractError
+from statediff.errors import ContractError, UsageError
 
 if TYPE_CHECKING:
     from statediff.contract.authoring.changes import Comparison
@@ -41,14 +41,45 @@ def release(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = Fals
     return _record(contract, step, f"released by {by}", as_json=as_json)
 
 
-def sign_off(contract: ContractArgument, by: By, on: On, as_json: JsonFlag = False) -> int:
-    """Sign a released version off, over its digest, by somebody other than who released it."""
-    from statediff.contract.authoring.versions import add_sign_off
+def sign_off(
+    contract: ContractArgument,
+    on: On,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="The person who reviewed it.")
+    ] = None,
+    second_reading: Annotated[
+        str | None,
+        typer.Option(
+            "--second-reading",
+            metavar="TEXT",
+            help="Instead of a person: what a second, independent reading found.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Sign a released version off, over its digest, by somebody other than who released it.
+
+    A sign-off is a person's, with a name, or a second independent reading's, with what it found.
+    """
+    from pydantic import ValidationError
+
+    from statediff.contract.authoring.versions import SignOff, add_sign_off
+
+    if (by is None) == (second_reading is None):
+        raise UsageError("name the kind of review: either --by NAME or --second-reading TEXT")
 
     def step(known: Releases, name: str, digest: str, _path: Path) -> Releases:
-        return add_sign_off(known, name, digest, by, on)
+        kind = "person" if by is not None else "second-reading"
+        try:
+            review = SignOff.model_validate(
+                {"kind": kind, "by": by, "on": on, "found": second_reading}
+            )
+        except ValidationError as error:
+            raise UsageError(f"this is no sign-off: {error.errors()[0]['msg']}") from error
+        return add_sign_off(known, name, digest, review)
 
-    return _record(contract, step, f"signed off by {by}", as_json=as_json)
+    said = f"signed off by {by or 'a second reading'}"
+    return _record(contract, step, said, as_json=as_json)
 
 
 def _record(

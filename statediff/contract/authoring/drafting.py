@@ -16,10 +16,18 @@ from itertools import islice
 from keyword import iskeyword
 from typing import Final
 
+from statediff.contract.language.english import singular
 from statediff.model.batches import Row
-from statediff.model.delta import MESSAGE_TYPES, Delta, Op
+from statediff.model.delta import Delta, Op
 from statediff.model.instants import NO_FORM, form_of_all, has_offset, spelling_of
-from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Kind, Schema
+from statediff.model.schema import (
+    MAIL_TYPES,
+    SCHEMA_OBJECT_PREFIXES,
+    EntityType,
+    Kind,
+    Purpose,
+    Schema,
+)
 from statediff.model.schema import Field as TypedField
 from statediff.model.state import State
 from statediff.model.values import Key, Observed, Value, is_value, printable
@@ -34,7 +42,12 @@ _PATH: Final = re.compile(
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Words that some reader of YAML takes for something else than text."""
 _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privilege", "session")
-_IRREGULAR: Final = {"people": "person", "children": "child", "staff": "staff", "news": "news"}
+_HOLDS: Final = (
+    (Purpose.PERMISSIONS, ("role", "grant", "permission", "privilege")),
+    (Purpose.HISTORY, ("audit", "journal", "history", "log")),
+    (Purpose.MESSAGES, ("message", "mail", "email", "notification", "outbox")),
+)
+"""What rows are for, by a word of the table's name."""
 
 
 @dataclass
@@ -55,6 +68,7 @@ class DraftedEntity:
     table: str
     source: str
     fields: tuple[DraftedField, ...]
+    holds: Purpose | None
 
 
 def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
@@ -70,6 +84,8 @@ def draft_schema(name: str, states: Sequence[tuple[str, State]]) -> str:
     for entity in entities:
         lines += [f"  {entity.name}:", f"    table: {_quote(entity.table)}"]
         lines.append(f"    source: {_quote(entity.source)}")
+        if entity.holds is not None:
+            lines.append(f"    holds: {entity.holds.value}  # by its name")
         told = [f for f in entity.fields if f.told or f.name != f.column]
         if told:
             lines.append("    fields:")
@@ -87,13 +103,20 @@ def _entities(source: str, state: State) -> Iterator[DraftedEntity]:
     tables = {
         t.source_table: t
         for t in state.schema.types
-        if not t.name.startswith(SCHEMA_OBJECT_PREFIXES) and t.name not in MESSAGE_TYPES
+        if not t.name.startswith(SCHEMA_OBJECT_PREFIXES) and t.name not in MAIL_TYPES
     }
     names = _names(tables)
     for table, entity in sorted(tables.items()):
         rows = [row for _, row in islice(state.tables[entity.name].rows(), SAMPLED)]
         fields = tuple(_field(f, rows, entity, names, tables) for f in entity.fields)
-        yield DraftedEntity(names[table], table, source, _distinct(fields))
+        holds = entity.holds or _holds(names[table])
+        yield DraftedEntity(names[table], table, source, _distinct(fields), holds)
+
+
+def _holds(name: str) -> Purpose | None:
+    """What the rows of a table may be for, by the words of its name; `catalog` is no log."""
+    words = {singular(word) for word in name.split("_")}
+    return next((holding for holding, known in _HOLDS if words & {*known}), None)
 
 
 def _names(tables: Mapping[str, EntityType]) -> dict[str, str]:
@@ -109,24 +132,6 @@ def _names(tables: Mapping[str, EntityType]) -> dict[str, str]:
             wanted += "_"
         names[table] = wanted
     return names
-
-
-def singular(name: str) -> str:
-    """The last word in the singular, as far as English lets one say without a dictionary.
-
-    >>> [singular(w) for w in ("orders", "order_lines", "categories", "boxes", "status", "staff")]
-    ['order', 'order_line', 'category', 'box', 'status', 'staff']
-    """
-    head, mark, last = name.rpartition("_")
-    if last in _IRREGULAR:
-        last = _IRREGULAR[last]
-    elif last.endswith("ies") and len(last) > 4:
-        last = last[:-3] + "y"
-    elif last.endswith(("xes", "ches", "shes", "sses")):
-        last = last[:-2]
-    elif last.endswith("s") and not last.endswith(("ss", "us", "is")):
-        last = last[:-1]
-    return head + mark + last
 
 
 def _field(
@@ -237,13 +242,13 @@ def draft_contract(name: str, seen: Seen) -> str:
     touched = {(d.op, d.type) for d in seen.deltas}
     moved = {t for _, t in touched}
     removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
-    powers = [t for t in types if any(word in t.lower() for word in _POWERS) and t not in moved]
+    powers = [t for t in types if _is_power(seen.schema.by_name[t]) and t not in moved]
     kept = [
         t
         for t in types
         if t not in removed
         and t not in powers
-        and not _is_system(t)
+        and not _is_system(seen.schema.by_name[t])
         and not (seen.schema.by_name[t].is_association)
     ]
     objects = [t for t in types if t.startswith("db.") and t not in moved and t not in powers]
@@ -373,8 +378,13 @@ def _is_named(name: str) -> bool:
     return name.lower() not in _WORDS and all(_PLAIN.fullmatch(part) for part in name.split("."))
 
 
-def _is_system(name: str) -> bool:
-    return name.startswith(SCHEMA_OBJECT_PREFIXES) or name in MESSAGE_TYPES
+def _is_power(entity: EntityType) -> bool:
+    named = any(word in entity.name.lower() for word in _POWERS)
+    return entity.purpose is Purpose.PERMISSIONS or named
+
+
+def _is_system(entity: EntityType) -> bool:
+    return entity.name.startswith(SCHEMA_OBJECT_PREFIXES) or entity.name in MAIL_TYPES
 
 
 def _word(op: Op) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import Document, read_document
@@ -31,11 +31,36 @@ Day = Annotated[str, Field(pattern=_DAY, description="a day, e.g. 2026-01-31, in
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="a SHA-256 in hex")]
 
 
-class SignOff(Part):
-    """A person's word that the contract with this digest says what the task permits."""
+Found = Annotated[
+    str,
+    Field(
+        min_length=10,
+        max_length=1000,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="what the reading found, in words",
+    ),
+]
 
-    by: Person
+
+class SignOff(Part):
+    """The word of a person, or of a second reading, that these bytes say what the task permits.
+
+    A second reading was made by somebody who did not write the contract, and names nobody: it says
+    what it found.
+    """
+
+    kind: Literal["person", "second-reading"] = "person"
+    by: Person | None = None
+    found: Found | None = None
     on: Day
+
+    @model_validator(mode="after")
+    def _is_of_its_kind(self) -> SignOff:
+        if self.kind == "person" and (self.by is None or self.found is not None):
+            raise ValueError("a sign-off by a person says `by`, and `found` of nobody")
+        if self.kind == "second-reading" and (self.found is None or self.by is not None):
+            raise ValueError("a second reading says what it `found`, and names nobody under `by`")
+        return self
 
 
 class Release(Part):
@@ -78,11 +103,19 @@ class Releases:
                 f"    on: {_text(entry.on)}",
             ]
             if entry.reviewed is not None:
-                lines.append(
-                    f"    reviewed: {{by: {_text(entry.reviewed.by)}, "
-                    f"on: {_text(entry.reviewed.on)}}}"
-                )
+                lines += _review_lines(entry.reviewed)
         return ("\n".join(lines) + "\n").encode()
+
+
+def _review_lines(review: SignOff) -> list[str]:
+    if review.by is not None:
+        return [f"    reviewed: {{by: {_text(review.by)}, on: {_text(review.on)}}}"]
+    return [
+        "    reviewed:",
+        f"      kind: {review.kind}",
+        f"      on: {_text(review.on)}",
+        f"      found: {_text(review.found or '')}",
+    ]
 
 
 def _text(text: str) -> str:
@@ -109,7 +142,9 @@ def _same_person(document: Document, content: ReleasesDocument) -> list[Problem]
             hint="somebody else must review it",
         )
         for name, entry in content.contracts.items()
-        if entry.reviewed is not None and same_person(entry.reviewed.by, entry.released_by)
+        if entry.reviewed is not None
+        and entry.reviewed.by is not None
+        and same_person(entry.reviewed.by, entry.released_by)
     ]
 
 
@@ -137,7 +172,7 @@ def add_release(releases: Releases, name: str, digest: str, by: str, on: str) ->
     return Releases({**releases.entries, name: Release(digest=digest, released_by=by, on=on)})
 
 
-def add_sign_off(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
+def add_sign_off(releases: Releases, name: str, digest: str, review: SignOff) -> Releases:
     """With a review of those bytes by somebody other than who released them; else `UsageError`."""
     known = releases.entries.get(name)
     if known is None:
@@ -147,13 +182,14 @@ def add_sign_off(releases: Releases, name: str, digest: str, by: str, on: str) -
             f"{name} was released with digest {known.digest[:12]}, the file now has {digest[:12]}; "
             "what is reviewed is what was released"
         )
-    if same_person(by, known.released_by):
-        raise UsageError(f"{by} released {name}; somebody else must review it")
+    if review.by is not None and same_person(review.by, known.released_by):
+        raise UsageError(f"{review.by} released {name}; somebody else must review it")
     if known.reviewed is not None:
-        raise UsageError(f"{name} is signed off already, by {known.reviewed.by}")
-    _require_day(on)
-    review = known.model_copy(update={"reviewed": SignOff(by=by, on=on)})
-    return Releases({**releases.entries, name: review})
+        raise UsageError(
+            f"{name} is signed off already, by {known.reviewed.by or 'a second reading'}"
+        )
+    _require_day(review.on)
+    return Releases({**releases.entries, name: known.model_copy(update={"reviewed": review})})
 
 
 def _require_day(on: str) -> None:

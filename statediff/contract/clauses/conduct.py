@@ -141,6 +141,13 @@ class Actions(Part):
     forbid: Annotated[
         Permits | None, Field(description="a mapping of classes and tools; no call may be inside")
     ] = None
+    over: Annotated[
+        Literal["recorded"] | None,
+        Field(
+            description="`recorded`: `allow` and `forbid` judge what the log says, and no more; "
+            "default: every call, so that an incomplete log leaves them undecided"
+        ),
+    ] = None
     attempts: Annotated[
         int | None,
         Field(ge=1, description="within how many attempts a call must succeed, a number from 1"),
@@ -240,6 +247,8 @@ class Permission(Asserted):
     classes: frozenset[ActionClass]
     tools: frozenset[str]
     excepted: frozenset[str] = frozenset()
+    recorded_only: bool = False
+    """Whether it is about what the log says, so that what the log may lack decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -365,7 +374,7 @@ class _RunBinder:
         if document is None:
             return ()
         rules: list[ActionRule] = []
-        named = frozenset(document.allow.tools) if document.allow else frozenset[str]()
+        excepted = frozenset(document.allow.tools) if document.allow else frozenset[str]()
         for key, permits in (("forbid", document.forbid), ("allow", document.allow)):
             if permits is None:
                 continue
@@ -373,6 +382,9 @@ class _RunBinder:
             if key == "forbid":
                 self._no_overlap(document)
             sentence = f"No call is {listed}." if key == "forbid" else f"Every call is {listed}."
+            if document.over is not None:
+                named = ", ".join((*permits.classes, *map(words, permits.tools)))
+                sentence = f"Recorded calls: {'none is' if key == 'forbid' else 'only'} {named}."
             rules.append(
                 Permission(
                     self.binder.name(("actions", 0), f"actions-{key}"),
@@ -381,7 +393,8 @@ class _RunBinder:
                     key == "forbid",
                     frozenset(ActionClass(name) for name in permits.classes),
                     frozenset(permits.tools),
-                    named if key == "forbid" else frozenset(),
+                    excepted if key == "forbid" else frozenset(),
+                    document.over is not None,
                 )
             )
         if document.attempts is not None:

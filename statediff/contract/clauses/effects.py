@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from statediff.contract.clauses.kind import OPERATIONS, Binder, ClauseKind, JudgedAs, Path
+from statediff.contract.clauses.kind import (
+    OPERATIONS,
+    Binder,
+    ClauseKind,
+    JudgedAs,
+    Path,
+    plain_value,
+)
 from statediff.contract.language.english import phrase, words
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import EntityT, Node, Read, Type, footprint
-from statediff.contract.parts import Expression, Part, TypeName
+from statediff.contract.parts import Expression, Part, Reason, TypeName
 from statediff.model.delta import Label, Op
+from statediff.model.values import Value, printable
 
 # ---------------------------------------------------------------- as written
 
@@ -28,6 +36,25 @@ class Approval(Part):
     ]
 
 
+class Compensation(Part):
+    """The call that undoes one effect, and what it leaves behind."""
+
+    tool: Annotated[
+        str, Field(min_length=1, max_length=200, description="a tool that the sandbox offers")
+    ]
+    arguments: Annotated[
+        dict[str, Any],
+        Field(
+            default_factory=dict,
+            description="a mapping of arguments; `{is: EXPRESSION}` over `it` computes one",
+        ),
+    ]
+    leaves: Annotated[
+        tuple[TypeName, ...],
+        Field(description="a list of types whose changes the undoing leaves behind"),
+    ] = ()
+
+
 class Effect(Part):
     """Λ for one kind of effect: reversibility, authorization, compensation, retry safety."""
 
@@ -39,22 +66,48 @@ class Effect(Part):
         ),
     ]
     reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
+    because: Annotated[
+        Reason | None, Field(description="why the label is below what such a change has by default")
+    ] = None
     authorized_by: Annotated[
         Expression | Approval | None,
         Field(description="an expression, or a mapping of approval and where"),
+    ] = None
+    actor: Annotated[
+        Expression | None,
+        Field(description="in whose name it is done: a condition over `it` that must hold, too"),
     ] = None
     tool: Annotated[
         str | None,
         Field(min_length=1, max_length=200, description="the tool whose call has such an effect"),
     ] = None
     compensation: Annotated[
-        str | None,
-        Field(min_length=1, max_length=200, description="the tool that undoes such an effect"),
+        Annotated[str, Field(min_length=1, max_length=200)] | Compensation | None,
+        Field(description="the tool that undoes it, or a mapping of tool, arguments and leaves"),
     ] = None
     retry_safe: bool | None = None
 
 
 # ---------------------------------------------------------------- as bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """An argument that is computed from the effect."""
+
+    node: Node
+
+
+Argument: TypeAlias = "Value | Computed | tuple[Argument, ...] | Mapping[str, Argument]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undoing:
+    """The call that undoes an effect: its tool, its arguments, the types that it leaves changed."""
+
+    tool: str
+    arguments: Mapping[str, Argument]
+    leaves: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +126,10 @@ class BoundEffect:
     reads: frozenset[Read]
     approval: str | None = None
     """The type of the approvals that `authorized_by` is about, one by one; None: it says itself."""
+    actor: Node | None = None
+    """In whose name it must be done; None: in any."""
+    undoing: Undoing | None = None
+    """The call that undoes it, where the contract says how it is made."""
     tool: str | None = None
     """The tool each of whose calls has one such effect; None: any that does not only read."""
 
@@ -119,12 +176,17 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
         node = _authorization(binder, (*path, "authorized_by"), type_name, raw.authorized_by)
         if node is None:
             return None
-    own = f"the {type_name.replace('_', ' ')}"
-    by = "" if approval is None else " by an approval from before the run that it left alone"
-    sentence = f"Every {key} of {own.removeprefix('the ')} is authorized{by}" + (
-        f": {phrase(node, own)}." if node is not None else "."
-    )
-    reads = footprint(node) if node is not None else frozenset()
+    actor: Node | None = None
+    if raw.actor is not None:
+        variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
+        actor = binder.expression((*path, "actor"), raw.actor, variables)
+        if actor is None:
+            return None
+    undoing = None
+    if isinstance(raw.compensation, Compensation):
+        undoing = _undoing(binder, (*path, "compensation"), type_name, raw.compensation)
+    nodes = [n for n in (node, actor, *_computed(undoing)) if n is not None]
+    reads = frozenset[Read]().union(*map(footprint, nodes))
     if approval is not None:
         reads |= {Read("before", approval.approval, "")}
     return BoundEffect(
@@ -134,13 +196,67 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
         label=None if raw.reversibility is None else Label(raw.reversibility),
         authorized_by=node,
         text=str(raw.authorized_by or "") if approval is None else approval.where,
-        compensation=raw.compensation,
+        compensation=undoing.tool if undoing else _name(raw.compensation),
         is_retry_safe=raw.retry_safe,
-        sentence=sentence,
+        sentence=_sentence(key, type_name, node, actor, by_approval=approval is not None),
         reads=reads,
         approval=None if approval is None else approval.approval,
+        actor=actor,
+        undoing=undoing,
         tool=raw.tool,
     )
+
+
+def _sentence(
+    key: str, type_name: str, node: Node | None, actor: Node | None, *, by_approval: bool
+) -> str:
+    own = f"the {type_name.replace('_', ' ')}"
+    by = " by an approval from before the run that it left alone" if by_approval else ""
+    sentence = f"Every {key} of {own.removeprefix('the ')} is authorized{by}"
+    if node is not None:
+        sentence += f": {phrase(node, own)}"
+    return sentence + ("." if actor is None else f"; in whose name: {phrase(actor, own)}.")
+
+
+def _name(compensation: str | Compensation | None) -> str | None:
+    return compensation if isinstance(compensation, str) else None
+
+
+def _undoing(binder: Binder, path: Path, type_name: str, raw: Compensation) -> Undoing | None:
+    variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
+
+    def bound(place: Path, value: Any) -> Argument | None:
+        if isinstance(value, dict) and set(value) == {"is"} and isinstance(value["is"], str):
+            node = binder.expression((*place, "is"), value["is"], variables, False)
+            return None if node is None else Computed(node=node)
+        if isinstance(value, dict):
+            return {str(k): bound((*place, k), v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return tuple(bound((*place, i), v) for i, v in enumerate(value))
+        return plain_value(value)
+
+    arguments = {k: bound((*path, "arguments", k), v) for k, v in raw.arguments.items()}
+    for index, name in enumerate(raw.leaves):
+        if name not in binder.schema.by_name:
+            hint = suggest(name, binder.schema.by_name)
+            place = (*path, "leaves", index)
+            binder.problem(place, f"unknown entity type `{name}`", hint, code="unknown-name")
+    return Undoing(tool=raw.tool, arguments=arguments, leaves=raw.leaves)
+
+
+def _computed(undoing: Undoing | None) -> Iterator[Node]:
+    """The expressions of the arguments."""
+    stack: list[Argument | None] = [] if undoing is None else [*undoing.arguments.values()]
+    while stack:
+        match stack.pop():
+            case Computed(node=node):
+                yield node
+            case Mapping() as held:
+                stack += held.values()
+            case tuple() as held:
+                stack += held
+            case _:
+                pass
 
 
 def _authorization(
@@ -159,12 +275,15 @@ def _authorization(
 
 
 def _describe(clause: BoundEffect) -> str:
-    parts = [clause.sentence] if clause.authorized_by is not None else []
+    is_judged = clause.authorized_by is not None or clause.actor is not None
+    parts = [clause.sentence] if is_judged else []
     subject = "It" if parts else clause.id.removeprefix("authorized-").replace("-", " of ", 1)
     if clause.label is not None:
         counted = f"{subject} counts as {clause.label.value}."
         parts.append(counted[:1].upper() + counted[1:])
-    if clause.compensation is not None:
+    if clause.undoing is not None:
+        parts.append(f"It is undone by a call of the tool {printable(clause.undoing.tool)}.")
+    elif clause.compensation is not None:
         parts.append(f"It is undone by “{words(clause.compensation)}”.")
     if clause.is_retry_safe is not None:
         parts.append(f"To do it twice is {'harmless' if clause.is_retry_safe else 'not harmless'}.")
@@ -181,7 +300,17 @@ EFFECTS: Final = ClauseKind(
     sections=("effects",),
     judged=JudgedAs.EFFECT,
     bind=_bind,
-    keys=("on", "where", "reversibility", "authorized_by", "compensation", "retry_safe"),
+    keys=(
+        "on",
+        "where",
+        "reversibility",
+        "because",
+        "authorized_by",
+        "actor",
+        "tool",
+        "compensation",
+        "retry_safe",
+    ),
     heading="What needs an authorization",
     describe=_describe,
     id_of=_id_of,

@@ -19,7 +19,7 @@ from statediff.contract.yaml.reader import NodePath
 from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import ContractError, Problem
 from statediff.model.instants import has_offset
-from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
+from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Purpose, Schema
 
 
 def refine(file: SchemaFile, source: str) -> Callable[[Schema], Schema]:
@@ -196,6 +196,7 @@ class _Refinement:
             is_open=False,
             is_optional=entity.optional,
             counter=found.counter if key == counted else None,
+            holds=found.holds if entity.holds is None else Purpose(entity.holds),
         )
 
     def _columns(self, name: str, entity: EntityRefinement, found: EntityType) -> dict[str, str]:

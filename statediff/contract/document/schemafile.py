@@ -110,6 +110,13 @@ class EntityRefinement(Part):
     keys_reused: Flag | None = None
     deleted_when: FieldName | None = None
     made_by: Literal["system", "user"] | None = None
+    holds: Annotated[
+        Literal["permissions", "messages", "history"] | None,
+        Described(
+            description="what a row is: who may do what (`permissions`), what left the system "
+            "(`messages`), or what happened (`history`)"
+        ),
+    ] = None
     fields: Annotated[
         dict[FieldName, FieldRefinement],
         Described(

@@ -82,7 +82,7 @@ from statediff.contract.language.syntax import (
     Reaches,
     Variable,
 )
-from statediff.model.explanation import Reason
+from statediff.model.explanation import Explanation, Reason, frozen
 from statediff.model.paths import Step, at, is_ambiguous
 from statediff.model.trace import NoAnswer
 from statediff.model.values import (
@@ -92,7 +92,11 @@ from statediff.model.values import (
     Map,
     Unobserved,
     Value,
+    encode,
 )
+
+_CUT: Final = 61
+"""Characters of a text that an explanation keeps; reports show no more of a value."""
 
 
 def outcomes(node: Node, context: EvalContext, env: Env) -> int:
@@ -265,7 +269,10 @@ def evaluate(node: Node, context: EvalContext, env: Env) -> Result:
             left, right = evaluate(node.left, context, env), evaluate(node.right, context, env)
             if node.type == TEXT or isinstance(node.type, ListT):
                 return joined(left, right, node.type == TEXT, context)
-            return arithmetic(node.op, left, right)
+            result = arithmetic(node.op, left, right)
+            if isinstance(result, Undefined) and result.reason == Reason.NO_NUMBER():
+                return Undefined(_no_number(node, left, right, context, env))
+            return result
         case Items(items=items):
             values = tuple(evaluate(item, context, env) for item in items)
             return next((value for value in values if isinstance(value, Undefined)), values)
@@ -307,6 +314,33 @@ def _function(node: Call, context: EvalContext, env: Env) -> Result:
             pass
     arguments = [evaluate(argument, context, env) for argument in node.arguments]
     return text_function(node.name, arguments, context)
+
+
+def _no_number(
+    node: Arithmetic, left: Result, right: Result, context: EvalContext, env: Env
+) -> Explanation:
+    """Which operand is no number: the field and its row, where it is one."""
+    is_left = not isinstance(left, Unknown) and not finite(left)
+    operand, value = (node.left, left) if is_left else (node.right, right)
+    while isinstance(operand, Canonical):
+        operand = operand.child
+    holder = evaluate(operand.entity, context, env) if isinstance(operand, FieldOf) else None
+    if not isinstance(operand, FieldOf) or not isinstance(holder, EntityRef):
+        return Reason.NO_NUMBER()
+    return Reason.FIELD_NO_NUMBER(
+        entity_type=holder.type,
+        key=tuple(_argument(part) for part in holder.key),
+        field=".".join((operand.field, *map(str, operand.part))),
+        side=holder.side,
+        value=_argument(value),
+    )
+
+
+def _argument(value: Result) -> Explanation:
+    """A value as an argument of a reason: null and what is absent by their names."""
+    if isinstance(value, Absent):
+        return Reason.WRITTEN(text="absent")
+    return Reason.VALUE(value=frozen(encode(value[:_CUT] if isinstance(value, str) else value)))
 
 
 def _lookup(

@@ -7,7 +7,7 @@ that one undefined element makes the whole undefined, and what of them stays to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from statediff.contract.evaluation.columnar import NOTHING, Partial, plan
@@ -22,16 +22,19 @@ from statediff.contract.language.context import (
     EntitySet,
     Env,
     EvalContext,
+    Looked,
     Result,
     Seen,
     Undefined,
     Unknown,
     note,
 )
-from statediff.contract.language.syntax import Call, Comprehension, Loop, Node
+from statediff.contract.language.syntax import Call, Comprehension, Entities, Loop, Node
 from statediff.model.explanation import Cause, Reason
 from statediff.model.explanation import causes as causes_of
 
+MAX_LOOKED: Final = 1000
+MAX_NEAREST: Final = 3
 MAYBE: Final = Reason.ELEMENT_MAY_BE_UNDEFINED()
 DOUBTED: Final = Reason.ELEMENT_DOUBTED()
 
@@ -57,22 +60,70 @@ def quantify(by: Evaluator, node: Call, context: EvalContext, env: Env) -> int:
             total = combine(stop, go_on, total, as_condition(item, context))
         return total
     of = plan(body)
+    here = len(context.seen)
+    held: list[EntityRef] = []
     if of is None:
-        return _over(
-            _elements(by, body.loops, context, env, body.element, go_on), context, stop, go_on
+        found = _elements(by, body.loops, context, env, body.element, go_on)
+        mask = _over(found, context, stop, go_on, held)
+    else:
+        entity_set = deciding(of, context, neutral=go_on == TRUE)
+        with paid(context):
+            found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
+            mask = _over(found, context, stop, go_on, held)
+    if mask == FALSE and stop == FALSE:
+        parts = tuple(context.seen[here:])
+        looked = Looked(1, False, held[0].type if held else "", ((tuple(held), parts),))
+        context.seen.append(Seen(node, None, None, mask, tuple(held), lambda: looked))
+    elif mask == FALSE:
+        context.seen.append(
+            Seen(node, None, None, mask, (), lambda: _nearest(by, body, context, env))
         )
-    entity_set = deciding(of, context, neutral=go_on == TRUE)
-    with paid(context):
-        found = _elements(by, body.loops, context, env, body.element, go_on, entity_set)
-        return _over(found, context, stop, go_on)
+    return mask
 
 
-def _over(found: Iterator[tuple[int, bool]], context: EvalContext, stop: int, go_on: int) -> int:
-    """The outcomes of a quantifier over its elements'; only what decides is kept as seen."""
+def _nearest(by: Evaluator, body: Comprehension, context: EvalContext, env: Env) -> Looked:
+    """The first elements of an `any` that none satisfies, those that came furthest before others.
+
+    How far one came is the place in the text of the comparison that failed. No more than
+    `MAX_LOOKED` elements are looked at again.
+    """
+    quiet = replace(context, seen=[], causes=set(), undefined=[], is_paid=True)
+    found: list[tuple[int, tuple[EntityRef, ...], tuple[Seen, ...]]] = []
+    is_more = False
+    for inner, _ in bindings(by, body.loops, quiet, env, set()):
+        if len(found) == MAX_LOOKED:
+            is_more = True
+            break
+        quiet.seen.clear()
+        if isinstance(inner, Undefined):
+            continue
+        by.outcomes(body.element, quiet, inner)
+        refs = tuple(r for loop in body.loops if isinstance(r := inner[loop.name], EntityRef))
+        failed = max((each.node.offset for each in quiet.seen if each.mask == FALSE), default=-1)
+        found.append((failed, refs, tuple(quiet.seen)))
+    source = body.loops[0].source
+    name = source.entity if isinstance(source, Entities) else ""
+    near = sorted(found, key=lambda each: -each[0])[:MAX_NEAREST]
+    return Looked(len(found), is_more, name, tuple((refs, seen) for _, refs, seen in near))
+
+
+def _over(
+    found: Iterator[tuple[int, bool, Env]],
+    context: EvalContext,
+    stop: int,
+    go_on: int,
+    held: list[EntityRef],
+) -> int:
+    """The outcomes of a quantifier over its elements'; only what decides is kept as seen.
+
+    `held` takes the entities of the first element that decides it.
+    """
     mark = len(context.seen)
     total = go_on
     kept = False
-    for mask, more in found:
+    for mask, more, inner in found:
+        if mask == stop and not held:
+            held += [each for each in inner.values() if isinstance(each, EntityRef)]
         after = combine(stop, go_on, total, mask)
         # Two further elements have no outcome that one has not: the gravest counts.
         total = total | after if more else after
@@ -93,8 +144,8 @@ def _elements(
     element: Node,
     neutral: int,
     entity_set: EntitySet | None = None,
-) -> Iterator[tuple[int, bool]]:
-    """The outcomes of each element, and whether it stands for any number of unknown further ones.
+) -> Iterator[tuple[int, bool, Env]]:
+    """The outcomes of each element, whether it stands for unknown further ones, and its variables.
 
     An element whose condition may be false may be `neutral`; an undefined condition is undefined.
     `entity_set` is what the first loop ranges over, where that is known already.
@@ -104,9 +155,10 @@ def _elements(
         context.step()
         if isinstance(item, Undefined):
             context.undefined.append(item.reason)
-            yield UNDEFINED, more
+            yield UNDEFINED, more, {}
             continue
         inner = {**env, loop.name: item}
+        own = {loop.name: item}
         condition = TRUE
         for test in loop.conditions:
             if not condition & TRUE:
@@ -114,14 +166,14 @@ def _elements(
             condition = (condition & ~TRUE) | by.outcomes(test, context, inner)
         spare = (neutral if condition & FALSE else 0) | (condition & UNDEFINED)
         if not condition & TRUE:
-            yield spare, more
+            yield spare, more, own
         elif rest:
-            for mask, further in _elements(by, rest, context, inner, element, neutral):
-                yield mask | spare, more or further
+            for mask, further, deeper in _elements(by, rest, context, inner, element, neutral):
+                yield mask | spare, more or further, {**own, **deeper}
             if spare:
-                yield spare | neutral, more
+                yield spare | neutral, more, own
         else:
-            yield by.outcomes(element, context, inner) | spare, more
+            yield by.outcomes(element, context, inner) | spare, more, own
 
 
 def _range(

@@ -105,6 +105,18 @@ class Seen:
     right: Result
     mask: int
     entity_refs: tuple[EntityRef, ...]
+    looked: Callable[[], Looked] | None = None
+    """Of a quantifier, what it looked at; asked for only where somebody is to read it."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a quantifier that fails looked at, nearest first: (its entities, what was compared)."""
+
+    number: int
+    is_more: bool
+    type: str
+    elements: tuple[tuple[tuple[EntityRef, ...], tuple[Seen, ...]], ...]
 
 
 @dataclass

@@ -5,6 +5,7 @@ Wording only; nothing here decides anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -65,7 +66,10 @@ _WHEN = {
 
 _SAID: Final = {"email": "e-mail address"}
 _PREPOSITIONS: Final = frozenset({"at", "by", "for", "from", "in", "of", "on", "to", "with"})
-_PLURALS: Final = {"staff": "staff", "entry": "entries", "person": "people"}
+_PLURALS: Final = {"staff": "staff", "news": "news", "entry": "entries", "person": "people"}
+_SAME: Final = ("alias", "lens", "news", "series", "species", "staff")
+_IRREGULAR: Final = {**{word: word for word in _SAME}, "people": "person", "children": "child"}
+_LAST_WORD: Final = re.compile(r"^(.*?)([_ .]?)([^_ .]*)$", re.DOTALL)
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -73,6 +77,30 @@ def words(name: str) -> str:
     """An identifier as words; one that ends in a preposition stands in quotes."""
     said = printable(_SAID.get(name, name.replace("_", " ")))
     return f"“{said}”" if said.rpartition(" ")[2] in _PREPOSITIONS else said
+
+
+def singular(name: str) -> str:
+    """The last word in the singular, as far as English lets one say without a dictionary.
+
+    >>> [singular(w) for w in ("orders", "order_lines", "categories", "boxes", "status", "staff")]
+    ['order', 'order_line', 'category', 'box', 'status', 'staff']
+    """
+    found = _LAST_WORD.fullmatch(name)
+    head, mark, last = found.groups() if found is not None else ("", "", name)
+    if last in _IRREGULAR:
+        last = _IRREGULAR[last]
+    elif last.endswith("ies") and len(last) > 4:
+        last = last[:-3] + "y"
+    elif last.endswith(("xes", "ches", "shes", "sses")):
+        last = last[:-2]
+    elif len(last) > 2 and last.endswith("s") and not last.endswith(("ss", "us", "is")):
+        last = last[:-1]
+    return f"{head}{mark}{last}"
+
+
+def kind(type_name: str) -> str:
+    """One entity of a type in words, also where the type has the name of a table, in the plural."""
+    return singular(words(type_name))
 
 
 def plural(noun: str) -> str:
@@ -109,7 +137,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Variable(name="new"):
             return f"the changed {own.removeprefix('the ')}"
         case Variable(name="them", type=CollectionT(type=entity)):
-            return f"those {plural(words(entity))}"
+            return f"those {plural(kind(entity))}"
         case Variable(name="call"):
             return "the call"
         case Variable(name="calls"):
@@ -121,7 +149,7 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
         case Variable(name=name):
             return f"“{name}”"
         case Entities(root=root, entity=entity):
-            return f"{plural(words(entity))} {_WHEN[root]}"
+            return f"{plural(kind(entity))} {_WHEN[root]}"
         case Lookup() | FieldOf() | Follow():
             return " ".join(filter(None, _chain(node, own)))
         case PartOf(whole=whole, step=step):
@@ -214,7 +242,7 @@ def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
     shown = ", ".join(
         show(key.value) if isinstance(key, InputOf) else _chain(key, own)[0] for key in bare
     )
-    return f"{words(entity)} {shown}"
+    return f"{kind(entity)} {shown}"
 
 
 def _call(node: Call, own: str) -> str:
@@ -297,7 +325,7 @@ def _ranges(node: Comprehension, own: str, quantity: str) -> str:
 
 def _range(source: Node, own: str, quantity: str, name: str) -> str:
     if isinstance(source, Entities) and quantity:
-        return f"{quantity} {words(source.entity)}{name} {_WHEN[source.root]}"
+        return f"{quantity} {kind(source.entity)}{name} {_WHEN[source.root]}"
     many = phrase(source, own)
     if not quantity or (quantity == "every" and many.startswith("those")):
         return many + name
@@ -342,8 +370,8 @@ class PatternWords:
 
 def pattern_sentence(of: PatternWords) -> str:
     """The sentence of a pattern clause."""
-    noun = either(of.types)
-    nouns = plural(noun)
+    noun = either(map(kind, of.types))
+    nouns = either(plural(kind(name)) for name in of.types)
     verb = VERBS[of.operation]
     if of.relation is not None:
         verb = _RELATION_VERBS[of.operation].format(words(of.relation))
@@ -371,7 +399,7 @@ def pattern_sentence(of: PatternWords) -> str:
 
 def derived_sentence(type_name: str, field: str, value: str) -> str:
     """The sentence of a derived field."""
-    own = f"{words(field)} of every {words(type_name)}"
+    own = f"{words(field)} of every {kind(type_name)}"
     return f"The system keeps the {own} equal to {value}."
 
 

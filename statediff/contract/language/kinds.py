@@ -54,14 +54,15 @@ def describe(kind: Type) -> str:
     match kind:
         case ScalarT(kind=None):
             return "null"
-        case ScalarT(kind=Kind.DECIMAL):
+        case ScalarT(kind=Kind.DECIMAL | Kind.INT):
             return "a number"
-        case ScalarT(kind=Kind.INT):
-            return "a number"
-        case ScalarT(kind=scalar, reference=reference) if reference:
+        case ScalarT(reference=str() as reference):
             return f"a reference to {reference}"
+        case ScalarT(kind=Kind.ANY):
+            return "a value of any kind"
         case ScalarT(kind=scalar):
-            return f"a {scalar.value if scalar else 'null'} value"
+            name = (scalar or Kind.ANY).value
+            return f"{'an' if name[0] in 'aeiou' else 'a'} {name} value"
         case EntityT(type="@call"):
             return "a call"
         case CollectionT(type="@call"):

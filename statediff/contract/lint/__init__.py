@@ -2,10 +2,11 @@
 
 1. `wording`: the document alone: reasons, inputs, prompt, weights.
 2. `truth`: clauses that can decide nothing, by themselves or over the base state.
-3. `width`: what is explained, allowed and left unauthorized.
-4. `guards`: what can be undefined.
-5. `observing`: what no source delivers, or ν leaves nothing of.
-6. `reading`: who sees nothing, and what nobody could have looked at.
+3. `width`: what is explained and allowed.
+4. `risk`: what is left unauthorized, labelled too lightly, or undone by no real tool.
+5. `guards`: what can be undefined.
+6. `observing`: what no source delivers, or ν leaves nothing of.
+7. `reading`: who sees nothing, and what nobody could have looked at.
 
 Every remark has a code of the `CATALOGUE`. What makes a contract invalid is said by whoever reads
 or binds it; lint never decides a verdict.
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from statediff.contract.lint.catalogue import CATALOGUE, ERROR, SEVERITIES, LintCode
 from statediff.contract.lint.guards import guards
 from statediff.contract.lint.observing import observing, reading
+from statediff.contract.lint.risk import risk
 from statediff.contract.lint.subject import Subject
 from statediff.contract.lint.truth import truth, width
 from statediff.contract.lint.wording import wording
@@ -38,7 +40,7 @@ __all__ = [
 def lint_contract(subject: Subject) -> tuple[Problem, ...]:
     """Every remark about a bound contract, in file order, each once."""
     found: list[Problem] = list(wording(subject.source))
-    for check in (truth, width, guards, observing, reading):
+    for check in (truth, width, risk, guards, observing, reading):
         found += check(subject)
     return in_order(found)
 

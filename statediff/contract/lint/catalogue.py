@@ -203,6 +203,26 @@ _ALL: Final = (
             "a graver kind of change weighs less than a lighter one",
             "order them reversible ≤ conditional ≤ irreversible",
         ),
+        (
+            "unauthorized-privilege",
+            "a change of permissions is let through without authorization evidence and an actor",
+            "say under `effects` what authorizes it, and in whose name: `authorized_by`, `actor`",
+        ),
+        (
+            "label-below-default",
+            "an effect counts as lighter than such a change does by default",
+            "say why under `because`, or leave the label out",
+        ),
+        (
+            "unknown-tool",
+            "a compensation names a tool that the sandbox does not offer",
+            "use a tool of the sandbox, or leave it out",
+        ),
+        (
+            "compensation-arguments",
+            "a compensation is not a call that its tool takes",
+            "write `compensation: {tool, arguments}` with the arguments of the tool",
+        ),
     ),
     *_codes(
         _WIDTH,

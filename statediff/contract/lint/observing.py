@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from statediff.contract.clauses.answer import Extractor
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Holding, Shelf
 from statediff.contract.evaluation.evaluate import outcomes
@@ -27,9 +26,8 @@ from statediff.contract.language.written import text_of
 from statediff.contract.lint.subject import PASSING, Expression, Subject
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
-from statediff.model.delta import MESSAGE_TYPES
 from statediff.model.paths import render
-from statediff.model.schema import Kind
+from statediff.model.schema import Kind, Purpose
 from statediff.model.trace import NoAnswer
 
 MAX_ENTITIES: Final = 50_000
@@ -305,7 +303,7 @@ def _prose(subject: Subject, expression: Expression) -> Iterator[Problem]:
         if not isinstance(part, Call) or part.name not in _TESTS:
             continue
         tested = part.arguments[0]
-        if _is_prose(tested, subject.contract.document.answer.extractors):
+        if _is_prose(tested, subject):
             yield subject.remark(
                 "prose-test",
                 expression.path,
@@ -323,15 +321,17 @@ _INSTEAD: Final = {
 """What to write in place of a test of prose, by where the prose is."""
 
 
-def _is_prose(node: Node, extracted: Mapping[str, Extractor]) -> bool:
+def _is_prose(node: Node, subject: Subject) -> bool:
     match node:
         case Canonical(child=child):
-            return _is_prose(child, extracted)
+            return _is_prose(child, subject)
         case AnswerOf(type=ScalarT(kind=Kind.TEXT), name=name):
-            return name not in extracted
+            return name not in subject.contract.document.answer.extractors
         case Variable(name="reply"):
             return True
         case FieldOf(entity_type=entity, field=name):
-            return name in PROSE or (entity in MESSAGE_TYPES and name not in _EXACT)
+            spec = subject.contract.schema.by_name.get(entity)
+            is_message = spec is not None and spec.purpose is Purpose.MESSAGES
+            return name in PROSE or (is_message and name not in _EXACT)
         case _:
             return False

@@ -51,6 +51,8 @@ class Subject:
     null: Mapping[str, Truth] = field(default_factory=dict)
     histories: frozenset[str] = frozenset()
     """The sources at hand that deliver what happened during a run."""
+    tools: Mapping[str, Mapping[str, Any]] | None = None
+    """Tool of the sandbox → JSON Schema of its arguments; None where no sandbox is at hand."""
 
     def path(self, clause: str) -> NodePath:
         """Where the clause stands in the document; the top for one that nobody wrote."""

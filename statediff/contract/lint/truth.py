@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.kind import RELATIONS
 from statediff.contract.clauses.patterns import Condition, Pattern
 from statediff.contract.evaluation.evaluate import outcomes
@@ -37,8 +36,8 @@ from statediff.contract.language.syntax import (
 from statediff.contract.language.written import UNSAID, conjuncts, text_of
 from statediff.contract.lint.subject import Subject, branch_of
 from statediff.errors import Problem
-from statediff.model.delta import MESSAGE_TYPES, Label, Op, default_label
-from statediff.model.schema import Kind
+from statediff.model.delta import Op
+from statediff.model.schema import MAIL_TYPES, Kind
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value, same
 from statediff.model.verdict import Stage, Truth
@@ -212,7 +211,6 @@ def width(subject: Subject) -> Iterator[Problem]:
         yield from _too_much(subject, pattern)
         yield from _whole_objects(subject, pattern)
         yield from _carried(subject, pattern)
-        yield from _authorization(subject, pattern)
     for forbidden in (p for p in patterns if p.section is Stage.FORBID):
         for pattern in explaining:
             branches = {branch_of(forbidden.id), branch_of(pattern.id)} - {""}
@@ -266,11 +264,11 @@ def _whole_objects(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
 
 def _carried(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
     """A message that is explained while no clause says what one may carry beside its text."""
-    sent = MESSAGE_TYPES & set(pattern.types)
+    sent = MAIL_TYPES & set(pattern.types)
     if not sent or Op.CREATE not in pattern.operations:
         return
     said = {read.type for clause in subject.clauses() for read in clause.reads}
-    unsaid = sorted((MESSAGE_TYPES & subject.contract.schema.by_name.keys()) - said)
+    unsaid = sorted((MAIL_TYPES & subject.contract.schema.by_name.keys()) - said)
     if unsaid:
         yield subject.remark(
             "unsaid-parts",
@@ -279,40 +277,6 @@ def _carried(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
             f"{' or '.join(unsaid)}",
             f"`forbid: - {{create: [{', '.join(unsaid)}]}}`, or allow those that are meant",
         )
-
-
-def _authorization(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
-    rules = [clause for clause in subject.clauses() if isinstance(clause, BoundEffect)]
-    bounded = pattern.section is Stage.REQUIRE and pattern.high is not None and not pattern.is_every
-    for name in pattern.types:
-        entity = subject.contract.schema.by_name[name]
-        for op in sorted(pattern.operations, key=lambda o: o.value):
-            if (op in (Op.LINK, Op.UNLINK)) != entity.is_association and op is not Op.UPDATE:
-                continue
-            own = [r for r in rules if r.type == name and op in r.operations]
-            labels = [r.label for r in own if r.label is not None]
-            label = max(labels, key=list(Label).index) if labels else default_label(op, name)
-            if label is not Label.IRREVERSIBLE or any(r.authorized_by is not None for r in own):
-                continue
-            what = f"{_VERB[op]} {name}"
-            path = subject.path(pattern.id)
-            # The contract itself orders so many, so it is enough that the author says so.
-            if bounded and not own:
-                yield subject.remark(
-                    "unstated-effect",
-                    path,
-                    f"`{pattern.id}` requires `{what}`, which cannot be undone, and nothing is "
-                    "said about that",
-                    f"add `- on: {what}` with `reversibility: irreversible` under `effects`",
-                )
-            elif not bounded:
-                yield subject.remark(
-                    "unauthorized",
-                    path,
-                    f"`{pattern.id}` lets `{what}` happen, which cannot be undone, without asking "
-                    "for an authorization",
-                    f"add `- on: {what}` with `authorized_by:` under `effects`",
-                )
 
 
 def _overlap(subject: Subject, forbidden: Pattern, other: Pattern) -> Iterator[Problem]:

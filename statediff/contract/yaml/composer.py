@@ -221,6 +221,7 @@ EXPRESSION_KEYS: Final = frozenset(
         "where",
         "that",
         "authorized_by",
+        "actor",
         "always",
         "after_every_call",
         "calls",
@@ -561,4 +562,5 @@ def holds_an_expression(path: NodePath) -> bool:
         return False
     is_listed = len(path) > 1 and path[-2] in ("claims", "then") and isinstance(path[-1], int)
     is_other = path[-1] in _OF_ACCESS and path[0] != "access"
+    is_other = is_other or (path[-1] == "actor" and path[0] != "effects")
     return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed

@@ -159,6 +159,8 @@ def place(document: Json) -> str:
     """The entity of a delta, a witness row or a doubt; the type alone where no key is known."""
     if document["key"] is None:
         return name(document["type"])
+    if "named" in document:
+        return f"{name(document['type'])} {name(document['named'])}"
     return entity(document["type"], key_from(document["key"]))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.reports.record import leading
+
 Json = Any
 
 
@@ -100,12 +102,10 @@ class Reason:
 def reason(judgement: Json) -> Reason:
     """The first reason of the verdict; empty on MATCH."""
     asked = {c["clause"]: str(c["sentence"]) for c in judgement["clauses"]}
-    open_findings = [f for f in judgement["findings"] if f["truth"] != "HOLDS"]
-    failed = [f for f in open_findings if f["truth"] == "FAILS"]
-    if not open_findings:
+    told = leading(judgement["findings"])
+    if told is None:
         return Reason()
-    # The frame needs everything; of what is unknown, a clause that asks for less says more.
-    told = failed[0] if failed else min(open_findings, key=lambda f: bool(f["clause"] == "frame"))
+    failed = told["truth"] == "FAILS"
     lead = LEADS[told["stage"]] if failed else "Something needed was not observed"
     return Reason(
         lead, str(told["sentence"]), asked.get(told["clause"], ""), str(told["clause"])

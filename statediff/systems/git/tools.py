@@ -95,7 +95,7 @@ class NewTag(NewRef):
 
 
 class OldRef(Arguments):
-    """A branch or tag that is there."""
+    """A branch or tag that is there, by its name or its full name, `refs/heads/…`."""
 
     name: Name
 
@@ -231,7 +231,7 @@ class Repository:
     def create_branch(self, asked: NewRef) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
             at = _commit(mirror, asked.at).id
-            name = f"refs/heads/{asked.name}"
+            name = f"refs/heads/{asked.name.removeprefix('refs/heads/')}"
             _create(mirror, name, at)
         told = {"branch": asked.name, "commit": str(at)}
         return Done(told, self._move_marks(name, NO_OBJECT, str(at)))
@@ -262,7 +262,7 @@ class Repository:
 
     def _delete(self, kind: str, name: str) -> Done:
         with _Mirror(self._lock, self._url) as mirror:
-            full = f"{_KINDS[kind]}{name}"
+            full = f"{_KINDS[kind]}{name.removeprefix(_KINDS[kind])}"
             if full not in mirror.references:
                 raise ToolError(f"there is no {kind} {name!r}")
             gone = str(mirror.references[full].target)

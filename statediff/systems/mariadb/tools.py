@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor, SSCursor
 
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
-from statediff.systems.relational.tools import Rows, refuse_transactions
+from statediff.systems.relational.tools import Rows, Scalar, refuse_transactions, with_percent_marks
 
 _AS_TEXT: Final = frozenset(
     {FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.DATE, FIELD_TYPE.TIME}
@@ -69,17 +69,18 @@ class MariaSession:
     def begin(self, *, writes: bool) -> None:
         self._execute(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
 
-    def run(self, statement: str) -> Rows:
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Rows:
         refuse_transactions(statement)
         self._note()
-        cursor = self._execute(statement)
+        cursor = self._execute(statement, values)
         names = tuple(column[0] for column in cursor.description or ())
         return Rows(names, _report_refusals(cursor), cursor.rowcount)
 
-    def _execute(self, statement: str) -> Any:
+    def _execute(self, statement: str, values: Sequence[Scalar] = ()) -> Any:
         cursor = self.connection.cursor()
+        bound = with_percent_marks(statement) if values else statement
         try:
-            cursor.execute(statement)
+            cursor.execute(bound, tuple(values) or None)
         except (pymysql.Error, OSError, UnicodeError) as error:
             raise ToolError(f"the database refuses it: {error}") from error
         return cursor

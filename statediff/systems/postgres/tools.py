@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from psycopg.types.string import TextLoader
 
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
-from statediff.systems.relational.tools import Rows, refuse_transactions
+from statediff.systems.relational.tools import Rows, Scalar, refuse_transactions, with_percent_marks
 
 
 class PostgresDatabase:
@@ -47,7 +47,7 @@ class PostgresSession:
 
     connection: psycopg.Connection[Any]
 
-    def run(self, statement: str) -> Rows:
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Rows:
         refuse_transactions(statement)
         cursor = self.connection.cursor()
         text = statement.encode()
@@ -57,7 +57,8 @@ class PostgresSession:
                 stream = cursor.stream(text)
                 rows: Iterator[Any] = itertools.chain([next(stream)], stream)
             else:
-                cursor.execute(text, prepare=True)
+                bound = with_percent_marks(statement).encode() if values else text
+                cursor.execute(bound, tuple(values) or None, prepare=True)
                 rows = iter(cursor if cursor.description else ())
         except StopIteration:
             rows = iter(())

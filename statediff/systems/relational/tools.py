@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Protocol
+from itertools import zip_longest
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
 from pydantic import Field
 
@@ -32,11 +34,17 @@ class Query(Arguments):
     max_rows: int = Field(100, ge=1, le=MAX_ROWS, description="Rows to bring back at most.")
 
 
+Scalar: TypeAlias = str | int | float | bool | None
+
+
 class Execute(Arguments):
     """Statements that hold together or not at all."""
 
     statements: Annotated[list[Statement], Field(min_length=1, max_length=100)] = Field(
         description="In order, in one transaction: if one fails, none has had an effect."
+    )
+    values: Annotated[list[list[Scalar]], Field(max_length=100)] = Field(
+        default=[], description="For each statement, in order, what each `?` in it is."
     )
 
 
@@ -52,8 +60,8 @@ class Rows:
 class Session(Protocol):
     """One connection in one transaction."""
 
-    def run(self, statement: str) -> Rows:
-        """One statement; `ToolError` if the database refuses it."""
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Rows:
+        """One statement, each `?` bound to a value if there are any; `ToolError` if refused."""
 
     def commit(self, source: str) -> tuple[Mark, ...]:
         """What was done holds; how the source's history names the transaction, if it wrote."""
@@ -76,8 +84,11 @@ def database_tools(
             return _result(session.run(asked.sql), asked.max_rows)
 
     def execute(asked: Execute) -> Any:
+        if len(asked.values) > len(asked.statements):
+            raise ToolError("there are more lists of values than statements")
+        bound = zip_longest(asked.statements, asked.values, fillvalue=())
         with database.session(writes=True) as session:
-            results = [_result(session.run(each), 100) for each in asked.statements]
+            results = [_result(session.run(str(each), values), 100) for each, values in bound]
             marks = session.commit(source)
         return Done({"committed": True, "results": results}, marks)
 
@@ -140,6 +151,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"base64": base64.b64encode(bytes(value)).decode("ascii")}
     return str(value)
+
+
+_QUOTED_OR_MARK: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\?|%")
+
+
+def with_percent_marks(statement: str) -> str:
+    """The statement for a driver that marks values with `%s`; what is in quotes keeps its `?`."""
+
+    def mark(found: re.Match[str]) -> str:
+        return "%s" if found[0] == "?" else found[0].replace("%", "%%")
+
+    return _QUOTED_OR_MARK.sub(mark, statement)
 
 
 _ENDS: Final = frozenset(

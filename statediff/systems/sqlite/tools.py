@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
-from statediff.systems.relational.tools import Rows, refuse_transactions
+from statediff.systems.relational.tools import Rows, Scalar, refuse_transactions
 from statediff.systems.sqlite.catalogue import folded
 from statediff.systems.sqlite.wal import LogMarks
 
@@ -72,11 +72,11 @@ class SqliteSession:
     path: Path
     guard: _Guard
 
-    def run(self, statement: str) -> Rows:
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Rows:
         refuse_transactions(statement)
         self.guard.refuse_hidden_tables(statement)
         try:
-            cursor = self.connection.execute(statement)
+            cursor = self.connection.execute(statement, tuple(values))
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise ToolError(f"the database refuses it: {error}") from error
         names = tuple(column[0] for column in cursor.description or ())
