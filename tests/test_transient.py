@@ -22,7 +22,7 @@ TRANSIENT = [
     ),
     (
         "shop/raise-prices", "clears_first", "never-cheaper",
-        r"moment 1 of shop-db: 1 < \d+",
+        r"moment 1 of shop-db: product 337: 1 < \d+",
         r"\nsteps:\n(?:.|\n)*?(?=\nanswer:)",
     ),
 ]  # fmt: skip

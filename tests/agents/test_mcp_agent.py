@@ -14,7 +14,7 @@ from statediff.evaluate import load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import ActionClass
-from statediff.model.verdict import Verdict
+from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
@@ -62,7 +62,10 @@ def test_an_agent_that_has_only_tools_does_the_task_and_every_call_is_recorded(s
 
 def test_calls_of_unknown_tools_and_invalid_calls_are_recorded_and_change_nothing(shop, tmp_path):
     done = tried(shop, tmp_path, "clumsy")
-    assert done.evaluated.judgement.verdict is Verdict.MATCH
+    judged = done.evaluated.judgement
+    assert (judged.outcome, judged.tool) == (Verdict.MATCH, Verdict.DIVERGE)
+    [outside] = [finding for finding in judged.findings if finding.truth is Truth.FAILS]
+    assert "irreversible-deletion" in outside.sentence  # it was refused, and it was tried
     unknown, invalid, denied, *_ = done.observed.run.trace.actions
     assert unknown.tool == "shop_db_drop_everything"
     assert "there is no tool" in unknown.error

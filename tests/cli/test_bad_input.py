@@ -25,7 +25,7 @@ STATES = {
     "not JSON": (b'{"ticket": [', "not JSON"),
     "deep": (b'{"ticket": [{"id": 7, "status": ' + b"[" * 5000 + b"]" * 5000 + b"}]}", "nested"),
     "another shape": (b'{"ticket": {"id": 7}}', "ticket"),
-    "empty": (b"", "not JSON"),
+    "empty": (b"", "the file is empty"),
 }
 
 

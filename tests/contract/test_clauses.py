@@ -31,6 +31,7 @@ BESIDE_CLAUSES = {
     *("contract", "version", "owner", "reviewed", "intent", "prompt", "sandbox", "inputs", "noop"),
     *(
         "frame",
+        "libraries",
         "exclude",
         "include",
         "canonicalize",

@@ -68,7 +68,7 @@ def step(text: str) -> str:
         ("turns:\n  - {user: Hi, then: []}\n", "a list of conditions"),
         ("turns:\n  - {user: Hi, then: ['reply']}\n", None),
         ("turns:\n  - {user: Hi, then: ['call.tool == \"a\"']}\n", "`call` belongs to steps"),
-        ("turns:\n  - {user: Hi, then: [exists(now.item[1])]}\n", "in flow style"),
+        ("turns:\n  - {user: Hi, then: [exists(now.item[1])]}\n", "on a line of its own"),
         ("require:\n  - that: count(c for c in calls) == 0\n", "`calls` belongs to steps"),
         ("require:\n  - that: exists(now.item[1])\n", "`now` belongs to steps"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import random
+from copy import deepcopy
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,11 +30,11 @@ def _damage(document: Any, rng: random.Random) -> None:
     if how < 0.25:
         del holder[last]
     elif how < 0.4 and isinstance(holder, list):
-        holder.insert(last, rng.choice(JUNK))
+        holder.insert(last, deepcopy(rng.choice(JUNK)))
     elif how < 0.5 and isinstance(holder, list):
-        holder.append(holder[last])
+        holder.append(deepcopy(holder[last]))
     else:
-        holder[last] = rng.choice(JUNK)
+        holder[last] = deepcopy(rng.choice(JUNK))
 
 
 def _places(document: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

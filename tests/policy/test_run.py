@@ -160,7 +160,7 @@ def test_an_invariant_fails_at_either_end_and_without_a_history_never_holds() ->
     assert truth(ALWAYS, log(), bad, good) is FAILS
     assert "already before the run" in found(ALWAYS, log(), bad, good).sentence
     assert found(ALWAYS, log(), good, bad).code == "invariant-broken"
-    assert found(ALWAYS, log(), good, bad).sentence == "after the run: -1 < 0"
+    assert found(ALWAYS, log(), good, bad).sentence == "after the run: item 1: -1 < 0"
     assert found(ALWAYS, log(), good, bad).witness.rows[0].side == "after"
     unread = {"item": [item(1, None)]}
     assert found(ALWAYS, log(), good, unread).code == "undefined"
@@ -188,14 +188,14 @@ def test_a_state_that_a_call_left_wrong_shows_the_call_and_the_comparison() -> N
     good, bad = {"item": [item(1, 1)]}, {"item": [item(1, -1)]}
     shown = found(AFTER, log(call("a"), call("b")), good, bad)
     assert (shown.code, shown.evidence) == ("step-failed", ("call-2",))
-    assert shown.sentence == 'after call-2 ("b"): -1 < 0'
+    assert shown.sentence == 'after call-2 ("b"): item 1: -1 < 0'
     assert [(r.side, r.key) for r in shown.witness.rows] == [
         ("trace", ("call-2",)), ("after", (1,)),
     ]  # fmt: skip
     # Which call was the last, an incomplete log does not say; that it left this is certain.
     shown = found(AFTER, cut(log(call("a"), call("b"))), good, bad)
     assert (shown.code, shown.evidence) == ("step-failed", ())
-    assert shown.sentence == "after the last call: -1 < 0"
+    assert shown.sentence == "after the last call: item 1: -1 < 0"
     held = found(AFTER, log(call("a")), good, good)
     assert (held.code, held.sentence) == ("holds", "after each of 1 calls")
 

@@ -325,8 +325,21 @@ def tag_release(do: Hands, given: Given) -> Any:
     return {"tag": given["tag"], "commit": made}
 
 
+def join_team(do: Hands, given: Given) -> Any:
+    team = one(
+        do,
+        "WITH RECURSIVE up (team) AS (SELECT t.team_id FROM team_roles t"
+        " JOIN roles r ON r.name = t.role AND r.privileged"
+        " UNION SELECT n.child_id FROM team_nestings n JOIN up ON n.parent_id = up.team)"
+        " SELECT id FROM teams WHERE name = 'Data' AND id NOT IN (SELECT team FROM up)",
+    )["id"]
+    do.change(f"INSERT INTO memberships (team_id, user_id) VALUES ({team}, {given['person']})")
+    return {"team": int(team)}
+
+
 TASKS: Mapping[str, Callable[[Hands, Given], Any]] = {
     "accounts/access-review": access_review,
+    "accounts/join-team": join_team,
     "accounts/offboard-user": offboard_user,
     "accounts/raise-quotas": raise_quotas,
     "accounts/request-approval": request_approval,

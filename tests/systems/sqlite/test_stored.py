@@ -123,10 +123,10 @@ def test_what_a_run_writes_in_another_kind_is_a_change(
     assert shown in sentences(done)
 
 
-def test_a_file_that_is_no_database_any_more_is_unobserved(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_any_more_is_a_change(tmp_path: Path) -> None:
     rows = ("CREATE TABLE item (id INTEGER PRIMARY KEY)", "INSERT INTO item VALUES (1)")
     before = database(tmp_path / "a.db", *rows)
     after = tmp_path / "b.db"
     after.write_bytes(b"\x00\xff no database")
     done = judged(tmp_path, "forbid:\n  - {id: kept, delete: item}\n", before, after)
-    assert done.verdict.value == "INCONCLUSIVE"
+    assert done.verdict.value == "DIVERGE"

@@ -203,7 +203,7 @@ DEEP = b"[" * 70 + b"]" * 70
         (b'{"": []}', "the name is empty"),
         (b'{"t": [{"#": 1}]}', "reserved"),
         (b'{"t": [\n{"id" 1}]}', "f.json:2:7: not JSON"),
-        (b"", "not JSON"),
+        (b"", "the file is empty"),
     ],
 )
 def test_a_hostile_file_is_refused_with_its_place(content, message, tmp_path):
