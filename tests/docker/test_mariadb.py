@@ -22,6 +22,7 @@ from statediff.systems.mariadb.proof import rows_of  # noqa: E402
 from statediff.systems.mariadb.sandbox import MariaDbSystem  # noqa: E402
 from statediff.systems.mariadb.session import fetched  # noqa: E402
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase  # noqa: E402
+from tests.docker.logical import logical_types  # noqa: E402
 
 pytestmark = pytest.mark.docker("mariadb")
 
@@ -386,9 +387,7 @@ def test_the_logical_types_and_rows_are_those_of_the_embedded_variant(tmp_path, 
         found = [read(each).state for each in (one, other)]
     finally:
         other.stop()
-    expected, actual = (
-        {t.name: t for t in state.schema.types if not t.name.startswith("db.")} for state in found
-    )
+    expected, actual = map(logical_types, found)
     assert actual == expected
     for name in expected:
         tables = [dict(state.tables[name].rows()) for state in found]

@@ -2,8 +2,8 @@
 
 import json
 import random
-from copy import deepcopy
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 JUNK = (
