@@ -17,6 +17,8 @@ from typing import Final
 from statediff.model.batches import Row
 from statediff.model.values import Observed, Unobserved
 from statediff.systems.files.tree import Entry, EntryKind, Folder, NotRead, shown, text_or_bytes
+from statediff.systems.git.derived import is_derived
+from statediff.systems.git.history import History
 from statediff.systems.git.objects import is_another_history
 from statediff.systems.git.refs import MAX_CONFIG_BYTES, Refs, Setting, last, parse_config
 from statediff.systems.git.types import Listing, entry_row
@@ -206,7 +208,7 @@ def read_hooks(git: Folder) -> Listing:
     return Listing([entry_row("name", entry) for entry in tree.entries], list(tree.causes))
 
 
-def read_admin(git: Folder, refs: Refs, config: Config) -> Listing:
+def read_admin(git: Folder, refs: Refs, config: Config, history: History) -> Listing:
     """Every other file of the git folder, and what stands where git expects something else."""
     odd = [
         name
@@ -230,6 +232,12 @@ def read_admin(git: Folder, refs: Refs, config: Config) -> Listing:
         listing.causes.extend(below.causes)
         entries.extend(replace(entry, path=path + b"/" + entry.path) for entry in below.entries)
     listing.rows.extend(entry_row("path", entry) for entry in entries if _is_listed(entry))
+    if not (config.settings is None or history.refs.causes or history.tags.causes):
+        listing.derived = frozenset(
+            entry.path.decode()
+            for entry in entries
+            if is_derived(entry, history.refs.rows, history.tags.rows, config.settings)
+        )
     return listing
 
 

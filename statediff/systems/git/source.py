@@ -6,6 +6,8 @@
    (`files.tree`): git's filters, attributes, hooks and file monitors have no say.
 3. Refs are read, then everything they lead to (`git.history`), then the refs again: when they
    moved meanwhile, once more from the beginning, and then unobserved.
+4. A file that says only what git makes of the refs (`git.derived`) is given with the content that
+   it had in the state before, or left out where it was not there.
 
 What an odd or hostile repository hides is unobserved with the cause, type by type; the others
 stand. Nothing is written, locked or refreshed.
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from statediff.capture.source import Clock, SourceRuined, SourceUnavailable, scanned
+from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Schema
 from statediff.model.state import ChunkStore, State, Table, build_table
@@ -61,6 +64,7 @@ class GitSource:
     not_observed: ClassVar[tuple[str, ...]] = (
         "reflogs but that of the stash, and the message of the last commit attempt",
         "how objects are stored, and objects that nothing leads to",
+        "whether `info/refs` and `FETCH_HEAD` were made anew where they say just what the refs say",
         "extensions of the index, such as its cache of trees",
         "what a `.git` file, `alternates` or an `include` leads to outside the repository",
         "modes, owners and attributes of folders with content, and of HEAD, config and index",
@@ -183,7 +187,7 @@ def _gather(
     git: Folder, refs: Refs, config: Config, history: History, is_bare: bool
 ) -> dict[str, Listing]:
     found = {
-        "admin_file": read_admin(git, refs, config),
+        "admin_file": read_admin(git, refs, config, history),
         "commit": history.commits,
         "config": config.listing,
         "file": history.files,
@@ -211,5 +215,31 @@ def _table(
     single = distinct_rows(entity_type, rows)
     if len(single) < len(rows):
         cause = f"{len(rows) - len(single)} entries share names with each other"
-        listing = Listing(single, [*listing.causes, cause])
+        listing = Listing(single, [*listing.causes, cause], listing.derived)
+    if listing.derived and like is not None:
+        single = _as_before(entity_type, single, listing.derived, like)
     return build_table(entity_type, single, store, like=like, enumeration=listing.enumeration)
+
+
+def _as_before(
+    entity_type: EntityType, rows: list[Row], derived: frozenset[str], like: Table
+) -> list[Row]:
+    """The rows, with those that say only what git derives having the content they had before.
+
+    A derived file that was not there before is left out. Its mode, owner and attributes are its
+    own: git does not derive them.
+    """
+    names = {field.source_column: field.name for field in entity_type.fields}
+    path = names.get("path")
+    if path is None or entity_type.key != (path,):
+        return rows
+    found: list[Row] = []
+    for row in rows:
+        earlier = like.row((str(row[path]),)) if row[path] in derived else row
+        if earlier is None:
+            continue
+        kind = names.get("kind")
+        is_alike = kind is None or earlier.get(kind) == row[kind]
+        content = [names[c] for c in ("size", "digest", "text") if c in names and is_alike]
+        found.append({**row, **{name: earlier[name] for name in content}})
+    return found

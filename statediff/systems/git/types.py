@@ -158,6 +158,8 @@ class Listing:
 
     rows: list[Row] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)
+    derived: frozenset[str] = frozenset()
+    """Files, by their path, that say only what git makes of the rest (`git.derived`)."""
 
     @property
     def enumeration(self) -> Enumeration:

@@ -115,7 +115,7 @@ def test_gits_own_programs_work_on_it_and_its_hook_protects_a_branch_from_them(s
     }
     assert changed == {
         "git.commit", "git.ref", "git.file",
-        "checkout.ref", "checkout.commit", "checkout.admin_file",
+        "checkout.ref", "checkout.commit",
     }  # fmt: skip
 
 

@@ -1,0 +1,99 @@
+"""Files of a git folder that git itself makes of the refs: whether one is what git would make.
+
+`info/refs` is what `git update-server-info` writes after each `git gc`, for clients that read a
+repository as plain files. `FETCH_HEAD` is what `git fetch` writes: which branches of which remote
+it found where. Both are out of date as soon as a ref moves, and nobody minds. Where either says
+exactly what the refs say now, it says nothing of its own, and `GitSource` takes it for the copy
+that stood there before. Where it says anything else it is a file like any other: `git merge
+FETCH_HEAD` and clients without a server believe it. Which of the branches that were fetched
+`git merge FETCH_HEAD` would take is not looked at: any `git fetch origin BRANCH` chooses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from statediff.model.batches import Row
+from statediff.model.values import Unobserved
+from statediff.systems.files.tree import Entry, EntryKind
+from statediff.systems.git.refs import Setting
+
+INFO_REFS: Final = b"info/refs"
+FETCH_HEAD: Final = b"FETCH_HEAD"
+_FETCHED: Final = re.compile(
+    rb"([0-9a-f]{40})\t(?:not-for-merge)?\t(branch|tag) '([^ \n]+)' of ([^\n]+)\n"
+)
+_URL_OF_REMOTE: Final = re.compile(rb"remote\.(.+)\.url", re.DOTALL)
+_USER: Final = re.compile(rb"^([A-Za-z][A-Za-z0-9+.-]*://)?[^/:@]*(?::[^/@]*)?@")
+_UNUSUAL: Final = 0o113
+"""Permission bits that git gives neither file: to run it, and to write it for everybody."""
+
+
+def is_derived(
+    entry: Entry, refs: Sequence[Row], tags: Sequence[Row], settings: Sequence[Setting]
+) -> bool:
+    """Whether git, asked now, would write the file as it is, with `refs` and `tags` all there are.
+
+    `refs` and `tags` are rows of those types. Unknown is no.
+    """
+    if entry.kind is not EntryKind.FILE or entry.cause is not None or entry.mode & _UNUSUAL:
+        return False
+    if entry.path == INFO_REFS:
+        made = _info_refs(refs, tags)
+        return made is not None and hashlib.sha256(made).hexdigest() == entry.digest
+    if entry.path == FETCH_HEAD and entry.content is not None:
+        return _says_what_was_fetched(entry.content, refs, settings)
+    return False
+
+
+def _info_refs(refs: Sequence[Row], tags: Sequence[Row]) -> bytes | None:
+    """What `git update-server-info` would write; None where that is not known."""
+    tagged = {str(row["id"]): str(row["target"]) for row in tags}
+    lines: dict[bytes, bytes] = {}
+    for row in refs:
+        target, name = row["target"], _name(row)
+        if isinstance(target, Unobserved) or isinstance(row["commit"], Unobserved):
+            return None
+        if target is None:  # a symbolic ref that leads nowhere yet
+            continue
+        peeled = str(target)
+        line = peeled.encode() + b"\t" + name + b"\n"
+        while peeled in tagged:  # an id is made of its target's, so there is no circle
+            peeled = tagged[peeled]
+        lines[name] = line if peeled == target else line + peeled.encode() + b"\t" + name + b"^{}\n"
+    return b"".join(lines[name] for name in sorted(lines))
+
+
+def _says_what_was_fetched(stored: bytes, refs: Sequence[Row], settings: Sequence[Setting]) -> bool:
+    """Whether each line says of a remote what the refs that follow it, or our tags, say too."""
+    targets: Mapping[bytes, object] = {_name(row): row["target"] for row in refs}
+    remotes: dict[bytes, list[bytes]] = {}
+    for setting in settings:
+        match = _URL_OF_REMOTE.fullmatch(setting.name)
+        if match and setting.value is not None:
+            remotes.setdefault(_as_noted(setting.value), []).append(match[1])
+    at = 0
+    while at < len(stored):
+        match = _FETCHED.match(stored, at)
+        if match is None:
+            return False
+        at = match.end()
+        oid, kind, name, url = match.groups()
+        starts = [b"refs/remotes/" + remote + b"/" for remote in remotes.get(_as_noted(url), ())]
+        places = starts if kind == b"branch" else [b"refs/tags/"][: len(starts)]
+        if not any(targets.get(start + name) == oid.decode() for start in places):
+            return False
+    return True
+
+
+def _name(row: Row) -> bytes:
+    name = row["name"]
+    return name if isinstance(name, bytes) else str(name).encode()
+
+
+def _as_noted(url: bytes) -> bytes:
+    """A remote's URL as `git fetch` notes it: without user, last slashes and `.git`."""
+    return _USER.sub(rb"\1", url).rstrip(b"/").removesuffix(b".git")
