@@ -150,6 +150,11 @@ class Judged:
         console.print(trial_report(self.bundle))
         return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
 
+    def assert_match(self) -> None:
+        """Nothing where the verdict is MATCH; else `AssertionError` with the whole report."""
+        if self.verdict is not Verdict.MATCH:
+            raise AssertionError(self.text())
+
     def html(self) -> str:
         """The report as one page that needs nothing else."""
         from statediff.reports.html import trial_html  # noqa: PLC0415 - takes a while

@@ -18,7 +18,15 @@ from typing import Any, Final, TypeAlias, cast
 
 from statediff.model.batches import Row
 from statediff.model.boundary import Boundary
-from statediff.model.columns import RowChange, batch_changes, batches_equal, table_changes
+from statediff.model.columns import (
+    Item,
+    RowChange,
+    batch_changes,
+    batches_equal,
+    cancel,
+    doubts_about,
+    table_changes,
+)
 from statediff.model.comparison_view import ComparisonView, RuleNames, raw_entity
 from statediff.model.delta import (
     Delta,
@@ -31,7 +39,6 @@ from statediff.model.delta import (
     default_label,
 )
 from statediff.model.json_values import as_nested, canonical_json
-from statediff.model.multiset import Item, cancel, doubts_about
 from statediff.model.nested import (
     Change,
     all_differences,

@@ -76,7 +76,7 @@ class Budget:
     def __init__(
         self, prices: Prices, most: Decimal | None = None, left_undone: str = _UNDONE
     ) -> None:
-        """`left_undone` says what the limit costs whoever reaches it."""
+        """`left_undone` says what reaching the limit costs."""
         if most is not None and (prices.tokens_in is None or prices.tokens_out is None):
             raise UsageError(
                 "--max-cost needs to know what tokens cost; give --price-in and --price-out, each "

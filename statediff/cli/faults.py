@@ -3,10 +3,10 @@
 | code | meaning |
 |---|---|
 | 0, 1, 3 | the verdict: all MATCH; any DIVERGE; INCONCLUSIVE and no DIVERGE |
-| 2 | usage, or an invalid contract: whoever asked can correct it |
+| 2 | usage, or an invalid contract: the caller can fix it |
 | 4 | a fault of the harness or of the evaluator |
 | 130 | interrupted |
-| 141 | whoever read the output went away; nothing is said, for nobody listens |
+| 141 | the reader closed the pipe; nothing is said |
 
 A traceback is shown only when STATEDIFF_TRACEBACK is 1.
 """
@@ -53,7 +53,7 @@ def exit_code_of(command: Callable[[], object], *, as_json: bool) -> int:
     """The exit code of `command`, whatever it raises; errors are told, without tracebacks."""
     try:
         return _exit_code(command, as_json=as_json)
-    except KeyboardInterrupt:  # while an error was told: whoever interrupts that needs no words
+    except KeyboardInterrupt:  # while an error was told: no words are needed then
         _abandon_output()
         return INTERRUPTED
 

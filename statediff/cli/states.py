@@ -163,13 +163,13 @@ def diff(
 def _require_graph_file(path: Path | None) -> None:
     """Refuse a name that says nothing of the form, before anything is read."""
     if path is not None:
-        from statediff.model.graphfile import require_suffix
+        from statediff.model.graph import require_suffix
 
         require_suffix(path.suffix)
 
 
 def _write_graph(graph: Graph, path: Path) -> None:
-    from statediff.model.graphfile import graph_bytes
+    from statediff.model.graph import graph_bytes
     from statediff.workspace.folders import write_file
 
     write_file(path, graph_bytes(graph, path.suffix))
@@ -217,6 +217,26 @@ class ProgramOptions:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatchFiles:
+    """What a watched run leaves."""
+
+    draft: Annotated[
+        Path | None,
+        typer.Option(
+            "--draft", metavar="DIR", help="Write a schema and a contract that ask for this run."
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
+        ),
+    ] = None
+
+
 def watch(
     command: Annotated[
         list[str],
@@ -235,20 +255,7 @@ def watch(
     schema: SchemaFileOption = None,
     *,
     program: ProgramOptions,
-    draft: Annotated[
-        Path | None,
-        typer.Option(
-            "--draft", metavar="DIR", help="Write a schema and a contract that ask for this run."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="DIR",
-            help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-        ),
-    ] = None,
+    written: WatchFiles,
     as_json: JsonFlag = False,
 ) -> int:
     """Run a program on your own systems and show what it changed, or judge it.
@@ -264,6 +271,7 @@ def watch(
 
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_contract(path)
+    out, draft = written.out, written.draft
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
     if draft is not None:

@@ -27,8 +27,7 @@ from statediff.evidence.package import LIBRARIES, TRANSITION, Bundle, make
 from statediff.model.delta import Delta, Diff
 from statediff.model.readings import Capture, Timeline
 from statediff.model.schema import Schema
-from statediff.model.stages import Matching, Resolution
-from statediff.model.timelines import SourceTimeline, Timelines
+from statediff.model.timelines import Matching, Resolution, SourceTimeline, Timelines
 from statediff.model.trace import NoAnswer, Trace, Turn
 from statediff.model.values import Observed, Value
 from statediff.model.verdict import Judgement, Verdict

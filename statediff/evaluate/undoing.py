@@ -12,7 +12,7 @@ from statediff.evaluate.contracts import Compiled, ContractFile, Scoped, compile
 from statediff.model.delta import Delta, Op
 from statediff.model.readings import Capture
 from statediff.model.schema import Purpose
-from statediff.model.stages import Matching
+from statediff.model.timelines import Matching
 from statediff.model.trace import NoAnswer
 from statediff.model.values import show_key
 from statediff.model.view import StateView

@@ -13,8 +13,8 @@ from statediff.evidence.histories import history_document
 from statediff.evidence.traces import trace_document
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, Timeline
-from statediff.model.stages import Matching, Resolution
 from statediff.model.state import Coverage
+from statediff.model.timelines import Matching, Resolution
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Key, Value, key_order
 from statediff.model.verdict import Judgement

@@ -144,6 +144,20 @@ def parse(text: str, fields: Iterable[str]) -> FieldPath:
     return FieldPath(field, _steps(text, head.end()))
 
 
+def parse_or_none(text: str, fields: Iterable[str]) -> FieldPath | None:
+    """The path, or None where the text is none over these fields."""
+    try:
+        return parse(text, fields)
+    except PathError:
+        return None
+
+
+def places_inside(paths: tuple[FieldPath, ...]) -> tuple[tuple[str, Selection], ...]:
+    """What is selected inside each field that is not selected as a whole."""
+    whole = {path.field for path in paths if not path.steps}
+    return tuple((path.field, path.steps) for path in paths if path.field not in whole)
+
+
 def _steps(text: str, start: int) -> Selection:
     found: list[Step | Every] = []
     while start < len(text):

@@ -20,7 +20,7 @@ from typing import Final
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
-from statediff.model.stages import Matching, Resolution
+from statediff.model.timelines import Matching, Resolution
 from statediff.resolve.history_matching import course_of
 from statediff.resolve.merge_sources import Scope, combine
 from statediff.resolve.pairing import MAX_MATCHINGS, IdentityRule, apply, pair, withheld

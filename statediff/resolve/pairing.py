@@ -11,8 +11,8 @@ from itertools import permutations, product
 from typing import Final, TypeAlias
 
 from statediff.model.batches import Row, encode_rows
-from statediff.model.stages import IdentityPair, Matching
 from statediff.model.state import CHUNK_KEYS, ChunkRef, MemoryChunks, State, Table
+from statediff.model.timelines import IdentityPair, Matching
 from statediff.model.values import (
     ABSENT,
     Key,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from statediff.agents.handover import MAX_ANSWER_BYTES, answer_in, read_handed_file
 from statediff.agents.tracefile import read_trace_file
@@ -108,6 +109,16 @@ class StateFile:
         if self.url is not None:
             return url_without_password(self.url)
         return "standard input" if self.is_stdin else str(self.path)
+
+
+def _without_passwords(text: str, urls: Sequence[str]) -> str:
+    """The text of a driver, which may quote what it was given."""
+    for url in urls:
+        account = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        password = account.partition(":")[2]
+        for shown in {password, unquote(password)} - {""}:
+            text = text.replace(shown, "…")
+    return text
 
 
 def url_without_password(url: str) -> str:
@@ -370,10 +381,11 @@ def require_schema(source: Source, *files: StateFile) -> None:
         source.schema()
     except SourceUnavailable as error:
         named = " and ".join(dict.fromkeys(printable(file.label) for file in files))
-        remedy = "check the file, or end what locks it"
+        cause, remedy = str(error), "check the file, or end what locks it"
         if files[0].url is not None:
+            cause = _without_passwords(cause, [file.url for file in files if file.url is not None])
             remedy = "check the URL, its account and password, and that the system is running"
-        raise InputError(f"{named}: {files[0].reader.unreadable}: {error}; {remedy}") from error
+        raise InputError(f"{named}: {files[0].reader.unreadable}: {cause}; {remedy}") from error
 
 
 # ---------------------------------------------------------------- answers and traces

@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from statediff import api
-from statediff.model.graphfile import graph_from
+from statediff.model.graph import graph_from
 from tests.cli.conftest import Call
 from tests.reports.test_graph import AFTER, BEFORE, SCHEMA
 

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from statediff.errors import InputError, UsageError
 from statediff.model.delta import Entity
-from statediff.model.graph import Changed, Graph, Known, change_graph, references, state_graph
-from statediff.model.graphfile import SUFFIXES, graph_bytes, graph_from
+from statediff.model.graph import (
+    SUFFIXES,
+    Changed,
+    Graph,
+    Known,
+    change_graph,
+    graph_bytes,
+    graph_from,
+    references,
+    state_graph,
+)
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.state import COMPLETE, Coverage, Enumeration, MemoryChunks, State, build_table
 from statediff.model.values import ABSENT, Digested, Excluded, Map, Unobserved, same

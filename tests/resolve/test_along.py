@@ -12,9 +12,8 @@ from statediff.capture.feed import Seen, history_of
 from statediff.errors import AdapterError
 from statediff.model.readings import Capture, History, Transaction
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.stages import Resolution
 from statediff.model.state import State
-from statediff.model.timelines import SourceTimeline, Step, Timelines
+from statediff.model.timelines import Resolution, SourceTimeline, Step, Timelines
 from statediff.resolve import IdentityRule, resolve
 from tests.histories import clock, told
 from tests.judging import CUT, T0, capture, part, state

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.stages import Matching
 from statediff.model.state import State
+from statediff.model.timelines import Matching
 from statediff.model.values import Observed, key_order
 from statediff.resolve import IdentityRule, pairing, resolve
 from statediff.resolve.pairing import apply, pair, skeleton, withheld

@@ -132,13 +132,14 @@ def test_what_cannot_be_watched_is_named() -> None:
 
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     pytest.importorskip("psycopg")
-    url = "postgresql://ada:geheim@127.0.0.1:1/shop"
+    url = "postgresql://ada:gehe@im@127.0.0.1:1/shop"
     with (
         pytest.raises(InputError, match="cannot be reached") as caught,
         statediff.watch(db=url),
     ):
         pytest.fail("the block ran")
-    assert "geheim" not in str(caught.value)
+    assert "gehe" not in str(caught.value)
+    assert "im@" not in str(caught.value)
     assert "postgresql://ada@127.0.0.1:1/shop" in str(caught.value)
 
 

@@ -136,7 +136,7 @@ def checkpoint(
     ] = "statediff",
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign how many entries a log has, and their root; give it to whoever shall notice changes."""
+    """Sign how many entries a log has, and their root, for those who are to notice changes."""
     from statediff.evidence.keys import load_key
     from statediff.evidence.log import checkpoint as signed
     from statediff.workspace.folders import write_file

@@ -90,7 +90,7 @@ def keygen(
             "keyid": key_id(made.public),
         },
         f"key {shown(key)} for {name}, readable by you only; keep it where no agent runs\n"
-        f"{shown(trust)} trusts it as {', '.join(roles)}; give that file to whoever verifies",
+        f"{shown(trust)} trusts it as {', '.join(roles)}; give that file to everybody who verifies",
         as_json=as_json,
     )
 
@@ -302,7 +302,7 @@ def expire(
     entry = retention(record, trusted)  # signed by a key that does not count, it would say nothing
     if out.exists():
         raise UsageError(f"{shown(out)} exists already; a record is never overwritten")
-    # The record stands before a key is gone: what is missing can always be told from what is lost.
+    # The record is there before a key is gone: what is missing is always known from what is lost.
     write_file(out, record + b"\n", exclusive=True, durable=True)
     for item in items:
         keys.destroy(item.name)

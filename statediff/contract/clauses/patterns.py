@@ -46,7 +46,16 @@ from statediff.contract.parts import (
 )
 from statediff.model.delta import Op
 from statediff.model.json_values import canonical_json
-from statediff.model.paths import FieldPath, PathError, Selection, Steps, covers, touches
+from statediff.model.paths import (
+    FieldPath,
+    PathError,
+    Selection,
+    Steps,
+    covers,
+    parse_or_none,
+    places_inside,
+    touches,
+)
 from statediff.model.paths import parse as parse_path
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Observed
@@ -349,7 +358,7 @@ class PatternBinder:
             relation=f"{key}:{relation}" if relation else None,
             names_fields=clause.fields is not None,
             cascade=cascade,
-            places=_places(paths or ()),
+            places=places_inside(paths or ()),
             removed=tuple(
                 (field, steps)
                 for field in dict.fromkeys(fields or ())
@@ -452,7 +461,7 @@ class PatternBinder:
         elif clause.operation in ("update", "any") and (clause.set or clause.from_):
             # They are checked where their values are.
             named = (*(clause.set or ()), *(clause.from_ or ()))
-            found = (_path_or_none(name, entity) for name in named for entity in entities)
+            found = (parse_or_none(name, entity.by_name) for name in named for entity in entities)
         else:
             return None
         return tuple(dict.fromkeys(path for path in found if path is not None))
@@ -567,51 +576,6 @@ class PatternBinder:
         if stage is Stage.REQUIRE:
             return 1, 1, False
         return (1 if stage is Stage.FORBID else 0), None, False
-
-
-def _path_or_none(text: str, entity: EntityType) -> FieldPath | None:
-    try:
-        return parse_path(text, entity.by_name)
-    except PathError:
-        return None
-
-
-def _places(paths: tuple[FieldPath, ...]) -> tuple[tuple[str, Selection], ...]:
-    """What is selected inside each field that is not selected as a whole."""
-    whole = {path.field for path in paths if not path.steps}
-    return tuple((path.field, path.steps) for path in paths if path.field not in whole)
-
-
-# ---------------------------------------------------------------- `distinct`
-
-
-def check_distinct(
-    binder: Binder, at: Path, within: HasClauses, outer: HasClauses | None = None
-) -> None:
-    """What `distinct` names is a required pattern, of the same contract or of the one around it."""
-    counted = _counted(within) | (frozenset() if outer is None else _counted(outer))
-    known = {*binder.ids, *(name.partition("/")[2] for name in binder.ids)} if at else binder.ids
-    for section in ("forbid", "require", "allow"):
-        for index, clause in enumerate(getattr(within, section)):
-            for name in clause.distinct or ():
-                path: Path = (*at, section, index, "distinct")
-                if name not in known:
-                    hint = suggest(name, binder.ids)
-                    binder.problem(path, f"no clause is called `{name}`", hint, code="unknown-name")
-                elif section != "require":
-                    binder.problem(path, "`distinct` is for required changes")
-                elif name not in counted:
-                    message = f"`distinct` tells required changes apart; `{name}` is none"
-                    binder.problem(path, message)
-
-
-def _counted(within: HasClauses) -> frozenset[str | None]:
-    """The required patterns that need a number of entities of their own."""
-    return frozenset(
-        clause.id
-        for clause in within.require
-        if clause.operation is not None and clause.count != "every"
-    )
 
 
 # ---------------------------------------------------------------- the kinds

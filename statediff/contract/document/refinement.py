@@ -143,7 +143,33 @@ class _Refinement:
             for f in found.fields
         )
         by_name = {f.name: f for f in fields}
-        counted = key = tuple(logical.get(k, k) for k in found.key)
+        counted = tuple(logical.get(k, k) for k in found.key)
+        key = self._key(name, entity, counted, by_name)
+        return replace(
+            found,
+            name=name,
+            key=key,
+            fields=fields,
+            table=found.source_table,
+            is_association=_or_else(entity.association, found.is_association),
+            keys_are_reused=_or_else(entity.keys_reused, found.keys_are_reused),
+            deleted_when=self._deletion(name, entity, found, logical, by_name),
+            made_by=entity.made_by or found.made_by,
+            is_open=False,
+            is_optional=entity.optional,
+            counter=found.counter if key == counted else None,
+            holds=found.holds if entity.holds is None else Purpose(entity.holds),
+        )
+
+    def _key(
+        self,
+        name: str,
+        entity: EntityRefinement,
+        own: tuple[str, ...],
+        by_name: Mapping[str, Field],
+    ) -> tuple[str, ...]:
+        """The key that the file declares, else the catalogue's `own`."""
+        key = own
         if entity.key == "none":
             key = ()
         elif entity.key is not None:
@@ -163,6 +189,17 @@ class _Refinement:
                     f"`digest_above_bytes`: expected a field outside the key, found `{part}`",
                     "wrong-field",
                 )
+        return key
+
+    def _deletion(
+        self,
+        name: str,
+        entity: EntityRefinement,
+        found: EntityType,
+        logical: Mapping[str, str],
+        by_name: Mapping[str, Field],
+    ) -> str | None:
+        """The field that says that an entity is deleted, by its logical name."""
         deleted_when = logical.get(found.deleted_when or "", found.deleted_when)
         if entity.deleted_when is not None:
             deleted_when = entity.deleted_when
@@ -183,21 +220,7 @@ class _Refinement:
                     "wrong-field",
                     "if the source writes 0 and 1, give it `type: bool`",
                 )
-        return replace(
-            found,
-            name=name,
-            key=key,
-            fields=fields,
-            table=found.source_table,
-            is_association=_or_else(entity.association, found.is_association),
-            keys_are_reused=_or_else(entity.keys_reused, found.keys_are_reused),
-            deleted_when=deleted_when,
-            made_by=entity.made_by or found.made_by,
-            is_open=False,
-            is_optional=entity.optional,
-            counter=found.counter if key == counted else None,
-            holds=found.holds if entity.holds is None else Purpose(entity.holds),
-        )
+        return deleted_when
 
     def _columns(self, name: str, entity: EntityRefinement, found: EntityType) -> dict[str, str]:
         """The logical name of each of the catalogue's fields."""

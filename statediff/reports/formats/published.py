@@ -37,6 +37,18 @@ def _list(of: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
+def _finding_schema() -> dict[str, Any]:
+    row = _closed({
+        "side": _TEXT, "type": _TEXT, "key": {}, "fields": {"type": "object"},
+    })  # fmt: skip
+    comparison = _closed({"text": _TEXT, "left": _TEXT, "right": _TEXT, "operator": _TEXT})
+    return _closed({
+        "code": _TEXT, "clause": _TEXT, "stage": _STAGE, "truth": _TRUTH, "sentence": _TEXT,
+        "component": _TEXT, "deltas": _TEXTS, "evidence": _TEXTS, "missing": _TEXTS,
+        "witness": _closed({"rows": _list(row), "comparisons": _list(comparison)}),
+    })  # fmt: skip
+
+
 def judgement_schema() -> dict[str, Any]:
     """The JSON Schema of a judgement as `--json` prints it."""
     delta: dict[str, Any] = {
@@ -60,15 +72,7 @@ def judgement_schema() -> dict[str, Any]:
         "action": {"type": ["string", "null"]},
     }
     raw = ("raw_before", "raw_after")
-    row = _closed({
-        "side": _TEXT, "type": _TEXT, "key": {}, "fields": {"type": "object"},
-    })  # fmt: skip
-    comparison = _closed({"text": _TEXT, "left": _TEXT, "right": _TEXT, "operator": _TEXT})
-    finding = _closed({
-        "code": _TEXT, "clause": _TEXT, "stage": _STAGE, "truth": _TRUTH, "sentence": _TEXT,
-        "component": _TEXT, "deltas": _TEXTS, "evidence": _TEXTS, "missing": _TEXTS,
-        "witness": _closed({"rows": _list(row), "comparisons": _list(comparison)}),
-    })  # fmt: skip
+    finding = _finding_schema()
     clause = _closed({"clause": _TEXT, "stage": _STAGE, "truth": _TRUTH, "sentence": _TEXT})
     by = {"enum": ["boundary", "canonicalization"]}
     doubt = _closed({

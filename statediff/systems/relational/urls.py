@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from statediff.errors import UsageError
 
@@ -32,6 +32,13 @@ class TableChoice:
 EVERY_TABLE = TableChoice()
 
 
+def _with_quoted_password(netloc: str) -> str:
+    """A password with an `@` in it is one all the same: drivers would take its end for the host."""
+    account, at, host = netloc.rpartition("@")
+    user, colon, password = account.partition(":")
+    return f"{user}{colon}{quote(unquote(password), safe='')}{at}{host}"
+
+
 def split_choice(url: str) -> tuple[str, TableChoice]:
     """The URL as its driver takes it, and the tables that it chooses.
 
@@ -50,5 +57,6 @@ def split_choice(url: str) -> tuple[str, TableChoice]:
         else:
             chosen[name] = value
     patterns = tuple(p for p in chosen.get("tables", "").split(",") if p)
-    plain = urlunsplit(parts._replace(query=urlencode(others)))
+    netloc = _with_quoted_password(parts.netloc)
+    plain = urlunsplit(parts._replace(netloc=netloc, query=urlencode(others)))
     return plain, TableChoice(chosen.get("schema"), patterns)
