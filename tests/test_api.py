@@ -235,5 +235,5 @@ def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
 def test_assert_match_fails_with_the_report():
     statediff.judge(statediff.load_contract(CLOSE), OPEN, CLOSED).assert_match()
     harmed = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]}
-    with pytest.raises(AssertionError, match="DIVERGE[^$]*ticket 8 status"):
+    with pytest.raises(AssertionError, match=r"DIVERGE[^$]*ticket 8 status"):
         statediff.judge(statediff.load_contract(CLOSE), OPEN, harmed).assert_match()

@@ -343,13 +343,19 @@ def test_tests_that_delete_their_own_folder_have_results_all_the_same(repository
     assert outcomes(read) == {TWO: "passed", THREE: "passed"}
 
 
-def test_nothing_of_a_run_stays_on_disk_however_deep(repository):
+def test_nothing_of_a_run_stays_on_disk_however_deep(repository, monkeypatch):
+    made = []  # by this process: others run tests beside it
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(
+        tempfile, "mkdtemp", lambda *a, **k: made.append(Path(make(*a, **k))) or str(made[-1])
+    )
     read = source(repository)
     code = "import os\nfor _ in range(1100):\n    os.mkdir('d')\n    os.chdir('d')\n" + CODE
-    before = set(Path(tempfile.gettempdir()).glob("statediff-tests-*"))
     commit(repository, BASE | {"src/code_under_test.py": code})
     outcomes(read)
-    assert set(Path(tempfile.gettempdir()).glob("statediff-tests-*")) <= before
+    runs = [folder for folder in made if folder.name.startswith("statediff-tests-")]
+    assert runs
+    assert not [folder for folder in runs if folder.exists()]
 
 
 def test_the_tests_reach_no_network_no_environment_and_no_private_file(
