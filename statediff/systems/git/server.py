@@ -206,6 +206,7 @@ class GitHttpServer(EmbeddedRepository):
         """The server is killed, and the repository gone, until the next reset."""
         self._server.stop()
         remove(self.folder)
+        self._read.is_unplugged = True
 
     def _scan(self) -> Files:
         """What the server keeps of pushes is no part of the repository; a reset empties it."""
