@@ -64,9 +64,12 @@ PARTS: Final[dict[str, Part]] = {
         )),
         ("tests/contract", "tests/policy"),
     ),
-    "diff": Part(("statediff/diff.py",), ("tests/test_diff.py",)),
+    "diff": Part(("statediff/diff.py",), ("tests/test_diff.py", "tests/test_inside_values.py")),
     "resolve": Part(("statediff/resolve/*.py",), ("tests/test_resolve.py", "tests/resolve")),
-    "canonicalize": Part(("statediff/canonicalize.py",), ("tests/test_canonicalize.py",)),
+    "canonicalize": Part(
+        ("statediff/canonicalize.py",),
+        ("tests/test_canonicalize.py", "tests/test_inside_values.py"),
+    ),
     "policy": Part(("statediff/policy/**/*.py",), ("tests/policy", "tests/test_evaluate.py")),
     "admission": Part(("statediff/policy/admission.py",), ("tests/policy/test_admission.py",)),
     "verifier": Part(
