@@ -282,27 +282,7 @@ class _Refinement:
         zone = told.zone or field.zone
         if told.zone and not told.type and kind is Kind.LOCAL_TIMESTAMP:
             kind = Kind.TIMESTAMP  # its zone is what it lacked
-        if told.zone and kind is not Kind.TIMESTAMP:
-            self._problem(
-                (*path, "zone"),
-                f"`zone`: expected a timestamp, found `{name}`, which is {kind.value}",
-                "wrong-field",
-                "give it `type: timestamp`",
-            )
-        if told.form is not None and kind not in INSTANTS:
-            self._problem(
-                (*path, "form"),
-                f"`form`: expected a timestamp, found `{name}`, which is {kind.value}",
-                "wrong-field",
-                "give it `type: timestamp`",
-            )
-        if told.form is not None and zone is not None and has_offset(told.form):
-            self._problem(
-                (*path, "form"),
-                f"`form`: expected no offset, found `{told.form}`, beside the zone {zone}",
-                "wrong-field",
-                "leave out `zone`",
-            )
+        self._check_instant(path, name, told, kind, zone)
         if told.to is not None and told.to not in self._known_types(renamed):
             self._problem(
                 (*path, "to"),
@@ -329,6 +309,32 @@ class _Refinement:
             is_immutable=_or_else(told.immutable, field.is_immutable),
             is_nullable=_or_else(told.nullable, field.is_nullable),
         )
+
+    def _check_instant(
+        self, path: NodePath, name: str, told: FieldRefinement, kind: Kind, zone: str | None
+    ) -> None:
+        """The zone and the form are those of an instant, and do not contradict each other."""
+        if told.zone and kind is not Kind.TIMESTAMP:
+            self._problem(
+                (*path, "zone"),
+                f"`zone`: expected a timestamp, found `{name}`, which is {kind.value}",
+                "wrong-field",
+                "give it `type: timestamp`",
+            )
+        if told.form is not None and kind not in INSTANTS:
+            self._problem(
+                (*path, "form"),
+                f"`form`: expected a timestamp, found `{name}`, which is {kind.value}",
+                "wrong-field",
+                "give it `type: timestamp`",
+            )
+        if told.form is not None and zone is not None and has_offset(told.form):
+            self._problem(
+                (*path, "form"),
+                f"`form`: expected no offset, found `{told.form}`, beside the zone {zone}",
+                "wrong-field",
+                "leave out `zone`",
+            )
 
     def _known_types(self, renamed: Mapping[str, str]) -> frozenset[str]:
         # Entities of the file that this source lacks may stand in another one.
