@@ -141,6 +141,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "gehe" not in str(caught.value)
     assert "im@" not in str(caught.value)
     assert "postgresql://ada@127.0.0.1:1/shop" in str(caught.value)
+    assert "\\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

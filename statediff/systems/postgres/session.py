@@ -114,7 +114,8 @@ def cause_of(error: psycopg.Error) -> str:
         case "42P01" | "3F000":
             return "it was dropped or renamed while it was to be read"
         case None:
-            return f"the server cannot be reached ({printable(str(error).strip()[:160])})"
+            words = " ".join(str(error).split())  # libpq breaks its sentences into lines
+            return f"the server cannot be reached ({printable(words[:160])})"
         case state:
             first = (error.diag.message_primary or str(error))[:160]
             return f"the server refused: {printable(first)} ({state})"
