@@ -13,9 +13,12 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
 
 import typer
+
+if TYPE_CHECKING:
+    from statediff.workspace.cases import Chosen
 
 MAX_JOBS: Final = 64
 
@@ -172,6 +175,41 @@ class RecordedRun:
     def is_whole(self) -> bool:
         """Both states are given, or nothing is."""
         return bool(self.before) == bool(self.after) and (self.answer is None or bool(self.before))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseChoice:
+    """Which cases of a contract are meant, and with which inputs."""
+
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            "--cases",
+            metavar="FILE",
+            help="Inputs, a case a row: JSON lines, CSV or TSV [default: the contract's `cases`].",
+        ),
+    ] = None
+    case: Annotated[
+        list[str] | None,
+        typer.Option("--case", metavar="PATTERN", help="Only the cases named so."),
+    ] = None
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="An input, in place of the contract's."),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of the options is."""
+        return bool(self.cases or self.case or self.given)
+
+    @property
+    def chosen(self) -> Chosen:
+        """What the options choose."""
+        from statediff.workspace.cases import Chosen
+
+        names, given = tuple(self.case or ()), tuple(self.given or ())
+        return Chosen(file=self.cases, names=names, given=given)
 
 
 @dataclass(frozen=True, kw_only=True)

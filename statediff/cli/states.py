@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statediff.cli.options import ContractArgument, JsonFlag, SchemaFileOption, StatePair
+from statediff.cli.options import (
+    CaseChoice,
+    ContractArgument,
+    JsonFlag,
+    SchemaFileOption,
+    StatePair,
+)
 from statediff.cli.output import emit, progress, results, shown
 from statediff.errors import UsageError
 
@@ -254,6 +260,7 @@ def watch(
     ] = None,
     schema: SchemaFileOption = None,
     *,
+    cases: CaseChoice,
     program: ProgramOptions,
     written: WatchFiles,
     as_json: JsonFlag = False,
@@ -263,14 +270,14 @@ def watch(
     Nothing is reset or isolated. The program gets your environment; what it prints goes to standard
     error. Its own exit code is shown and never passed on.
     """
-    from statediff.evaluate import load_contract
     from statediff.workspace import folders
+    from statediff.workspace.cases import load_case
     from statediff.workspace.contracts import contract_path, schema_of_contract
     from statediff.workspace.inputs import answer_from, refinements
     from statediff.workspace.watching import Watch
 
     path = None if contract is None else contract_path(contract)
-    file = None if path is None else load_contract(path)
+    file = None if path is None else load_case(path, cases.chosen)
     out, draft = written.out, written.draft
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
@@ -383,6 +390,7 @@ def judge(
     ] = None,
     schema: SchemaFileOption = None,
     *,
+    cases: CaseChoice,
     record: AgentRecord,
     out: Annotated[
         Path | None,
@@ -395,13 +403,14 @@ def judge(
     as_json: JsonFlag = False,
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
-    from statediff.evaluate import TrialFacts, evaluate, load_contract
+    from statediff.evaluate import TrialFacts, evaluate
     from statediff.workspace import folders
+    from statediff.workspace.cases import load_case
     from statediff.workspace.contracts import contract_path, schema_of_contract
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
     path = contract_path(contract)
-    file = load_contract(path)
+    file = load_case(path, cases.chosen)
     folders.require_writable(out or folders.BUNDLES)
     refined = refinements(schema_of_contract(path, file, schema), file.content.sandbox)
     captures = capture_pair(states.before, states.after, refined, during or ())

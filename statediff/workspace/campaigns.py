@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import time
 from collections import Counter
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from statediff.suite.records import Run
     from statediff.suite.store import Store
     from statediff.workspace.bundles import RunCopy
+    from statediff.workspace.cases import Chosen
     from statediff.workspace.episodes import Episode, Played
     from statediff.workspace.pages import Tell
 
 WITHOUT_VERDICT: Final = (Ended.NOT_RUN, Ended.UNFINISHED, Ended.FAULT)
 """What a run that is taken up again makes; what is damaged is evidence, and stays."""
 BATCH_SECONDS: Final = 2.0
+CHECKED_CASES: Final = 20
 _PRELOAD: Final = (
     "statediff.reports.html",
     "statediff.reports.line",
@@ -42,14 +45,25 @@ _PRELOAD: Final = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A contract of the run."""
+    """A contract of the run, or one case of it."""
 
     path: Path
     file: ContractFile
+    """Of a case, the contract that it is one of."""
+    case: str | None = None
+    text: bytes | None = None
+    """The contract of the case."""
 
     @property
     def name(self) -> str:
-        return f"{self.file.content.contract}@{self.file.content.version}"
+        content = self.file.content
+        named = "/".join(filter(None, (content.contract, self.case)))
+        return f"{named}@{content.version}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the contract that is judged under."""
+        return self.file.digest if self.text is None else hashlib.sha256(self.text).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,11 @@ class Campaign:
             run=self.folder,
             planned=planned,
             request=TrialRequest(
-                contract=entry.path, agent=options, variant=self.variant, scans=self.scans
+                contract=entry.path,
+                text=entry.text,
+                agent=options,
+                variant=self.variant,
+                scans=self.scans,
             ),
             attempt=before + 1,
             is_retried=is_retried,
@@ -312,14 +330,25 @@ class _Batch:
         self._copies.trials([trial.name for trial in waiting if trial.ended is not Ended.NOT_RUN])
 
 
+def cases_in(path: Path, file: ContractFile, chosen: Chosen) -> list[Entry]:
+    """The contract's chosen cases, or the contract itself where it has none."""
+    from statediff.workspace.cases import cases_of, texts_of
+
+    found = cases_of(path, file, chosen)
+    if not found:
+        return [Entry(path, file)]
+    return [Entry(path, file, case.name, text) for case, text in texts_of(file, found)]
+
+
 def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     """Every contract fits the base state of its sandbox, which stands from then on.
 
+    Of the cases of one contract the first `CHECKED_CASES` are tried; a trial tries its own again.
     `UsageError`, or `ContractError` with every problem found.
     """
     from statediff.errors import UsageError
     from statediff.suite.campaign import POOL
-    from statediff.workspace.trials import base_state, require_sound
+    from statediff.workspace.trials import base_state, contract_as_read, require_sound
 
     names: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -336,8 +365,11 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> None:
     for name, members in names.items():
         with POOL.lease(name, variant) as sandbox:
             base = base_state(sandbox)
+        tried: Counter[Path] = Counter()
         for entry in members:
-            require_sound(entry.file, base)
+            tried[entry.path] += 1
+            if tried[entry.path] <= CHECKED_CASES:
+                require_sound(contract_as_read(entry.path, entry.text, entry.file), base)
 
 
 def find_resumable(out: Path, mine: Mapping[str, Any]) -> Path | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
 from statediff.contract.lint.subject import remark
-from statediff.errors import ContractError, Problem, UsageError
+from statediff.errors import ContractError, InputError, Problem, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
 from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders, sandbox_names
@@ -158,10 +158,22 @@ def check(path: Path, states: States) -> Checked:
         against = "state" if base is not None else "schema" if schema is not None else "shape"
         feeds = states.histories(file)
         found = linted(file, schema, base, feeds, states.tools(file))
-        problems = in_order((*found, *review_remarks(path, file)))
+        cases = _wrong_cases(path, file)
+        problems = in_order((*found, *cases, *review_remarks(path, file)))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
     return Checked(path, name, against, problems)
+
+
+def _wrong_cases(path: Path, file: ContractFile) -> Iterator[Problem]:
+    """The problem with the rows of the contract's cases, if there is one."""
+    from statediff.workspace.cases import Chosen, cases_of, texts_of
+
+    try:
+        for _ in texts_of(file, cases_of(path, file, Chosen())):
+            pass
+    except (InputError, UsageError) as error:
+        yield file.source.problem(("cases",), str(error), code="cases")
 
 
 class States:

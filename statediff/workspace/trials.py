@@ -28,8 +28,10 @@ from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
 from statediff.capture.guard import NO_SCANS, Scans
 from statediff.capture.source import Clock
 from statediff.capture.take import take
+from statediff.contract.document.load import besides
 from statediff.errors import AdapterError, UsageError
 from statediff.evaluate import ContractFile, evaluate, load_contract
+from statediff.evaluate.contracts import parse_contract
 from statediff.evidence.package import Bundle
 from statediff.harness import NO_HOOKS, Hooks, JudgedTrial, TrialPlan, run_trial
 from statediff.model.readings import Capture, Timeline
@@ -63,6 +65,8 @@ class TrialRequest:
     """What a trial is made with. One of a file, options and no lease can be sent elsewhere."""
 
     contract: ContractFile | Path
+    text: bytes | None = None
+    """The contract's text where it is a case of the file's."""
     agent: Agent | AgentOptions
     variant: str = EMBEDDED
     lease: Lease | None = None
@@ -97,7 +101,12 @@ def read_contract(request: TrialRequest) -> ContractFile:
     """The contract that the request holds or names; a file is read once in this process."""
     if isinstance(request.contract, ContractFile):
         return request.contract
-    return _load(request.contract)
+    return _load(request.contract, request.text)
+
+
+def contract_as_read(path: Path, text: bytes | None, file: ContractFile) -> ContractFile:
+    """The contract of a file, or that of its case where there is a text."""
+    return file if text is None else parse_contract(text, str(path), besides(path))
 
 
 def halt() -> None:
@@ -117,7 +126,11 @@ def forget() -> None:
 
 _AGENTS: Final[dict[tuple[AgentOptions, Path], Agent]] = {}
 _LOCK: Final = threading.Lock()
-_load: Final = lru_cache(maxsize=64)(load_contract)
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, text: bytes | None) -> ContractFile:
+    return load_contract(path) if text is None else parse_contract(text, str(path), besides(path))
 
 
 def _agent(request: TrialRequest) -> Agent:

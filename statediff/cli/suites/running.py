@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statediff.cli.options import (
+    CaseChoice,
     ContractArguments,
     JsonFlag,
     MaxCostOption,
@@ -135,6 +136,7 @@ class AgentChoice:
 class TrialChoice:
     """Which trials are made: how many of which contracts, and by which seeds."""
 
+    cases: CaseChoice
     trials: Annotated[
         int,
         typer.Option(
@@ -228,8 +230,10 @@ def run(
     from statediff.workspace.campaigns import campaign, find_resumable, lock_run, require_runnable
 
     options = choice.each(trying.timeout)
-    entries = _entries(contracts, which, allow_unreviewed=judging.allow_unreviewed)
+    entries = _entries(contracts, which, judging.allow_unreviewed)
     settings = _settings(entries, options, which, trying, judging)
+    if which.cases.is_given:
+        settings["cases"] = which.cases.chosen.as_json()
     folders.require_writable(trying.out)
     with ExitStack() as stack:
         stack.callback(POOL.close)
@@ -331,10 +335,10 @@ def _store_of(how: How) -> Iterator[Store]:
         yield store
 
 
-def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool) -> list[Entry]:
+def _entries(named: Sequence[str], which: TrialChoice, allow_unreviewed: bool) -> list[Entry]:
     """The contracts to run; `UsageError` names those that are drafts, or says there are none."""
     from statediff.evaluate import load_contract
-    from statediff.workspace.campaigns import Entry
+    from statediff.workspace.campaigns import Entry, cases_in
     from statediff.workspace.contracts import contract_paths, require_unchanged
 
     every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
@@ -354,7 +358,8 @@ def _entries(named: Sequence[str], which: TrialChoice, *, allow_unreviewed: bool
         )
     for entry in found:
         require_unchanged(entry.path, entry.file)
-    return found
+    chosen = which.cases.chosen
+    return [case for entry in found for case in cases_in(entry.path, entry.file, chosen)]
 
 
 def fits(contract: str, patterns: Sequence[str]) -> bool:
@@ -380,7 +385,7 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
     pinned, patch = pin_code(Path.cwd())
     names = [entry.file.content.sandbox or "" for entry in entries]
     return {
-        "contracts": {entry.name: entry.file.digest for entry in entries},
+        "contracts": {entry.name: entry.digest for entry in entries},
         "settings": settings,
         "kernel": KERNEL,
         "statediff": __version__,
@@ -481,7 +486,8 @@ def retry(
 def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
     """The contracts and agents of a run; `UsageError` where they are not what they were."""
     from statediff.evaluate import KERNEL, load_contract
-    from statediff.workspace.campaigns import Entry
+    from statediff.workspace.campaigns import cases_in
+    from statediff.workspace.cases import Chosen
     from statediff.workspace.runfolders import is_run, run_facts
 
     if not is_run(run):
@@ -497,11 +503,14 @@ def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
             f"{run}: was judged by kernel {facts.get('kernel')!r}, and this is {KERNEL}: its "
             "trials could not be counted together; begin a new run"
         )
-    paths = [Path(str(files[name])) for name in sorted(files)]
-    entries = [Entry(path, load_contract(path)) for path in paths]
+    cases = Chosen.read(settings.get("cases") if isinstance(settings, dict) else None)
+    paths = dict.fromkeys(Path(str(files[name])) for name in sorted(files))
+    entries = [e for path in paths for e in cases_in(path, load_contract(path), cases)]
     for entry in entries:
-        if facts["contracts"].get(entry.name) != entry.file.digest:
+        if facts["contracts"].get(entry.name) != entry.digest:
             raise UsageError(
                 f"{entry.path}: the contract has changed since the run; begin a new run"
             )
+    if gone := set(facts["contracts"]) - {entry.name for entry in entries}:
+        raise UsageError(f"{min(gone)}: the case is there no more; begin a new run")
     return entries, [agents.AgentOptions.read(each) for each in told]

@@ -279,7 +279,7 @@ class _Writer:
             self._lines.append(f"{head} >-{note}")
             self._lines += [f"{'  ' * (depth + 1)}{line}" for line in _fold(value, depth)]
         elif short is None:
-            self._lines.append(f"{head} {_double_quote(value)}{note}")
+            self._lines.append(f"{head} {double_quote(value)}{note}")
         else:
             self._lines.append(f"{head} {short}{note}")
 
@@ -334,10 +334,12 @@ def _scalar(value: str, *, is_key: bool = False, in_flow: bool = False) -> str:
         return value
     if ("\\" in value or '"' in value) and "'" not in value and value.isprintable():
         return f"'{value}'"
-    return _double_quote(value)
+    return double_quote(value)
 
 
-def _double_quote(value: str) -> str:
+def double_quote(value: str) -> str:
+    """Text in double quotes, on one line, as YAML reads it back."""
+
     def escaped(character: str) -> str:
         if character in _ESCAPES or character.isprintable():
             return _ESCAPES.get(character, character)

@@ -208,6 +208,14 @@ class ContractDocument(Part):
         ],
         Any,
     ] = {}
+    cases: Annotated[
+        str | None,
+        Field(
+            pattern=BESIDE,
+            max_length=200,
+            description="a file of inputs beside the contract (JSON lines, CSV, TSV): a case a row",
+        ),
+    ] = None
     libraries: Annotated[
         dict[
             Annotated[

@@ -54,8 +54,8 @@ def parse_document(
     return document, contract
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of at most 256 KiB; `UsageError` or `ContractError` otherwise."""
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file of at most so many; `UsageError` or `ContractError` otherwise."""
     try:
         # Not blocking, so that opening a FIFO returns; asked again once open, so that a file
         # exchanged in between is not read either.
@@ -63,18 +63,20 @@ def read_bytes(path: Path) -> bytes:
         with open(path, "rb", opener=_opened_without_waiting) as stream:
             status = os.fstat(stream.fileno())
             _require_regular(path, status)
-            data = stream.read(MAX_BYTES + 1)
+            data = stream.read(max_bytes + 1)
     except FileNotFoundError as error:
         raise UsageError(f"{path}: expected a file, found nothing; check the path") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{path!s}: cannot be read: {reason}") from error
-    if len(data) > MAX_BYTES:
+    if len(data) > max_bytes > MAX_BYTES:
+        raise UsageError(f"{path}: expected at most {max_bytes:,} bytes, found more")
+    if len(data) > max_bytes:
         raise ContractError((too_large(str(path), max(status.st_size, len(data))),))
     return data
 
 
-def read_beside(contract: Path, name: str) -> bytes:
+def read_beside(contract: Path, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes of a file in or below the contract's folder, links followed; else `UsageError`."""
     folder = contract.parent.resolve()
     try:
@@ -83,7 +85,7 @@ def read_beside(contract: Path, name: str) -> bytes:
         raise UsageError(f"{name}: cannot be found: {error}") from error
     if not path.is_relative_to(folder):
         raise UsageError(f"{name}: lies outside the contract's folder; copy the file into it")
-    return read_bytes(path)
+    return read_bytes(path, max_bytes)
 
 
 def _opened_without_waiting(path: str, flags: int) -> int:

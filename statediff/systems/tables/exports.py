@@ -92,7 +92,8 @@ def _rows(name: str, file: Path, numbers: Numbers | None, found: set[tuple[str, 
         raise _wrong(file, f"byte {error.start}: not UTF-8") from None
     if suffix in LINES:
         return list(_lines(file, text))
-    header, cells = _cells(file, text, DELIMITERS[suffix])
+    header, numbered = delimited(file, text, DELIMITERS[suffix])
+    cells = [row for _, row in numbered]
     if numbers is None:
         found |= {(name, c) for at, c in enumerate(header) if _is_numbers(r[at] for r in cells)}
     known = found if numbers is None else numbers
@@ -116,7 +117,10 @@ def _lines(file: Path, text: str) -> Iterator[str]:
         yield stripped
 
 
-def _cells(file: Path, text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
+def delimited(
+    file: Path, text: str, delimiter: str
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, and each row with its last line. `InputError` where a row has other columns."""
     csv.field_size_limit(_MAX_FIELD)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -131,7 +135,7 @@ def _cells(file: Path, text: str, delimiter: str) -> tuple[list[str], list[list[
                     f"line {reader.line_num}: expected {len(header)} values, found {len(row)}",
                 )
             if row:
-                rows.append(row)
+                rows.append((reader.line_num, row))
     except csv.Error as error:
         raise _wrong(file, f"line {reader.line_num}: {error}") from error
     return header, rows
