@@ -85,6 +85,7 @@ def check(content: str, folder: Path, path: str = str(CHECKOUT)) -> None:
     codes = [line for line in lines if line.startswith("[exit code ")]
     expected = [line for line in lines if not line.startswith(("$ ", "[exit code "))]
     environment = {
+        "COLUMNS": "80",  # as a terminal would show it
         "PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONPATH": os.pathsep.join([path, *(p for p in sys.path if p and Path(p) != CHECKOUT)]),
         "PYTHONUTF8": "1", "HOME": str(folder),

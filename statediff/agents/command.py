@@ -71,11 +71,16 @@ class CommandAgent:
 
     @staticmethod
     def parse(text: str, timeout_seconds: float = 600.0, name: str = "") -> CommandAgent:
-        """The agent whose command line is `text`, split as a shell would, run by none."""
+        """The agent whose command line is `text`, split as a shell would, run by none.
+
+        The program runs in a folder of its own, so words that name files of the caller's folder
+        become absolute.
+        """
         try:
-            return CommandAgent(tuple(shlex.split(text)), timeout_seconds, name=name)
+            words = shlex.split(text)
         except ValueError as error:
             raise UsageError(f"the agent command {text!r} cannot be split: {error}") from error
+        return CommandAgent(tuple(map(_absolute, words)), timeout_seconds, name=name or text)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         environment = {
@@ -124,6 +129,16 @@ class CommandAgent:
         if self.is_own and self.stdin is None:
             return contextlib.nullcontext(subprocess.DEVNULL if sys.stdin is None else 0)
         return Path(os.devnull if self.stdin is None else self.stdin).open("rb")
+
+
+def _absolute(word: str) -> str:
+    """A word of a command line; absolute where it is the relative path of something here."""
+    if word.startswith(("-", "/")) or word in (".", ".."):
+        return word
+    try:
+        return str(Path(word).absolute()) if Path(word).exists() else word
+    except (OSError, ValueError):
+        return word
 
 
 def _echo(piece: bytes) -> None:

@@ -6,9 +6,12 @@ It runs inside the evaluator's process, so it has no timeout and no isolation; u
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import inspect
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,7 +20,7 @@ from statediff.agents.recorder import Recorder, recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.source import Clock
-from statediff.errors import InputError, UsageError
+from statediff.errors import AdapterError, InputError, UsageError
 from statediff.model.strictjson import read_json
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Value
@@ -83,7 +86,7 @@ class FunctionAgent:
         error: str | None = None
         answer: Value | NoAnswer
         try:
-            returned = self.function(trial)
+            returned = _awaited(self.function(trial))
         except (Exception, SystemExit) as raised:  # noqa: BLE001 — an agent may raise anything; that is a fact about the run
             error = f"the agent raised {type(raised).__name__}: {raised}"[:2000]
             answer = NoAnswer(error)
@@ -92,9 +95,37 @@ class FunctionAgent:
             answer = (
                 read_answer(trial.answer_path, trial.answer_form)
                 if returned is None
-                else as_answer(returned)
+                else _answer_of(returned)
             )
         return AgentRun(answer, read_trace(trial.trace_path), started_at, clock(), error=error)
+
+
+def _awaited(returned: Any) -> Any:
+    """What an asynchronous function gives in the end, in an event loop of its own."""
+    if not inspect.isawaitable(returned):
+        return returned
+
+    async def result() -> Any:
+        return await returned
+
+    # A thread of its own: the caller's may be in an event loop already.
+    with ThreadPoolExecutor(1, thread_name_prefix="agent") as thread:
+        return thread.submit(asyncio.run, result()).result()
+
+
+def _answer_of(returned: object) -> Value | NoAnswer:
+    """The answer; what no agent could mean as one is a fault of the function."""
+    try:
+        json.dumps(returned)
+    except (TypeError, RecursionError) as error:
+        raise AdapterError(
+            f"the agent's function returned a {type(returned).__name__}, which is no answer: "
+            f"{error}; return JSON (a dict, list, text, number, true, false), or None after "
+            "writing the answer file"
+        ) from error
+    except ValueError:
+        pass
+    return as_answer(returned)
 
 
 def as_answer(returned: object) -> Value | NoAnswer:

@@ -69,6 +69,7 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
 _COMMANDS: Commands = (
     ("demo", demo.demo),
     ("init", drafting.init),
+    ("tasks", authoring.tasks),
     ("run", running.run),
     ("retry", running.retry),
     ("record", drafting.record),
@@ -127,7 +128,7 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
         name="statediff",
         help=_HELP,
         invoke_without_command=True,
-        add_completion=False,
+        add_completion=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

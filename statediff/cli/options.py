@@ -297,6 +297,19 @@ class RunPlaces:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Loudness:
+    """How much of a judgement is printed."""
+
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Also each clause that holds, in words.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Only the verdict, and what comes first.")
+    ] = False
+    as_json: JsonFlag = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PageOptions:
     """Where a page is served on this machine, and whether the browser opens it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.workspace.folders import shown
 
@@ -16,7 +16,23 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["emit", "emit_pretty", "mark", "print_result", "progress", "results", "shown"]
+    from statediff.cli.options import Loudness
+    from statediff.evidence.package import Bundle
+    from statediff.reports.ending import Ending
+
+__all__ = [
+    "emit",
+    "emit_pretty",
+    "mark",
+    "print_result",
+    "print_trial",
+    "progress",
+    "results",
+    "shown",
+]
+
+
+PIPE_WIDTH: Final = 1000
 
 
 def emit(document: Any) -> None:
@@ -33,6 +49,18 @@ def print_result(document: Any, text: str, *, as_json: bool) -> None:
         emit(document)
     else:
         results().print(text, soft_wrap=True)
+
+
+def print_trial(bundle: Bundle, where: str, how: Loudness, ending: Ending | None = None) -> None:
+    """What was decided, as loud as is wanted."""
+    from statediff.reports.line import trial_line
+    from statediff.reports.text import trial_report, verdict_text
+
+    if how.quiet:
+        line = verdict_text(str(bundle.manifest["verdict"]))
+        results().print(line.append(f"  {trial_line(bundle, ending)}", "default"), soft_wrap=True)
+        return
+    results().print(trial_report(bundle, where, ending, whole=how.verbose))
 
 
 def mark(text: str, *, is_good: bool) -> Text:
@@ -75,8 +103,11 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
     is_plain = bool(os.environ.get("NO_COLOR")) or not (
         is_terminal or os.environ.get("FORCE_COLOR")
     )
+    # A pipe has no width: what reads it finds one thing a line.
+    width = None if is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH
     return Door(
         stderr=stderr,
+        width=width,
         color_system=None if is_plain else "auto",
         highlight=False,
         markup=False,

@@ -12,10 +12,11 @@ from statediff.cli.options import (
     CaseChoice,
     ContractArgument,
     JsonFlag,
+    Loudness,
     SchemaFileOption,
     StatePair,
 )
-from statediff.cli.output import emit, progress, results, shown
+from statediff.cli.output import emit, print_trial, progress, results, shown
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def watch(
     cases: CaseChoice,
     program: ProgramOptions,
     written: WatchFiles,
-    as_json: JsonFlag = False,
+    how: Loudness,
 ) -> int:
     """Run a program on your own systems and show what it changed, or judge it.
 
@@ -282,19 +283,20 @@ def watch(
     if file is None and (out is not None or program.answer is not None):
         raise UsageError("--out and --answer go with --contract: without one nothing is judged")
     if draft is not None:
-        return _watch_and_draft(command, states, program, draft, as_json=as_json)
+        return _watch_and_draft(command, states, program, draft, as_json=how.as_json)
     folders.require_writable(out or folders.BUNDLES)
     if file is not None and path is not None:
         schema = schema_of_contract(path, file, schema)
     refined = refinements(schema, None if file is None else file.content.sandbox)
-    run, watched = _watch(command, Watch(states, refined, file), program, as_json=as_json)
+    run, watched = _watch(command, Watch(states, refined, file), program, as_json=how.as_json)
     if file is None:
-        _show_changes(watched, run, as_json=as_json)
+        _show_changes(watched, run, as_json=how.as_json)
         return 0
     form = file.content.answer.form
     said = run.answer if program.answer is None else answer_from(program.answer, form)
     evaluated = watched.judge(file, agent=Path(command[0]).name, answer=said, trace=run.trace)
-    return _keep_and_show(evaluated, out, _program(run, watched.others), as_json=as_json)
+    more = _program(run, watched.others)
+    return _keep_and_show(evaluated, out, more, how)
 
 
 def _watch(
@@ -400,7 +402,7 @@ def judge(
             help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
         ),
     ] = None,
-    as_json: JsonFlag = False,
+    how: Loudness,
 ) -> int:
     """Judge two states under a contract, offline, and keep the bundle."""
     from statediff.evaluate import TrialFacts, evaluate
@@ -421,11 +423,11 @@ def judge(
         answer=answer_from(record.answer, file.content.answer.form),
         facts=TrialFacts("offline", agent="unknown", isolation="unknown"),
     )
-    return _keep_and_show(evaluated, out, {}, as_json=as_json)
+    return _keep_and_show(evaluated, out, {}, how)
 
 
 def _keep_and_show(
-    evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], *, as_json: bool
+    evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], how: Loudness
 ) -> int:
     """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
     from statediff.cli.suites.reporting import tell_no_page
@@ -436,16 +438,15 @@ def _keep_and_show(
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
     page = keep_trial_report(evaluated.bundle, folder, tell_no_page)
-    if as_json:
+    if how.as_json:
         from statediff.reports.plain import plain_judgement
 
         emit({**plain_judgement(evaluated.bundle, shown(folder)), **more})
     else:
-        from statediff.reports.text import trial_report
-
+        print_trial(evaluated.bundle, "the bundle", how)
         console = results()
-        console.print(trial_report(evaluated.bundle))
-        console.print(f"bundle: {shown(folder)}", soft_wrap=True)
-        if page is not None:
+        if not how.quiet:
+            console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+        if page is not None and not how.quiet:
             console.print(f"report: {shown(page)}", soft_wrap=True)
     return exit_code([evaluated.judgement.verdict])

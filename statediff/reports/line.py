@@ -5,11 +5,24 @@ from __future__ import annotations
 from statediff.evidence.package import Bundle
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
+from statediff.reports.ending import Ending, changed_nothing
 from statediff.reports.record import Record, leading, reading, said
 
 
-def trial_line(bundle: Bundle) -> str:
-    """`6 of 6 clauses`, or the first clause that fails, or what was not observed."""
+def trial_line(bundle: Bundle, ending: Ending | None = None) -> str:
+    """`6 of 6 clauses`, or the first clause that fails, or what was not observed.
+
+    Beside it, how an agent ended that failed; first, where it changed nothing.
+    """
+    line = _judged_line(bundle)
+    if ending is None:
+        return line
+    if changed_nothing(bundle):
+        return f"changed nothing, {ending.sentence}; {line}"
+    return f"{line}; {ending.sentence}"
+
+
+def _judged_line(bundle: Bundle) -> str:
     with reading("the bundle"):
         record = Record(bundle)
         clauses = record.judgement["clauses"]

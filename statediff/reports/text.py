@@ -20,6 +20,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import ABSENT, Map, Observed, same
 from statediff.reports.attribution import Makers, listing
+from statediff.reports.ending import Ending
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
@@ -48,10 +49,15 @@ MAX_CHANGES: Final = 30
 MAX_FIELDS: Final = 12
 
 
-def trial_report(bundle: Bundle, where: str = "the bundle") -> Group:
-    """The report; `BundleError` if the bundle contradicts itself."""
+def trial_report(
+    bundle: Bundle, where: str = "the bundle", ending: Ending | None = None, *, whole: bool = False
+) -> Group:
+    """The report, every clause that holds named where it is `whole`.
+
+    `BundleError` if the bundle contradicts itself.
+    """
     with reading(where):
-        return Group(*_report(Record(bundle)))
+        return Group(*_report(Record(bundle), ending, whole=whole))
 
 
 def verdict_text(verdict: str) -> Text:
@@ -81,7 +87,7 @@ def _count(clauses: Json, truth: str) -> int:
     return sum(clause["truth"] == truth for clause in clauses)
 
 
-def _report(record: Record) -> Iterator[RenderableType]:
+def _report(record: Record, ending: Ending | None, *, whole: bool) -> Iterator[RenderableType]:
     judged = record.judgement
     manifest, trial = record.manifest, record.trial
     head = verdict_text(judged["verdict"])
@@ -94,14 +100,15 @@ def _report(record: Record) -> Iterator[RenderableType]:
     makers = Makers(judged, record.trace, record.history)
     if who := makers.first():
         yield Text(f"Done by: {who}.")
+    yield from _ended(ending)
     yield Text()
     yield _results(judged["results"])
     if told := disagreement(judged["clauses"]):
         yield Text(told)
-    yield from _section("Clauses", [_clauses(judged["clauses"])])
     problems = [f for f in judged["findings"] if f["truth"] != "HOLDS"]
     deltas = [*judged["deltas"], *judged["during"]]
     yield from _section("Findings", _findings(problems, deltas, makers))
+    yield from _section("Clauses", _clauses(judged["clauses"], whole=whole))
     yield from _section("Changes", _changes(record, makers))
     if makers.is_told:
         yield from _section("What was done", _doings(makers))
@@ -146,14 +153,31 @@ def _results(results: Json) -> Text:
     return line
 
 
-def _clauses(clauses: Json) -> Table:
+def _ended(ending: Ending | None) -> Iterator[Text]:
+    if ending is not None:
+        yield Text(f"The agent failed: {ending.error}", style="bold")
+        yield from (Text(f"  {line}", style="dim") for line in ending.lines)
+
+
+def _clauses(clauses: Json, *, whole: bool) -> Iterator[RenderableType]:
+    """A row a clause; of those that hold, only the names unless all are wanted."""
     table = _grid(1, None, None, None)
+    holding = [] if whole else [c for c in clauses if c["truth"] == "HOLDS"]
     for clause in clauses:
-        table.add_row(
-            _mark(clause["truth"]), Text(said(clause["clause"], 100)),
-            Text(said(clause["stage"], 20), style="dim"), Text(said(clause["sentence"])),
-        )  # fmt: skip
-    return table
+        if whole or clause["truth"] != "HOLDS":
+            table.add_row(
+                _mark(clause["truth"]),
+                Text(said(clause["clause"], 100)),
+                Text(said(clause["stage"], 20), style="dim"),
+                Text(said(clause["sentence"])),
+            )
+    if table.row_count:
+        yield table
+    if holding:
+        line = _mark("HOLDS")
+        line.append(f" {len(holding)} hold: ")
+        line.append(", ".join(said(clause["clause"], 100) for clause in holding), style="dim")
+        yield line
 
 
 def _findings(findings: Json, deltas: Json, makers: Makers) -> Iterator[RenderableType]:

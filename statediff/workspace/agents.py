@@ -6,6 +6,7 @@ Exactly one way in is named. An option that only another way understands is refu
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
+_TITLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ class AgentOptions:
     timeout_seconds: float | None = None
     image: str | None = None
     record_http: bool = False
+    title: str | None = None
+    """What its program is called; None for its command line."""
 
     @property
     def is_of_contract(self) -> bool:
@@ -116,7 +120,7 @@ class AgentOptions:
         if self.image is not None:
             return self._in_image(self.image, limit)
         if self.command is not None and self.named is None:
-            return CommandAgent.parse(self.command, limit)
+            return CommandAgent.parse(self.command, limit, self.title or "")
         if self.named is None or self.command is not None:
             raise UsageError("give the agent as either --agent-cmd or --agent")
         if ":" not in self.named:
@@ -194,7 +198,7 @@ def each_agent(
     """One of each agent that was named, in order; `options` hold what is said of all of them."""
     found = [
         *(replace(options, command=each) for each in commands),
-        *(replace(options, named=each) for each in named),
+        *(_named(options, each) for each in named),
         *(replace(options, model=each) for each in models),
     ]
     ways = (commands or named or options.image, options.mcp, models or options.base_url)
@@ -206,6 +210,14 @@ def each_agent(
     if len(set(found)) < len(found):
         raise UsageError("an agent is given twice; say with -k how often each is to be tried")
     return found or [options]
+
+
+def _named(options: AgentOptions, text: str) -> AgentOptions:
+    """The agent that `--agent` names: a function, one of the contract's folder, or NAME=CMD."""
+    title, sign, command = text.partition("=")
+    if not sign or not _TITLE.fullmatch(title):
+        return replace(options, named=text)
+    return replace(options, command=command, title=title)
 
 
 def endpoint_of(

@@ -7,7 +7,7 @@ versions never change. It is checked before an agent is tried under it, against 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from statediff.errors import ContractError, InputError, Problem, UsageError
 from statediff.evaluate import ContractFile, load_contract
 from statediff.model.values import printable
 from statediff.packs import CONTRACT_FILE, contract_folder, contract_folders, sandbox_names
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.model.readings import Capture
@@ -60,6 +61,38 @@ def _paths(named: str) -> Iterator[Path]:
     if not found:
         raise UsageError(f"{printable(named)}: expected a {CONTRACT_FILE} in it, found none")
     yield from found
+
+
+@dataclass(frozen=True)
+class Task:
+    """A contract as a list of tasks names it."""
+
+    name: str
+    """What `run` takes: a task's name, or the path of its contract."""
+    version: str
+    sandbox: str | None
+    intent: str
+    agents: tuple[str, ...]
+    """The programs in its `agents` folder."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "agents": list(self.agents)}
+
+
+def listed_tasks(folders: Sequence[str]) -> list[Task]:
+    """Every contract in the folders, or every one that is shipped where none is named."""
+    if folders:
+        places = [(shown(path), path) for path in contract_paths(folders)]
+    else:
+        places = [(entry.name, entry.contract) for entry in contract_folders()]
+    return [_task(name, path) for name, path in places]
+
+
+def _task(name: str, path: Path) -> Task:
+    content = load_contract(path).content
+    agents = tuple(sorted(program.stem for program in (path.parent / "agents").glob("*.py")))
+    intent = " ".join(content.intent.split())
+    return Task(name, content.version, content.sandbox, intent, agents)
 
 
 SCHEMA_FILE: Final = "schema.yaml"

@@ -137,7 +137,7 @@ def find_played(episode: Episode) -> Played | None:
     record = replace(
         record, attempts=known.number, is_retried=known.is_retried, cost_nano=known.cost_nano
     )
-    return replace(_played(episode, record, found.bundle), is_new=False)
+    return replace(_played(episode, record, found.bundle, folder), is_new=False)
 
 
 def lose(episode: Episode, error: BaseException) -> Played:
@@ -196,7 +196,7 @@ def _record_verdict(
         is_retried=known.is_retried,
         cost_nano=known.cost_nano,
     )
-    played = _played(episode, record, bundle)
+    played = _played(episode, record, bundle, folder)
     return replace(
         played, sandbox=done.observed.receipt.sandbox, checks=done.observed.checks
     ), bundle
@@ -214,21 +214,26 @@ def _record_fault(episode: Episode, folder: Path, error: HarnessError) -> Played
     return _failed(episode, kind, str(error))
 
 
-def _played(episode: Episode, record: Trial, bundle: Bundle) -> Played:
+def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Played:
+    """How the attempt in `folder` ended."""
     from statediff.reports.line import trial_line
     from statediff.reports.plain import brief_findings
+    from statediff.workspace.runfolders import ending_of
 
     results = bundle.document("judgement.json")["results"]
     document = {
         **{name: results[name] for name in ("tool", "task", "outcome")},
         "findings": brief_findings(bundle),
     }
+    ending = ending_of(folder / "bundle")
+    if ending is not None:
+        document["agent_error"] = ending.sentence
     return Played(
         trial=record.name,
         contract=episode.planned.contract,
         agent=episode.planned.agent,
         record=record,
-        line=trial_line(bundle),
+        line=trial_line(bundle, ending),
         document=document,
         folder=episode.run / "trials" / record.name / "bundle",
     )

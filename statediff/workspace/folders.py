@@ -71,6 +71,8 @@ def keep_bundle(bundle: Bundle, folder: Path) -> None:
         if folder.is_dir() and load(folder).manifest == dict(bundle.manifest):
             return
     require_free(folder)
+    if folder.parent == BUNDLES:
+        make_own(BUNDLES.parent)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         save(bundle, part)
@@ -107,6 +109,17 @@ def new_run(base: Path, name: str) -> Path:
         folder = base / f"{name}-{stamp}-{number}"
         number += 1
     return folder
+
+
+def make_own(folder: Path) -> None:
+    """The folder is there; a new one is ours, and git leaves what is in it alone."""
+    if folder.is_dir():
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / ".gitignore", b"*\n")
+    except OSError as error:
+        raise StorageError(f"{printable(str(folder))}: cannot be made: {error.strerror}") from error
 
 
 def shown(path: Path) -> str:

@@ -24,10 +24,12 @@ def keep_trial_report(bundle: Bundle, folder: Path, tell: Tell) -> Path | None:
     """The page of the bundle in `folder` lies beside it; None, and `tell` learns why, if not."""
     from statediff.errors import BundleError
     from statediff.reports.html import trial_html
+    from statediff.workspace.runfolders import ending_of
 
     path = page_of(folder)
     try:
-        return path if _keep(path, trial_html(bundle, str(folder)), tell) else None
+        page = trial_html(bundle, str(folder), ending_of(folder))
+        return path if _keep(path, page, tell) else None
     except BundleError as error:
         tell(error)
         return None
@@ -97,7 +99,7 @@ def _outcomes(
     """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
     from statediff.errors import BundleError, InputError
     from statediff.reports.html import fault, outcome, trial_html
-    from statediff.workspace.runfolders import trials
+    from statediff.workspace.runfolders import ending_of, trials
 
     for trial in trials(folder):
         if trial.bundle is None:
@@ -105,7 +107,7 @@ def _outcomes(
             continue
         try:
             if with_pages:
-                page = trial_html(trial.bundle, str(trial.folder))
+                page = trial_html(trial.bundle, str(trial.folder), ending_of(trial.folder))
                 _keep(page_of(trial.folder), page, tell)
             has_page = linked and _is_report(page_of(trial.folder))
             found = outcome(trial.bundle, trial.name, str(trial.folder), linked=has_page)

@@ -106,9 +106,6 @@ def recorded_trial(file: ContractFile, kept: Recordings, name: str) -> Reference
     return replace(run, name=name)
 
 
-# ---------------------------------------------------------------- pieces
-
-
 class Run(NamedTuple):
     """A recorded run, as `judge` is given it."""
 
@@ -119,6 +116,19 @@ class Run(NamedTuple):
     """That of a run or a trial, in place of the three."""
     trace: Path | None = None
     schema: Path | None = None
+
+
+def recorded_runs(file: ContractFile, run: Run) -> tuple[Reference, ...]:
+    """The trials of a recorded run, or those in its folder that MATCH."""
+    from statediff.meta.reference import recorded_trials
+
+    if run.folder is not None:
+        return tuple(recorded_trials(run.folder, file))
+    states = list(run.before), list(run.after)
+    return (recorded_run(file, *states, run.answer, run.trace, run.schema),)
+
+
+# ---------------------------------------------------------------- pieces
 
 
 class Wanted(NamedTuple):
@@ -195,7 +205,6 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
     from statediff.meta.cases import read_cases, recordings
     from statediff.meta.corpus import replay_corpus
     from statediff.meta.metatest import faulty_agent_cases, metatest
-    from statediff.meta.reference import recorded_trials
     from statediff.meta.structure_faults import structure_cases
     from statediff.suite.campaign import SandboxPool
 
@@ -206,12 +215,7 @@ def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
     file = load_contract(path)
     cases = read_cases(path.parent)
     if wanted.run is not None:
-        before, after, answer, folder, trace, schema = wanted.run
-        if folder is not None:
-            runs = recorded_trials(folder, file)
-        else:
-            runs = (recorded_run(file, list(before), list(after), answer, trace, schema),)
-        yield from metatest(runs, seed, cases.argued, sample)
+        yield from metatest(recorded_runs(file, wanted.run), seed, cases.argued, sample)
         return
     kept = recordings(path)
     if kept is not None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
+    from statediff.reports.ending import Ending
 
 FAULT_NAME: Final = "fault.txt"
+AGENT_NAME: Final = "agent.json"
 MAX_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -60,6 +62,19 @@ def read_trial(trial: Path) -> TrialFolder:
             trial.name, place, None, f"the bundle is damaged: {error}", is_broken=True
         )
     return TrialFolder(trial.name, place, bundle)
+
+
+def ending_of(bundle_folder: Path) -> Ending | None:
+    """How the agent of the trial failed, if it did and `agent.json` beside the bundle says so."""
+    from statediff.errors import StatediffError
+    from statediff.evidence.canonical import read
+    from statediff.reports.ending import ending_from
+
+    try:
+        place = bundle_folder.absolute().parent / AGENT_NAME
+        return ending_from(read(_bounded(place).removesuffix(b"\n"), str(place)))
+    except StatediffError:
+        return None
 
 
 def run_facts(folder: Path) -> dict[str, Any]:

@@ -23,11 +23,11 @@ DEFAULT: Final = Path(".statediff") / "store.sqlite"
 def open_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
     from statediff.suite.store import file_url, open_store
-    from statediff.workspace.folders import require_writable
+    from statediff.workspace.folders import make_own, require_writable
 
     if url is None:
         require_writable(DEFAULT.parent)
-        DEFAULT.parent.mkdir(parents=True, exist_ok=True)
+        make_own(DEFAULT.parent)
     with open_store(file_url(DEFAULT) if url is None else url) as store:
         yield store
 

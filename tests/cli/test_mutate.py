@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import CONTRACT, Call, Files
 
 CLOSE = """\
 contract: shop/note-that-it-broke
@@ -70,3 +70,15 @@ def test_what_was_not_tried_stands_under_what_was_caught(statediff: Call, tmp_pa
     assert third.startswith("  not tried: ")
     assert "fields of rows left alone (of each type, one field of one row is altered)" in third
     assert last.startswith("  never seeded: what no source delivers as a row")
+
+
+def test_a_recorded_run_needs_no_sandbox(statediff: Call, files: Files) -> None:
+    run = ("--before", "a.json", "--after", "b.json", "--json")
+    said = statediff("mutate", "c.yaml", *run).lines
+    assert said[0]["references"] == ["recorded"]
+    assert said[0]["faults"] == said[0]["caught"] > 3
+    files.write("loose.yaml", CONTRACT.replace("    set: {status: closed}\n", ""))
+    loose = statediff("mutate", "loose.yaml", *run)
+    assert (loose.code, bool(loose.lines[0]["survivors"])) == (1, True)
+    assert statediff("mutate", "c.yaml", "loose.yaml", *run).code == 2
+    assert statediff("mutate", "c.yaml", "--before", "a.json").code == 2

@@ -205,7 +205,7 @@ def test_an_export_is_a_file_or_standard_output_and_counts_what_has_no_verdict(
     statediff: Call, tmp_path: Path
 ) -> None:
     assert statediff(*RUN, "-k", "2").code == 0
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("run-*")
     first, second = sorted((run / "trials").iterdir())
     shutil.rmtree(first / "bundle")
     shutil.rmtree(second)

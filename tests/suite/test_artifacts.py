@@ -184,7 +184,7 @@ def test_a_run_is_copied_to_an_s3_compatible_store_as_it_goes_on(
             "s3://bucket/runs", "--json",
         )  # fmt: skip
         assert (made.code, made.err) == (1, "")
-        (run,) = (tmp_path / "runs").iterdir()
+        (run,) = (tmp_path / "runs").glob("run-*")
         trial = f"s3://bucket/runs/{run.name}/trials/shop-notify-once-1/bundle"
         assert statediff("replay", trial).code == 1
         back = statediff("store", "fetch", f"s3://bucket/runs/{run.name}", "back")

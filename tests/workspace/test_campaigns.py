@@ -33,7 +33,7 @@ def test_a_run_goes_on_where_it_ended_and_keeps_what_was_made_again(
 ) -> None:
     first = statediff(*idle, "--resume")  # there is nothing to go on with yet
     assert (first.code, len(first.lines)) == (1, 5), first.err
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("run-*")
     facts = json.loads((run / "run.json").read_bytes())
     assert facts["sandboxes"]["shop"]["digest"]
     assert facts["code"]["digest"]
@@ -76,7 +76,7 @@ def test_a_run_of_other_means_is_not_taken_up(
 ) -> None:
     command = [*idle[:4], *idle[-1:], "--resume"]
     assert statediff(*command).code == 1
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("run-*")
     facts = json.loads((run / "run.json").read_bytes())
     facts["code"]["digest"] = "0" * 64
     (run / "run.json").write_text(json.dumps(facts, sort_keys=True, separators=(",", ":")))
@@ -85,14 +85,14 @@ def test_a_run_of_other_means_is_not_taken_up(
     assert "code has changed" in said.json["error"]["message"]
     # Another number of trials is another command.
     assert statediff(*command, "-k", "2").code == 1
-    assert len(list((tmp_path / "runs").iterdir())) == 2
+    assert len(list((tmp_path / "runs").glob("run-*"))) == 2
 
 
 def test_a_choice_that_fits_no_trial_is_refused(
     statediff: Call, idle: list[str], tmp_path: Path
 ) -> None:
     assert statediff(*idle[:4], "--json").code == 1
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("run-*")
     said = statediff("retry", str(run), "--trial", "nothing-1")
     assert (said.code, "no such trial" in said.err) == (2, True)
     assert statediff("retry", "nowhere").code == 2

@@ -163,7 +163,7 @@ def test_a_run_tries_every_case_and_names_its_trials(
         "shop-refund-returned-order-one-1",
         "shop-refund-returned-order-two-1",
     ]
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "runs").glob("run-*")
     text = (folder / "trials" / first.lines[1]["trial"] / "bundle" / "contract.yaml").read_text()
     assert 'inputs: {"order": 1009, "cents": 1}' in text
     again = statediff("retry", str(folder), "--contract", "*/two", "--json")

@@ -31,7 +31,7 @@ def episode(statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     options = AgentOptions(named="an_idle_agent:nothing")
     assert statediff("run", "c.yaml", "--agent", options.named or "", "--json").code == 1
-    [folder] = (tmp_path / "runs").iterdir()
+    [folder] = (tmp_path / "runs").glob("run-*")
     made = campaign(folder, [Entry(contract, load_contract(contract))], [options])
     [planned] = made.planned.values()
     place = folder / "trials" / planned.name

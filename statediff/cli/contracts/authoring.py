@@ -21,7 +21,37 @@ if TYPE_CHECKING:
 
 LINT = "statediff/lint/1"
 FMT = "statediff/fmt/1"
+TASKS = "statediff/tasks/1"
 EXPLAINED = "statediff/explanation/1"
+
+
+def tasks(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FOLDER...]", help="Folders of contracts [default: what statediff ships]."
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """List tasks: their contracts, sandboxes and agents."""
+    from rich.text import Text
+
+    from statediff.workspace.contracts import listed_tasks
+
+    found = listed_tasks(folders or [])
+    if as_json:
+        emit({"schema": TASKS, "tasks": [task.as_json() for task in found]})
+        return 0
+    console = results()
+    for task in found:
+        head = Text(said(task.name), style="bold")
+        where = f"  in {said(task.sandbox)}" if task.sandbox else ""
+        console.print(head.append(f"  {said(task.version)}{where}", "not bold dim"))
+        console.print(Text(f"  {said(task.intent)}"))
+        if task.agents:
+            console.print(Text(f"  agents: {said(', '.join(task.agents))}", style="dim"))
+    return 0
 
 
 def lint(

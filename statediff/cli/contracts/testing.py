@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import ContractArguments, JsonFlag, RecordedRun
+from statediff.cli.options import ContractArguments, JsonFlag, RecordedRun, SchemaFileOption
 from statediff.cli.output import emit, mark, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
-from statediff.workspace.references import live_references, recorded_run
+from statediff.workspace.references import Run, live_references, recorded_run, recorded_runs
 
 if TYPE_CHECKING:
     from statediff.evaluate import ContractFile
@@ -37,6 +37,15 @@ def mutate(
             "[default: those that its cases.yaml expects to MATCH].",
         ),
     ] = None,
+    *,
+    recorded: RecordedRun,
+    captures: Annotated[
+        Path | None,
+        typer.Option(
+            "--captures", metavar="FOLDER", help="Instead: the trials of a run that MATCH."
+        ),
+    ] = None,
+    schema: SchemaFileOption = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks what is altered.")] = 0,
     write: Annotated[
         bool,
@@ -46,18 +55,27 @@ def mutate(
 ) -> int:
     """Seed faults and harmless twins into right runs; 1 if one passes that should not.
 
-    Each reference agent is run in the contract's sandbox; faults are then seeded into what was
-    captured. A fault that still gets MATCH is a hole in the contract. Survivors that cases.yaml
-    argues for (`survivors: [{survivor, because}]`) are reported and do not count against it.
+    Each reference agent is run in the contract's sandbox, or a recorded run is given; faults are
+    then seeded into what was captured. A fault that still gets MATCH is a hole in the contract.
+    Survivors that cases.yaml argues for (`survivors: [{survivor, because}]`) are reported and do
+    not count against it.
     """
     from statediff.evaluate import load_contract
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
     from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.contracts import contract_paths
+    from statediff.workspace.contracts import contract_paths, schema_of_contract
 
     reports: list[MutationReport] = []
     paths = contract_paths(contracts)
+    run = Run(tuple(recorded.before or ()), tuple(recorded.after or ()), recorded.answer, captures)
+    is_one = len(paths) == 1 and not references
+    is_whole = recorded.is_whole and (captures is None or not recorded.before)
+    if any(run) and not (is_one and is_whole):
+        raise UsageError(
+            "a recorded run is one CONTRACT with --captures, or with --before and --after, maybe "
+            "--answer and --schema; no --reference"
+        )
     with closing(SandboxPool()) as pool:
         for number, path in enumerate(paths, start=1):
             file = load_contract(path)
@@ -65,7 +83,11 @@ def mutate(
             if not as_json:
                 progress().print(f"{number} of {len(paths)}: {file.content.contract}")
             agents = tuple(references or cases.references)
-            trials = tuple(live_references(file, path, agents, pool))
+            if any(run):
+                given = run._replace(schema=schema_of_contract(path, file, schema))
+                trials = tuple(recorded_runs(file, given))
+            else:
+                trials = tuple(live_references(file, path, agents, pool))
             report = measure(trials, seed, cases.argued)
             reports.append(report)
             if as_json:

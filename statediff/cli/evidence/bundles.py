@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import BundleOrRunArgument, CopyKeys, JsonFlag
-from statediff.cli.output import emit, print_result, results, shown
+from statediff.cli.options import BundleOrRunArgument, CopyKeys, JsonFlag, Loudness
+from statediff.cli.output import emit, print_result, print_trial, results, shown
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.workspace.bundles import load_bundle
-from statediff.workspace.runfolders import count_scheduled, is_run, run_facts, trials
+from statediff.workspace.runfolders import count_scheduled, ending_of, is_run, run_facts, trials
 
 ShownArgument = Annotated[
     Path,
@@ -24,17 +24,15 @@ REPLAY: Final = "statediff/replay/1"
 EXPORT: Final = "statediff/export/1"
 
 
-def show(bundle: ShownArgument, keys: CopyKeys, as_json: JsonFlag = False) -> int:
+def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
     """Show a bundle: verdict, clauses, findings with witnesses, changes, readings."""
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
-    if as_json:
+    if how.as_json:
         from statediff.reports.plain import plain_judgement
 
         emit(plain_judgement(found, shown(folder)))
     else:
-        from statediff.reports.text import trial_report
-
-        results().print(trial_report(found, shown(folder)))
+        print_trial(found, shown(folder), how, ending_of(folder))
     return 0
 
 

@@ -80,6 +80,7 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
     from statediff.evidence.seal import is_sealed
     from statediff.reports.html import trial_html
     from statediff.workspace.bundles import load_bundle
+    from statediff.workspace.runfolders import ending_of
 
     if is_sealed(target):
         path = out or page_of(target)
@@ -91,7 +92,9 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
         return run_page(target, out, tell_no_page, with_trials=out is None)
     bundle, folder = load_bundle(target)
     path = out or page_of(folder)
-    size = write_page(path, trial_html(bundle, str(folder)), is_asked=out is not None)
+    size = write_page(
+        path, trial_html(bundle, str(folder), ending_of(folder)), is_asked=out is not None
+    )
     return Page(path, "trial", size, 1)
 
 

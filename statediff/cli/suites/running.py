@@ -64,9 +64,9 @@ class AgentChoice:
         list[str] | None,
         typer.Option(
             "--agent",
-            metavar="MODULE:FUNCTION",
-            help="The agent: a Python function, or the name of one in the contract's folder; may "
-            "be given again.",
+            metavar="AGENT",
+            help="The agent: a Python function (MODULE:FUNCTION), a program with a name "
+            "(NAME=CMD), or the name of one in the contract's folder; may be given again.",
         ),
     ] = None
     agent_mcp: Annotated[
@@ -242,6 +242,7 @@ def run(
         facts, patch = _facts(entries, settings)
         folder = find_resumable(trying.out, facts) if trying.resume else None
         if folder is None:
+            folders.make_own(trying.out)
             folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
         stack.enter_context(lock_run(folder))
         how = _how(scheduling, choice.costs.max_cost, places)

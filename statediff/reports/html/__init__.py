@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import Sealed
 from statediff.evidence.verify import Verified
+from statediff.reports.ending import Ending
 from statediff.reports.html.page import MARK, render
 from statediff.reports.html.run import Outcome, fault, outcome, run_view
 from statediff.reports.html.sealed import SEALED, copy_view, seal_of
@@ -29,9 +30,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def trial_html(bundle: Bundle, where: str = "the bundle") -> str:
+def trial_html(bundle: Bundle, where: str = "the bundle", ending: Ending | None = None) -> str:
     """The page of one trial; `BundleError` (naming `where`) if the bundle contradicts itself."""
-    return render("trial.html", trial_view(bundle, where))
+    return render("trial.html", replace(trial_view(bundle, where), ending=ending))
 
 
 def sealed_html(

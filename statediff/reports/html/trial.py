@@ -16,6 +16,7 @@ from statediff.evidence.package import Bundle
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, decode, show
 from statediff.reports.attribution import Makers
+from statediff.reports.ending import Ending
 from statediff.reports.graph import trial_graph
 from statediff.reports.html import words
 from statediff.reports.html.actions import MAX_MEMBERS, Action, action_view
@@ -148,6 +149,8 @@ class Trial:
     more_contract: str
     reads: ReadSide | None
     """What the run read, where the contract says something of it."""
+    ending: Ending | None = None
+    """How the agent failed, if it did."""
     seal: Seal | None = None
     """The sealed copy that the page is made from and carries."""
 
