@@ -28,7 +28,7 @@ from typing import Any, Final
 from statediff._version import __version__
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
-from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial
+from statediff.agents.trial import Agent, AgentRun, Isolated, Output, Trial, Trusted
 from statediff.atomic import write_atomically
 from statediff.capture.feed import Watch, actions_of_history
 from statediff.capture.guard import NO_SCANS, GuardedCapture, Scans, SourceCheck, capture_after
@@ -37,7 +37,7 @@ from statediff.capture.take import take
 from statediff.contract.binding.bind import plain_value
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.parts import PLACEHOLDER, placeholders
-from statediff.errors import EnvironmentFailure, SandboxError, StorageError
+from statediff.errors import AdapterError, EnvironmentFailure, SandboxError, StorageError
 from statediff.evaluate import (
     KERNEL,
     ContractFile,
@@ -61,10 +61,13 @@ from statediff.model.state import ChunkStore
 from statediff.model.values import Value, show
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.gate import Library
+from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.protocol import Receipt, Sandbox, Settled
 
 AGENT_FORM: Final = "statediff.agent-run/1"
 SETTLE_SECONDS: Final = 2.0
+AT_LARGE: Final[list[str]] = []
+"""Trials of this process of which a program may run still: it escaped what ends programs."""
 _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 """Stages that fail for what was not done as well as for what was."""
 
@@ -187,6 +190,7 @@ def run_trial(
         facts=facts,
     )
     _require_served(observed, evaluated.judgement)
+    _require_answerable(observed, evaluated.judgement)
     bundle_folder = plan.folder / "bundle"
     save(evaluated.bundle, bundle_folder)
     return JudgedTrial(observed, evaluated, bundle_folder)
@@ -259,8 +263,12 @@ def observe_trial(
     _make(folder)
     sandbox.reset()
     receipt = sandbox.verify(clock)
-    if isinstance(agent, Isolated):
-        receipt = replace(receipt, isolation=agent.isolation)
+    receipt = replace(
+        receipt,
+        isolation=agent.isolation if isinstance(agent, Isolated) else receipt.isolation,
+        is_trace_trusted=isinstance(agent, Trusted) and agent.is_trace_trusted,
+        at_large=tuple(AT_LARGE),
+    )
     _save(folder / "receipt.json", receipt.as_json())
     if not receipt.ok:
         raise SandboxError(_not_proven(receipt))
@@ -271,7 +279,10 @@ def observe_trial(
         if hooks.before_agent is not None:
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
-        run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
+        with unreadable_memory():
+            run = agent.run(replace(_trial(sandbox, task, plan.seed), library=library), clock)
+        if run.is_at_large:
+            AT_LARGE.append(plan.id)
         _save_run(folder, agent, run)
         settled = sandbox.settle(clock, SETTLE_SECONDS)
         timeline = _timeline(receipt, run, settled)
@@ -343,6 +354,7 @@ def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
         trace_path=access.folder / "trace.jsonl",
         seed=seed,
         answer_form=task.answer_form,
+        place=access.place,
     )
 
 
@@ -356,6 +368,13 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
         settled_at=settled.settled_at,
         unsettled=settled.unsettled,
     )
+
+
+def _require_answerable(observed: ObservedTrial, judgement: Judgement) -> None:
+    """An answer that no agent could mean as one fails no run by itself. Raises `AdapterError`."""
+    failed = [finding for finding in judgement.findings if finding.truth is Truth.FAILS]
+    if observed.run.unreadable and failed and all(f.stage is Stage.ANSWER for f in failed):
+        raise AdapterError(observed.run.unreadable)
 
 
 def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:

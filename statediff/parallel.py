@@ -32,7 +32,10 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import forkserver, resource_tracker
 from typing import Any, Literal, ParamSpec, TypeVar
+
+from statediff.systems.base.privacy import bare_environment
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,13 +134,18 @@ class _Slot:
 
     def _begin(self) -> None:
         context = multiprocessing.get_context(self._start.method)
+        whole = None
         if self._start.method == "forkserver":
             context.set_forkserver_preload([__name__, *self._start.preload])
+            # The server and the tracker show their environment for as long as they run.
+            with bare_environment() as whole:
+                resource_tracker.ensure_running()
+                forkserver.ensure_running()
         self.pool = ProcessPoolExecutor(
             1,
             mp_context=context,
             initializer=_begun,
-            initargs=(os.getcwd(), self._start),  # noqa: PTH109 - text
+            initargs=(os.getcwd(), self._start, whole),  # noqa: PTH109 - text
         )
         self._pid: Future[int] | None = None
 
@@ -258,9 +266,10 @@ _idle = threading.Event()
 _idle.set()
 
 
-def _begun(folder: str, start: Start) -> None:
+def _begun(folder: str, start: Start, environment: dict[str, str] | None) -> None:
     """It is where its parent is, leaves Ctrl-C to it, ends with it, and when asked."""
     os.chdir(folder)
+    os.environ.update(environment or {})
     _here.start = start
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _asked)

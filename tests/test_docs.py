@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[1]
 README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
-    "access", "architecture", "cli", "first-contract", "graph", "metatest", "own-system", "pytest",
+    "access", "architecture", "cli", "first-contract", "graph", "isolation", "metatest", "own-system", "pytest",
     "python", "reads", "rejudge", "review", "sealing", "study", "suites",
 )  # fmt: skip
 SHOWN = [README, *(CHECKOUT / "docs" / f"{name}.md" for name in PAGES)]

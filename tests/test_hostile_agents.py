@@ -305,18 +305,6 @@ BLINDING = {
     ),
     "a key is too large": "sql(\"INSERT INTO settings VALUES (printf('%.*c', 9000000, 'x'), '')\")",
     "the outbox is killed": "os.kill(sink(), signal.SIGKILL)",
-    "a write is still open": (
-        "escaped('db = sqlite3.connect(sys.argv[1], isolation_level=None)\\n'\n"
-        "    'db.execute(\"BEGIN IMMEDIATE\")\\n'\n"
-        "    'db.execute(\"DELETE FROM notes\")\\n'\n"
-        "    'print(\"ready\", flush=True)\\ntime.sleep(1)')"
-    ),
-    "a message is still on its way": (
-        "escaped('s = socket.create_connection((\"127.0.0.1\", int(sys.argv[2])))\\n'\n"
-        '    \'for line in b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<a@b>", b"DATA":\\n\'\n'
-        "    '    s.recv(999); s.sendall(line + bytes((13, 10)))\\n'\n"
-        "    's.recv(999); print(\"ready\", flush=True); time.sleep(1)')"
-    ),
     "the file is cut short": "db.close()\nos.truncate(path, 5000)",
     "the file has no header": "db.close()\nopen(path, 'r+b').write(b'x' * 100)",
 }
@@ -335,11 +323,22 @@ def test_what_can_no_longer_be_read_is_never_a_match(
 
 UNDECIDED = {
     "the outbox is killed",
-    "a write is still open",
-    "a message is still on its way",
 }
 
+# What the agent left is ended before anybody waits for it: nothing of it comes to anything.
 TWINS = {
+    "a write is still open": (
+        "escaped('db = sqlite3.connect(sys.argv[1], isolation_level=None)\\n'\n"
+        "    'db.execute(\"BEGIN IMMEDIATE\")\\n'\n"
+        "    'db.execute(\"DELETE FROM notes\")\\n'\n"
+        "    'print(\"ready\", flush=True)\\ntime.sleep(1)')"
+    ),
+    "a message is still on its way": (
+        "escaped('s = socket.create_connection((\"127.0.0.1\", int(sys.argv[2])))\\n'\n"
+        '    \'for line in b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<a@b>", b"DATA":\\n\'\n'
+        "    '    s.recv(999); s.sendall(line + bytes((13, 10)))\\n'\n"
+        "    's.recv(999); print(\"ready\", flush=True); time.sleep(1)')"
+    ),
     "nothing more": "",
     "the same row is written again": "sql('UPDATE notes SET body = body')",
     "a row is deleted and put back": (

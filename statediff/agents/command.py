@@ -1,10 +1,10 @@
 """`--agent-cmd`: any program is an agent.
 
-It runs without a shell, in its own process group and folder, with a minimal environment: the
-task in `STATEDIFF_TASK`, one `STATEDIFF_<SOURCE>_URL` a source, and in `STATEDIFF_ANSWER` and
+It runs without a shell, in its own session and folder, with a minimal environment: the task in
+`STATEDIFF_TASK`, one `STATEDIFF_<SOURCE>_URL` a source, and in `STATEDIFF_ANSWER` and
 `STATEDIFF_TRACE` the names of files it may write. Whatever ends the wait (the program itself, a
-timeout, Ctrl-C), nothing of its process group is left running. A program that leaves its group
-(`setsid`) is beyond this: only a sandbox with processes of its own contains it.
+timeout, Ctrl-C), nothing that it began is left running, what left its session neither. What else
+is kept from it, `isolation` says (`statediff.agents.isolation`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 import selectors
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from statediff.agents.handover import read_answer, read_trace
+from statediff.agents.isolation import NONE, Order, Supervised
 from statediff.agents.trial import AgentRun, Output, Trial
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
@@ -53,11 +53,15 @@ class CommandAgent:
     """Once set, no program of this agent runs or is begun any more: as after Ctrl-C."""
     environment: tuple[tuple[str, str], ...] = ()
     """Further variables the program gets."""
-    stdin: Path | None = None
-    """What the program reads on standard input; None: nothing."""
+    stdin: Path | int | None = None
+    """What the program reads on standard input: a file, or an open one; None: nothing."""
     is_own: bool = False
     """It is the caller's own program: it runs in the caller's folder, with the caller's environment
     and standard input, and what it prints is passed on to standard error as well."""
+    withheld: frozenset[str] = frozenset()
+    """Of the caller's environment, what its own program does not get."""
+    isolation: str = NONE
+    """One of `isolation.KINDS` that this machine allows."""
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -85,35 +89,34 @@ class CommandAgent:
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
         environment = {
             **agent_environment(trial, self.pass_environment),
-            **(os.environ if self.is_own else {}),
+            **(_without(self.withheld) if self.is_own else {}),
             **task_environment(trial),
             **dict(self.environment),
         }
         program = shutil.which(self.command[0]) or self.command[0]
+        order = Order(
+            command=[str(Path(program).absolute()), *self.command[1:]],
+            environment=environment,
+            folder=os.getcwd() if self.is_own else str(trial.folder),  # noqa: PTH109 - text
+            isolation=self.isolation,
+            writable=[str(place) for place in trial.writable],
+            hidden=[str(place) for place in trial.hidden],
+        )
         started_at = clock()
         require_going(self.halted)
-        try:
-            with self._input() as given:
-                process = subprocess.Popen(
-                    [str(Path(program).absolute()), *self.command[1:]],
-                    cwd=None if self.is_own else trial.folder,
-                    env=environment,
-                    stdin=given,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-        except (OSError, ValueError) as error:
-            raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
         echo = _echo if self.is_own else None
         streams = {"stdout": StreamHead(echo=echo), "stderr": StreamHead(echo=echo)}
         try:
-            in_time = _attend(process, streams, self.timeout_seconds, self.halted)
-        finally:
-            end_group(process)
-        _drain(process, streams)
+            with self._input() as given, Supervised(order, stdin=given) as supervised:
+                in_time = _attend(supervised, streams, self.timeout_seconds, self.halted)
+        except (OSError, ValueError) as error:
+            raise AdapterError(f"the agent {self.name!r} could not be started: {error}") from error
+        _drain(supervised.process, streams)
+        if "failed" in supervised.answer:
+            why = supervised.answer["failed"]
+            raise AdapterError(f"the agent {self.name!r} could not be started: {why}")
         finished_at = clock()
-        code = process.returncode
+        code = supervised.answer.get("status")
         return AgentRun(
             answer=read_answer(trial.answer_path, trial.answer_form),
             trace=read_trace(trial.trace_path),
@@ -123,9 +126,12 @@ class CommandAgent:
             error=_complaint(code, in_time, self.timeout_seconds),
             stdout=streams["stdout"].output(),
             stderr=streams["stderr"].output(),
+            is_at_large=supervised.is_at_large,
         )
 
     def _input(self) -> AbstractContextManager[IO[bytes] | int]:
+        if isinstance(self.stdin, int):
+            return contextlib.nullcontext(self.stdin)
         if self.is_own and self.stdin is None:
             return contextlib.nullcontext(subprocess.DEVNULL if sys.stdin is None else 0)
         return Path(os.devnull if self.stdin is None else self.stdin).open("rb")
@@ -139,6 +145,10 @@ def _absolute(word: str) -> str:
         return str(Path(word).absolute()) if Path(word).exists() else word
     except (OSError, ValueError):
         return word
+
+
+def _without(withheld: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in withheld}
 
 
 def _echo(piece: bytes) -> None:
@@ -178,13 +188,6 @@ def url_variable(source: str) -> str:
     return f"STATEDIFF_{re.sub(r'[^A-Z0-9]', '_', source.upper())}_URL"
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of the process's own group is running any more, and the process is reaped."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 @dataclass
 class StreamHead:
     """The first bytes of a stream, and how many there were."""
@@ -212,32 +215,32 @@ class StreamHead:
 
 
 def _attend(
-    process: subprocess.Popen[bytes],
+    supervised: Supervised,
     streams: Mapping[str, StreamHead],
     timeout_seconds: float,
     halted: threading.Event,
 ) -> bool:
-    """Reads output until the program ends (True) or its time is over (False)."""
-    deadline = time.monotonic() + timeout_seconds
+    """Reads output until nothing of the program runs (True) or its time is over (False)."""
+    process, deadline = supervised.process, time.monotonic() + timeout_seconds
     with selectors.DefaultSelector() as selector:
+        selector.register(supervised.line, selectors.EVENT_READ, None)
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, name)
         while (left := deadline - time.monotonic()) > 0:
             require_going(halted)
-            if process.poll() is not None:
-                return True
-            if not selector.get_map():
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(min(left, LOOK_SECONDS))
-                continue
             for key, _ in selector.select(min(left, LOOK_SECONDS)):
+                if key.data is None:
+                    supervised.take()
+                    continue
                 piece = os.read(key.fd, 65536)
                 streams[key.data].take(piece)
                 if not piece:
                     selector.unregister(key.fileobj)
-    return process.poll() is not None
+            if supervised.is_over:
+                return True
+    return False
 
 
 def require_going(halted: threading.Event) -> None:
@@ -249,7 +252,7 @@ def require_going(halted: threading.Event) -> None:
 def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, StreamHead]) -> None:
     """What was still in the pipes is read; a stray process that keeps one open is not awaited."""
     deadline = time.monotonic() + _GRACE_SECONDS
-    pipes: dict[str, IO[bytes] | None] = {"stdout": process.stdout, "stderr": process.stderr}
+    pipes = {"stdout": process.stdout, "stderr": process.stderr}
     for name, pipe in pipes.items():
         if pipe is None:
             continue
@@ -261,7 +264,9 @@ def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, StreamHead]) 
 def _complaint(code: int | None, in_time: bool, timeout_seconds: float) -> str | None:
     if not in_time:
         return f"the agent did not end within {timeout_seconds:g} s and was stopped"
-    if code is not None and code < 0:
+    if code is None:
+        return "the agent ended the process that watches over it; how it ended is not known"
+    if code < 0:
         return f"the agent was ended by signal {-code}"
     return f"the agent ended with exit code {code}" if code else None
 

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import Final
 
-from statediff.agents.trial import AgentRun, Trial
+from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
 from statediff.capture.source import Clock
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
@@ -31,6 +32,7 @@ MAX_HANDED_DEPTH: Final = 32
 MAX_TRACE_BYTES: Final = 16 * 1024 * 1024
 MAX_TRACE_LINE_BYTES: Final = 1024 * 1024
 SELF_RECORDED: Final = "recorded by the agent itself"
+PAST_THE_TOOLS: Final = "nothing keeps the program from the systems behind its tools"
 NOT_RECORDED: Final = "the agent's calls were not recorded"
 _OPTIONAL_TEXTS: Final = {"error", "class", "started_at", "finished_at", "principal"}
 _KEYS: Final = {"tool", "arguments", "result", "attempt"} | _OPTIONAL_TEXTS
@@ -194,6 +196,38 @@ def _instant(members: dict[str, Value], key: str, what: str) -> datetime | None:
     if moment.tzinfo is None:
         raise InputError(f"{what}: `{key}` has no zone: {text[:40]!r}; write e.g. {text[:19]}Z")
     return moment.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class TrustedAgent:
+    """Another agent, for whose own log of its calls the caller answers (`--trust-trace`).
+
+    A log that is not there, that is damaged, or that says itself what it lacks, stays what it is.
+    """
+
+    agent: Agent
+    is_trace_trusted: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def isolation(self) -> str:
+        """The agent's own."""
+        return self.agent.isolation if isinstance(self.agent, Isolated) else "none"
+
+    @property
+    def halted(self) -> Event:
+        """The agent's own; of one that nobody can end, an event that nobody heeds."""
+        return self.agent.halted if isinstance(self.agent, Haltable) else Event()
+
+    def run(self, trial: Trial, clock: Clock) -> AgentRun:
+        run = self.agent.run(trial, clock)
+        trace = run.trace
+        if trace.cause in (SELF_RECORDED, PAST_THE_TOOLS):
+            trace = replace(trace, is_complete=True, is_agent_influenced=False, cause="")
+        return replace(run, trace=trace)
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from docker.errors import DockerException, ImageNotFound
 
 from statediff.agents.command import LOOK_SECONDS, StreamHead, agent_environment, require_going
 from statediff.agents.handover import read_answer, read_trace
-from statediff.agents.trial import AgentRun, Trial
+from statediff.agents.trial import AgentRun, Trial, place_of
 from statediff.capture.source import Clock
 from statediff.errors import AdapterError, SandboxError, UsageError
 from statediff.systems.base.folders import AGENT_USER
@@ -88,7 +88,7 @@ class ImageAgent:
     def _container(self, trial: Trial) -> Iterator[Container]:
         """It runs, and nothing of it is left afterwards. Raises `AdapterError`."""
         user = os.geteuid() or AGENT_USER
-        places = [trial.folder, *filter(None, map(_place_of, trial.urls.values()))]
+        places = [trial.folder, *filter(None, map(place_of, trial.urls.values()))]
         environment = agent_environment(trial)
         del environment["PATH"]  # the image knows where its programs are
         with contextlib.ExitStack() as stack:
@@ -152,15 +152,6 @@ def _port_of(url: str) -> int | None:
     """The port of this machine that a URL leads to."""
     parts = urlsplit(url)
     return parts.port if parts.hostname in ("127.0.0.1", "localhost") else None
-
-
-def _place_of(url: str) -> Path | None:
-    """The folder that an agent needs to use a system that is files of this machine."""
-    parts = urlsplit(url)
-    if parts.hostname is not None or not parts.path:
-        return None
-    place = Path("/" + unquote(parts.path).lstrip("/"))
-    return place if place.is_dir() else place.parent
 
 
 def _give(place: Path, user: int) -> None:

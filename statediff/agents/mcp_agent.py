@@ -3,7 +3,8 @@
 It is run as `--agent-cmd` runs one, but nothing tells it where the systems are: only where the MCP
 server of this trial is (`STATEDIFF_MCP_URL`; `STATEDIFF_MCP_CONFIG` names a file as MCP clients
 read it). The server runs in the evaluator's process and records every call. The trace is complete
-as far as the agent keeps to its tools: it shares the evaluator's user, as the receipt says.
+where namespaces keep the program from the systems' files. Where they do not, it may lack what went
+past the tools, and says so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from threading import Event
 
 from statediff.agents.command import CommandAgent, url_variable
+from statediff.agents.handover import PAST_THE_TOOLS
+from statediff.agents.isolation import NONE, isolation
 from statediff.agents.mcp_config import read_mcp_config
 from statediff.agents.mcp_proxy import Proxy
 from statediff.agents.mcp_server import mcp_server, serving_http
@@ -35,10 +38,18 @@ class McpAgent:
 
     program: CommandAgent
     config: Path | None = None
+    is_isolation_chosen: bool = False
+    """The program's isolation is what the caller wants, `none` too."""
 
     @property
     def name(self) -> str:
         return self.program.name
+
+    @property
+    def isolation(self) -> str:
+        """What was asked for, or the strongest that there is."""
+        asked = self.program.isolation
+        return isolation() if asked == NONE and not self.is_isolation_chosen else asked
 
     @property
     def halted(self) -> Event:
@@ -51,6 +62,8 @@ class McpAgent:
                 run = self._by_own_tools(trial, clock, recorder)
             else:
                 run = self._by_proxy(self.config, trial, clock, recorder)
+            if "namespaces" not in self.isolation:
+                recorder.miss(PAST_THE_TOOLS)
             recorder.close()
             return replace(run, trace=recorder.trace(), finished_at=max(run.finished_at, clock()))
 
@@ -75,5 +88,5 @@ class McpAgent:
         except OSError as error:
             raise AdapterError(f"{config} cannot be written: {error.strerror}") from error
         variables = (("STATEDIFF_MCP_URL", url), ("STATEDIFF_MCP_CONFIG", str(config)))
-        program = replace(self.program, environment=variables)
+        program = replace(self.program, environment=variables, isolation=self.isolation)
         return program.run(replace(trial, urls={}), clock)

@@ -30,8 +30,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import h11
 
+from statediff.agents.isolation import NONE
 from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, recording
-from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
+from statediff.agents.trial import Agent, AgentRun, Haltable, Isolated, Trial
 from statediff.capture.source import Clock
 from statediff.model.trace import ActionClass, Excerpt, Mark
 from statediff.systems.git.refs import move
@@ -68,6 +69,11 @@ class NativeAgent:
     @property
     def name(self) -> str:
         return self.agent.name
+
+    @property
+    def isolation(self) -> str:
+        """The agent's own."""
+        return self.agent.isolation if isinstance(self.agent, Isolated) else NONE
 
     @property
     def halted(self) -> Event:

@@ -3,16 +3,20 @@
 Whoever carries out the agent's calls (a server of tools, a proxy, a loop around a model) tells the
 recorder when one begins and when it ends:
 
-    with Recorder(folder / "calls.jsonl", clock) as recorder:
+    with recording(clock) as recorder:
         call = recorder.begin("issue_refund", {"order": 1009})
         …
         recorder.end(call, result={"refund": 7}, transactions=[Mark("shop-db", "41")])
-    trace = recorder.trace()
+        recorder.close()
+        trace = recorder.trace()
 
-Ids are minted here and the clock is an argument, so that the same calls leave the same bytes. Each
-line is in the file before the call goes on, whatever thread it came from: when the process dies,
-the file still says what had begun. Texts and values are bounded; what was too large to keep is
-*unobserved*, never cut, for a cut value would be another value.
+Ids are minted here and the clock is an argument, so that the same calls leave the same bytes. The
+log is in this process's memory, where a program that shares our user has no file to change. With a
+`path` each line is in that file as well before the call goes on, whatever thread it came from: when
+the process dies, the file still says what had begun. What happens to the file changes no trace of
+this process; a running digest shows it, and the log is then not complete. Texts and values are
+bounded; what was too large to keep is *unobserved*, never cut, for a cut value would be another
+value.
 
 The log is complete only if it was closed in order and nothing of it failed. Whoever knows of calls
 that went past the recorder says so with `miss`.
@@ -20,18 +24,18 @@ that went past the recorder says so with `miss`.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from statediff.atomic import write_atomically
 from statediff.capture.source import Clock
 from statediff.errors import BundleError, InputError, StorageError
 from statediff.evidence.canonical import read, write
@@ -45,33 +49,35 @@ FORM: Final = "statediff.calls/1"
 MAX_CALLS: Final = 100_000
 MAX_VALUE_BYTES: Final = 64 * 1024
 """Of the arguments, or of the result, of one call, written as JSON."""
+MAX_LOG_BYTES: Final = 64 * 1024 * 1024
+"""Of all lines together: of further calls the names are kept, and no values."""
 MAX_DEPTH: Final = 32
 MAX_ERROR: Final = 2000
 MAX_NAME: Final = 200
 STOPPED: Final = "the recorder was stopped before the run was over"
 NOT_ENDED: Final = "the call had not ended when the recorder was closed"
+CHANGED: Final = (
+    "the log's file was changed, replaced or removed while calls were recorded, by a program that "
+    "can write it; the calls that are kept were read before"
+)
 
 
 class Recorder:
     """An append-only log of one run; safe to use from several threads."""
 
-    def __init__(self, path: Path, clock: Clock, *, principal: str | None = "agent") -> None:
-        """The file exists and is empty but for its form; `StorageError` if it existed before."""
-        self._path = path
+    def __init__(self, path: Path | None, clock: Clock, *, principal: str | None = "agent") -> None:
+        """With a path the file is there, holding its form; `StorageError` if it was before."""
         self._clock = clock
+        self._lines: list[bytes] = []
+        self._bytes = 0
         self._principal = principal
         self._lock = threading.Lock()
         self._number = 0
         self._open: dict[str, bytes] = {}
         self._failed: dict[bytes, int] = {}
         self._gap: str | None = None
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            self._file: int | None = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be made: {error.strerror}; a log of calls is never written over"
-            ) from error
+        self._is_closed = False
+        self._file = None if path is None else _LogFile(path)
         self._write({"form": FORM})
 
     def begin(
@@ -92,7 +98,7 @@ class Recorder:
         their place. Without `attempt` it is one more than the failed calls of the same tool with
         the same arguments since one succeeded.
         """
-        kept = log_value({} if arguments is None else arguments)
+        kept = self._value({} if arguments is None else arguments)
         if not isinstance(kept, (Map, Unobserved)):
             kept = Map.of({"unparsed": kept})
         name = printable(tool[:MAX_NAME]) or "(no name)"
@@ -129,7 +135,7 @@ class Recorder:
 
         `transactions` are all those that the call made; None where that is not known.
         """
-        kept = log_value(result)
+        kept = self._value(result)
         marks = None if transactions is None else [[m.source, m.name] for m in transactions]
         with self._lock:
             likeness = self._open.pop(call)
@@ -170,20 +176,31 @@ class Recorder:
     def close(self) -> None:
         """Nothing more is recorded. The log is complete if nothing was missed and all ended."""
         with self._lock:
-            if self._file is None:
+            if self._is_closed:
                 return
             if self._open and self._gap is None:
                 self._gap = f"{next(iter(self._open))}: {NOT_ENDED}"
+            is_changed = self._file is not None and not self._file.is_as_written()
+            if is_changed:
+                self._gap = self._gap or CHANGED
             self._write({"closed": self._gap})
-            os.close(self._file)
-            self._file = None
+            self._is_closed = True
+            if self._file is not None:
+                self._file.close(self._lines if is_changed else None)
 
     def trace(self) -> Trace:
-        """The trace as the file tells it; complete only once closed."""
-        trace = read_calls(self._path)
-        if self._gap is None or trace.gap is not None:
+        """The trace as this process wrote it; complete only once closed."""
+        with self._lock:
+            trace = _trace(self._lines, "the log of calls")
+            gap = self._gap
+        if gap is None or trace.gap is not None:
             return trace
-        return replace(trace, is_complete=False, cause=self._gap)
+        return replace(trace, is_complete=False, cause=gap)
+
+    @property
+    def calls(self) -> int:
+        """How many calls have begun."""
+        return self._number
 
     def __enter__(self) -> Self:
         return self
@@ -201,66 +218,114 @@ class Recorder:
             self._gap = _text(cause, MAX_ERROR)
             self._write({"missed": self._gap})
 
+    def _value(self, raw: object) -> Value | Unobserved:
+        if self._bytes > MAX_LOG_BYTES:
+            return Unobserved(f"the log has more than {MAX_LOG_BYTES} bytes and keeps no values")
+        return log_value(raw)
+
     def _write(self, entry: dict[str, Any]) -> None:
         """One more line. A disk that is full does not end the run: the log is then incomplete."""
-        if self._file is None:
+        if self._is_closed:
             self._gap = self._gap or "a call was made after the recorder was closed"
             return
+        if self._number > MAX_CALLS:
+            self._gap = self._gap or f"there are more than {MAX_CALLS} calls"
+            if "closed" not in entry:
+                return
         line = write(entry) + b"\n"
+        self._lines.append(line)
+        self._bytes += len(line)
+        if self._file is not None:
+            problem = self._file.problem(line)
+            self._gap = self._gap or problem
+
+
+class _LogFile:
+    """The copy of a log that outlives this process; only what was written to it is vouched for."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._path = path
+        self._digest = hashlib.sha256()
         try:
-            if self._number > MAX_CALLS:
-                self._gap = self._gap or f"there are more than {MAX_CALLS} calls"
-                if "closed" not in entry:
-                    return
-            if os.write(self._file, line) != len(line):
-                self._gap = self._gap or "a line of the log could not be written whole"
+            self._file = os.open(path, flags, 0o600)
         except OSError as error:
-            self._gap = self._gap or f"a line of the log could not be written: {error.strerror}"
+            raise StorageError(
+                f"{path} cannot be made: {error.strerror}; a log of calls is never written over"
+            ) from error
+
+    def problem(self, line: bytes) -> str | None:
+        """Why the line is not in the file; None where it is."""
+        try:
+            self._digest.update(line)
+            if os.write(self._file, line) != len(line):
+                return "a line of the log could not be written whole"
+        except OSError as error:
+            return f"a line of the log could not be written: {error.strerror}"
+        return None
+
+    def is_as_written(self) -> bool:
+        """Whether the path leads to the file still, and it holds what was written and no more."""
+        found, at = hashlib.sha256(), 0
+        try:
+            if not os.path.samestat(self._path.lstat(), os.fstat(self._file)):
+                return False
+            while piece := os.pread(self._file, 1 << 20, at):
+                found.update(piece)
+                at += len(piece)
+        except OSError:
+            return False
+        return found.digest() == self._digest.digest()
+
+    def close(self, anew: Iterable[bytes] | None) -> None:
+        """Nothing more is written; with lines, they are what is in the file now."""
+        os.close(self._file)
+        if anew is not None:
+            with contextlib.suppress(OSError):  # its folder is gone: the trace has the calls
+                write_atomically(self._path, b"".join(anew), mode=0o600)
 
 
-@contextmanager
-def recording(clock: Clock, *, principal: str | None = "agent") -> Iterator[Recorder]:
-    """A recorder in a temporary folder, which goes with the block: read the trace inside it."""
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="statediff-calls-", ignore_cleanup_errors=True
-        ) as folder,
-        Recorder(Path(folder) / "calls.jsonl", clock, principal=principal) as recorder,
-    ):
-        yield recorder
+def recording(clock: Clock, *, principal: str | None = "agent") -> Recorder:
+    """A recorder without a file, for one block."""
+    return Recorder(None, clock, principal=principal)
 
 
 def read_calls(path: Path) -> Trace:
     """The trace that a recorder left, up to the first line that it cannot have written whole.
 
-    Calls that never ended stand in it with that as their error. `InputError` if there is no log.
+    Calls that never ended are in it with that as their error. `InputError` if there is no log.
     """
+    try:
+        with path.open("rb") as lines:
+            return _trace(lines, path.name)
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {error.strerror}") from error
+
+
+def _trace(lines: Iterable[bytes], name: str) -> Trace:
     actions: list[Any] = []
     at: dict[str, int] = {}
     turns: list[Any] = []
     gap: str | None = STOPPED
-    try:
-        with path.open("rb") as lines:
-            if _entry(next(lines, b""), path) != {"form": FORM}:
-                raise InputError(f"{path.name} is no log of calls: expected the form {FORM}")
-            for number, line in enumerate(lines, start=2):
-                try:
-                    entry = _entry(line, path)
-                    if "begin" in entry:
-                        at[entry["begin"]["id"]] = len(actions)
-                        actions.append({**entry["begin"], "error": NOT_ENDED})
-                    elif "end" in entry:
-                        _end(actions[at[entry["end"]]], entry)
-                    elif "user" in entry:
-                        turns.append(_turn(entry["user"], len(actions)))
-                    elif "reply" in entry and turns:
-                        turns[-1]["reply"] = entry["reply"]
-                    gap = entry.get("closed", STOPPED)
-                except (InputError, BundleError, KeyError) as error:
-                    gap = f"line {number} of the log is damaged: {error}"
-                    break
-    except OSError as error:
-        raise InputError(f"{path.name} cannot be read: {error.strerror}") from error
+    rest = iter(lines)
+    if _entry(next(rest, b""), name) != {"form": FORM}:
+        raise InputError(f"{name} is no log of calls: expected the form {FORM}")
+    for number, line in enumerate(rest, start=2):
+        try:
+            entry = _entry(line, name)
+            if "begin" in entry:
+                at[entry["begin"]["id"]] = len(actions)
+                actions.append({**entry["begin"], "error": NOT_ENDED})
+            elif "end" in entry:
+                _end(actions[at[entry["end"]]], entry)
+            elif "user" in entry:
+                turns.append(_turn(entry["user"], len(actions)))
+            elif "reply" in entry and turns:
+                turns[-1]["reply"] = entry["reply"]
+            gap = entry.get("closed", STOPPED)
+        except (InputError, BundleError, KeyError) as error:
+            gap = f"line {number} of the log is damaged: {error}"
+            break
     document = {
         "is_complete": gap is None,
         "cause": gap or "",
@@ -289,10 +354,10 @@ def log_value(raw: object) -> Value | Unobserved:
         return Unobserved(str(error))
 
 
-def _entry(line: bytes, path: Path) -> Any:
+def _entry(line: bytes, name: str) -> Any:
     if not line.endswith(b"\n"):
         raise InputError("it was not written whole")
-    return read(line[:-1], path.name)
+    return read(line[:-1], name)
 
 
 def _end(action: dict[str, Any], entry: Any) -> None:

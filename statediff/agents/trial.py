@@ -13,13 +13,16 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from urllib.parse import unquote, urlsplit
 
-from statediff.capture.source import Clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
-from statediff.reads.gate import Library
+
+if TYPE_CHECKING:  # they load more than a function in a process of its own needs
+    from statediff.capture.source import Clock
+    from statediff.reads.gate import Library
 
 _MILLION: Final = 1_000_000
 _UNDONE: Final = "this trial was not carried through, and its agent is not to blame"
@@ -136,6 +139,31 @@ class Trial:
     """`json`, or `text`: an answer in prose, which is never read as JSON."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
+    place: Path | None = None
+    """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """The folders that an isolated program may write."""
+        found = {self.folder, *filter(None, map(place_of, self.urls.values()))}
+        return tuple(sorted(found))
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """What an isolated program does not see, but for what it may write.
+
+        A program that was told of no system gets tools, and the systems' files are none of them.
+        """
+        return () if self.place is None or self.urls else (self.place,)
+
+
+def place_of(url: str) -> Path | None:
+    """The folder that an agent needs to use a system that is files of this machine."""
+    parts = urlsplit(url)
+    if parts.hostname is not None or not parts.path:
+        return None
+    place = Path("/" + unquote(parts.path).lstrip("/"))
+    return place if place.is_dir() else place.parent
 
 
 @dataclass(frozen=True)
@@ -168,8 +196,12 @@ class AgentRun:
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
     stdout: Output = NOTHING_PRINTED
     stderr: Output = NOTHING_PRINTED
+    unreadable: str | None = None
+    """Why what a function returned can be no answer; that is a fault of the function."""
     usage: Usage | None = None
     """What was asked of a model; None where nobody counted."""
+    is_at_large: bool = False
+    """Something that the agent began may run still."""
 
 
 @runtime_checkable
@@ -187,7 +219,16 @@ class Isolated(Protocol):
 
     @property
     def isolation(self) -> str:
-        """By what, e.g. `container`."""
+        """By what, e.g. `container`; `none` where nothing keeps it."""
+
+
+@runtime_checkable
+class Trusted(Protocol):
+    """An agent whose own log of its calls somebody answers for."""
+
+    @property
+    def is_trace_trusted(self) -> bool:
+        """Whether somebody does."""
 
 
 class Agent(Protocol):

@@ -6,13 +6,14 @@ from statediff.evidence.package import Bundle
 from statediff.model.codes import FindingCode
 from statediff.model.trace import NoAnswer
 from statediff.reports.ending import Ending, changed_nothing
-from statediff.reports.record import Record, leading, reading, said
+from statediff.reports.record import Record, leading, reading, reservations, said
 
 
 def trial_line(bundle: Bundle, ending: Ending | None = None) -> str:
     """`6 of 6 clauses`, or the first clause that fails, or what was not observed.
 
-    Beside it, how an agent ended that failed; first, where it changed nothing.
+    It begins with what keeps the trial from being as others are, and with the agent's failure where
+    it changed nothing. Any other failure of the agent is at the end.
     """
     line = _judged_line(bundle)
     if ending is None:
@@ -25,13 +26,17 @@ def trial_line(bundle: Bundle, ending: Ending | None = None) -> str:
 def _judged_line(bundle: Bundle) -> str:
     with reading("the bundle"):
         record = Record(bundle)
-        clauses = record.judgement["clauses"]
-        finding = leading(record.judgement["findings"])
-        if finding is not None and finding["truth"] == "FAILS":
-            return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
-        if finding is not None:
-            return said(finding["sentence"], 220)
-        return f"{len(clauses)} of {len(clauses)} clauses"
+        return "; ".join([*reservations(record.trial), _said(record)])
+
+
+def _said(record: Record) -> str:
+    clauses = record.judgement["clauses"]
+    finding = leading(record.judgement["findings"])
+    if finding is not None and finding["truth"] == "FAILS":
+        return f"{said(finding['clause'], 60)}: {said(finding['sentence'], 160)}"
+    if finding is not None:
+        return said(finding["sentence"], 220)
+    return f"{len(clauses)} of {len(clauses)} clauses"
 
 
 def answer_note(bundle: Bundle) -> str:

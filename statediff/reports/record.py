@@ -55,6 +55,18 @@ class Reading:
     is_refused: bool
 
 
+def reservations(trial: Json) -> list[str]:
+    """What a reader of the trial's verdict has to know of how it was made; mostly nothing."""
+    receipt = trial.get("receipt")
+    if not isinstance(receipt, dict):
+        return []
+    found = ["the agent's own trace is trusted"] if receipt.get("trace") == "trusted" else []
+    if earlier := receipt.get("at_large"):
+        first = said(str(earlier[0]), VALUE_LIMIT)
+        found.append(f"a program of an earlier trial ({first}) may have acted in this one")
+    return found
+
+
 class Record:
     """A bundle, asked for what a report shows. Raises `BundleError` under `reading`."""
 

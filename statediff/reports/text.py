@@ -35,6 +35,7 @@ from statediff.reports.record import (
     leading,
     named_entity,
     reading,
+    reservations,
     said,
     shown,
 )
@@ -67,6 +68,10 @@ def verdict_text(verdict: str) -> Text:
 
 def verdict_sentence(record: Record) -> str:
     """What the verdict says of this trial, in words."""
+    return "".join(f"Note: {each}. " for each in reservations(record.trial)) + _sentence(record)
+
+
+def _sentence(record: Record) -> str:
     clauses = record.judgement["clauses"]
     total = len(clauses)
     first = leading(record.judgement["findings"])

@@ -46,10 +46,12 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from statediff.errors import AdapterError, HarnessError, SandboxError, StorageError, UsageError
+from statediff.harness import AT_LARGE
 from statediff.model.values import printable
 from statediff.packs import sandbox_pack
 from statediff.parallel import Inline, Processes, Start
 from statediff.systems.base.folders import clear
+from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.reaper import Reaper
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
@@ -77,13 +79,13 @@ class SandboxPool:
             self._leased += 1
             free = self._free.get((name, variant))
             sandbox = free.pop() if free else None
-        is_sound = False
+        is_sound, at_large = False, len(AT_LARGE)
         try:
             if sandbox is None:
                 sandbox = EmbeddedSandbox(sandbox_pack(name, variant), self._place())
                 sandbox.start()
             yield sandbox
-            is_sound = True
+            is_sound = len(AT_LARGE) == at_large  # what may run still knows where this one is
         except (AdapterError, StorageError):
             is_sound = True  # nothing is wrong with the sandbox
             raise
@@ -201,7 +203,8 @@ def processes(number: int, preload: Sequence[str] = ()) -> Iterator[Workers]:
         executor.shutdown(wait=True, cancel_futures=True)
 
     try:
-        yield Workers(executor, lambda: number, end, (BrokenExecutor,))
+        with unreadable_memory():  # as the workers' is, while their agents run
+            yield Workers(executor, lambda: number, end, (BrokenExecutor,))
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

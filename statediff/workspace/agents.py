@@ -47,6 +47,9 @@ class AgentOptions:
     record_http: bool = False
     title: str | None = None
     """What its program is called; None for its command line."""
+    isolation: str | None = None
+    """What keeps a program from the evaluator, demanded; None: the strongest that there is."""
+    trust_trace: bool = False
 
     @property
     def is_of_contract(self) -> bool:
@@ -79,6 +82,14 @@ class AgentOptions:
 
     def agent(self, contract: Path) -> Agent:
         """The agent for the contract; `UsageError` if the options name none, two, or no such."""
+        found = self._agent(contract)
+        if not self.trust_trace:
+            return found
+        from statediff.agents.handover import TrustedAgent
+
+        return TrustedAgent(found)
+
+    def _agent(self, contract: Path) -> Agent:
         ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
         if sum(way is not None for way in ways) > 1:
             raise UsageError(
@@ -89,6 +100,8 @@ class AgentOptions:
             raise UsageError("--mcp-config goes with --agent-mcp")
         if self.record_http and (self.image or not (self.command or self.named)):
             raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
+        if self.isolation is not None and (self.image or self.base_url or self.model):
+            raise UsageError("--isolation is for programs that run on this machine")
         if self.base_url is not None or self.model is not None:
             return self._model()
         of_models = {
@@ -114,22 +127,27 @@ class AgentOptions:
     def _own(self, contract: Path) -> Agent:
         """A program, one in an image, a function, or one that the contract's folder has."""
         from statediff.agents.command import CommandAgent
-        from statediff.agents.function import FunctionAgent
+        from statediff.agents.function import NamedFunctionAgent
 
         limit = SECONDS if self.timeout_seconds is None else self.timeout_seconds
         if self.image is not None:
             return self._in_image(self.image, limit)
         if self.command is not None and self.named is None:
-            return CommandAgent.parse(self.command, limit, self.title or "")
+            made = CommandAgent.parse(self.command, limit, self.title or "")
+            return replace(made, isolation=self._isolation())
         if self.named is None or self.command is not None:
             raise UsageError("give the agent as either --agent-cmd or --agent")
         if ":" not in self.named:
-            return packed_agent(contract.parent, self.named, limit)
-        if self.timeout_seconds is not None:
-            raise UsageError("--timeout needs --agent-cmd: a function cannot be ended from outside")
+            packed = packed_agent(contract.parent, self.named, limit)
+            return replace(packed, isolation=self._isolation())
         if "" not in sys.path:
             sys.path.insert(0, "")  # as `python -m` would: the module may be in the current folder
-        return FunctionAgent.load(self.named)
+        return NamedFunctionAgent.named(self.named, self._isolation(), limit)
+
+    def _isolation(self) -> str:
+        from statediff.agents.isolation import isolation
+
+        return isolation(self.isolation)
 
     def _in_image(self, image: str, limit: float) -> Agent:
         if self.named is not None:
@@ -154,13 +172,14 @@ class AgentOptions:
         from statediff.agents.mcp_agent import McpAgent
 
         program = CommandAgent.parse(self.mcp or "", self.timeout_seconds or SECONDS)
+        program = replace(program, isolation=self._isolation())
         if self.mcp_config is not None:
             from statediff.agents.mcp_config import servers_by_name
 
             servers_by_name(
                 self.mcp_config
             )  # what is wrong with it is said before a sandbox starts
-        return McpAgent(program, self.mcp_config)
+        return McpAgent(program, self.mcp_config, is_isolation_chosen=True)
 
     def _model(self) -> Agent:
         if self.base_url is None or self.model is None:

@@ -231,7 +231,7 @@ class HeldTrial:
     @property
     def calls(self) -> int:
         """How many calls the tools have recorded, while it is not over."""
-        return len(self._recorder.trace().actions)
+        return self._recorder.calls
 
     def miss(self, cause: str) -> None:
         """The record of calls is not complete: something was done past the tools."""

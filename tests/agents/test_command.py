@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -169,22 +168,48 @@ def test_what_a_program_leaves_running_ends_with_it(trial):
     assert gone_within(int(result.stdout.text), 2)
 
 
-def test_a_stray_process_that_holds_the_output_open_is_not_waited_for(trial):
+TWICE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open("pid.part", "w").write(str(os.getpid()))
+        os.rename("pid.part", "pid")
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists("pid"):
+    time.sleep(0.01)
+"""
+"""A daemon: in a session of its own, an orphan, with the output still open."""
+
+
+def test_a_daemon_is_ended_with_the_program_that_began_it(trial):
     began = time.monotonic()
+    result = run(trial, TWICE)
+    assert not is_alive(int((trial.folder / "pid").read_text()))
+    assert time.monotonic() - began < 5
+    assert (result.error, result.is_at_large) == (None, False)
+
+
+def test_a_daemon_is_ended_when_the_time_is_over(trial):
+    result = run(trial, f"{TWICE}\ntime.sleep(600)", timeout_seconds=1.5)
+    assert not is_alive(int((trial.folder / "pid").read_text()))
+    assert result.exit_code == -signal.SIGKILL
+
+
+def test_who_ends_what_watches_over_it_is_said_to_be_at_large(trial):
     result = run(
         trial,
         """
-        import subprocess, sys
-        child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"],
-                                 start_new_session=True)
-        print(child.pid, flush=True)
+        import os, signal, time
+        open("pid", "w").write(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
     """,
     )
-    try:
-        assert time.monotonic() - began < 5
-        assert result.error is None
-    finally:
-        os.kill(int(result.stdout.text), signal.SIGKILL)
+    assert result.is_at_large
+    assert "ended the process that watches over it" in result.error
+    assert gone_within(int((trial.folder / "pid").read_text()), 2)  # its group is known
 
 
 def test_a_program_that_closes_its_output_is_still_waited_for(trial):

@@ -1,13 +1,18 @@
+import os
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from statediff.agents.function import FunctionAgent
+from statediff.agents.function import FunctionAgent, NamedFunctionAgent
+from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import Trial
 from statediff.errors import UsageError
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
+from statediff.systems.base.tool import ToolError
 
 
 def clock() -> datetime:
@@ -76,3 +81,107 @@ def test_a_function_is_found_by_module_and_name():
 def test_a_path_that_names_no_function_is_a_usage_error(path):
     with pytest.raises(UsageError):
         FunctionAgent.load(path)
+
+
+FUNCTIONS = """
+import datetime, json, os, sys, time
+STATE = []
+
+
+def task(trial):
+    print("printed")
+    STATE.append(os.getpid())
+    trial.trace_path.write_text('{"tool": "think"}\\n')
+    return {"order": trial.inputs["order"], "pid": os.getpid(), "keys": sorted(
+        set(os.environ) & {"MODEL_KEY", "PGPASSWORD"}), "urls": dict(trial.urls)}
+
+
+def file(trial):
+    trial.answer_path.write_text("7")
+
+
+def raising(trial):
+    raise SystemExit("no order 1")
+
+
+def odd(trial):
+    return {1, 2}
+
+
+def deep(trial):
+    found = []
+    for _ in range(500):
+        found = [found]
+    return found
+
+
+def gone(trial):
+    os._exit(3)
+
+
+def slow(trial):
+    time.sleep(60)
+
+
+def tools(trial):
+    found = trial.call("double", {"n": 21})
+    try:
+        trial.call("fail", {})
+    except Exception as error:
+        return [found, type(error).__name__, str(error)]
+"""
+
+
+@pytest.fixture
+def module(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "named_agents.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(folder))
+    return "named_agents"
+
+
+def named(module: str, function: str, kind: str = NONE, seconds: float = 30.0):
+    return NamedFunctionAgent.named(f"{module}:{function}", kind, seconds)
+
+
+@pytest.mark.parametrize("kind", [NONE, isolation()])
+def test_a_named_function_is_called_in_a_process_of_its_own(trial, module, monkeypatch, kind):
+    monkeypatch.setenv("MODEL_KEY", "kept")
+    monkeypatch.setenv("PGPASSWORD", "the evaluator's")
+    run = named(module, "task", kind).run(trial, clock)
+    answer = dict(run.answer.items)
+    assert (answer["order"], answer["keys"], run.error) == (1, ("MODEL_KEY",), None)
+    assert answer["pid"] != os.getpid()
+    assert [action.tool for action in run.trace.actions] == ["think"]
+    assert module not in sys.modules  # the evaluator does not run it
+    assert "printed" in run.stdout.text
+
+
+def test_what_a_named_function_does_is_told_as_of_one_in_this_process(trial, module):
+    assert named(module, "file").run(trial, clock).answer == 7
+    raised = named(module, "raising").run(trial, clock)
+    assert raised.error == "the agent raised SystemExit: no order 1"
+    assert raised.answer == NoAnswer(raised.error)
+    for name in ("odd", "deep"):
+        assert isinstance(named(module, name).run(trial, clock).answer, NoAnswer)
+    assert named(module, "gone").run(trial, clock).error == "the agent ended with exit code 3"
+    late = named(module, "slow", seconds=1.0).run(trial, clock)
+    assert late.error == "the agent did not end within 1 s and was stopped"
+
+
+def test_a_named_function_calls_tools_that_are_here(trial, module):
+    def call(name, arguments):
+        if name == "fail":
+            raise ToolError("no such thing")
+        return 2 * arguments["n"]
+
+    run = named(module, "tools").run(replace(trial, call=call), clock)
+    assert run.answer == (42, "ToolError", "no such thing")
+
+
+def test_a_name_that_leads_nowhere_is_a_usage_error(trial, module):
+    for path in ("no_such_module_x:f", "named_agents", ":f"):
+        with pytest.raises(UsageError):
+            NamedFunctionAgent.named(path, NONE, 1.0)
+    with pytest.raises(UsageError, match="has no function 'nothing'"):
+        named(module, "nothing").run(trial, clock)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, read_calls
+from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, read_calls, recording
 from statediff.errors import InputError, StorageError
 from statediff.evidence.canonical import write
 from statediff.evidence.traces import trace_document, trace_from
@@ -246,6 +246,57 @@ def test_a_damaged_line_ends_the_log(recorder: Recorder, tmp_path: Path, cut: in
     trace = read_calls(log)
     assert trace.gap is not None
     assert [a.tool for a in trace.actions] == ["t"] * (2 if cut == 200 else 3)
+
+
+def _replace(log: Path) -> None:
+    log.unlink()
+    log.write_bytes(write({"form": "statediff.calls/1"}) + b"\n")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda log: os.truncate(log, 0),
+        lambda log: os.truncate(log, 30),
+        lambda log: log.write_bytes(log.read_bytes().replace(b"refund", b"search")),
+        lambda log: log.unlink(),
+        _replace,
+    ],
+    ids=["emptied", "cut", "edited", "removed", "replaced"],
+)
+def test_what_a_program_does_to_the_file_removes_no_call(
+    recorder: Recorder, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    log = tmp_path / "calls.jsonl"
+    recorder.end(recorder.begin("refund", {"order": 7}))
+    harm(log)
+    recorder.end(recorder.begin("late"))
+    recorder.close()
+    for trace in (recorder.trace(), read_calls(log)):
+        assert [action.tool for action in trace.actions] == ["refund", "late"]
+        assert "by a program that can write it" in (trace.gap or "")
+
+
+def test_a_recorder_without_a_file_has_nothing_to_change_and_tells_the_same(tmp_path: Path) -> None:
+    traces = []
+    for path in (None, tmp_path / "calls"):
+        with Recorder(path, ticking()) as recorder:
+            recorder.end(recorder.begin("t", {"a": 1}), result=[2])
+        traces.append(recorder.trace())
+    assert traces[0] == traces[1]
+    assert traces[0].gap is None
+
+
+def test_a_flood_of_values_hides_no_later_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statediff.agents.recorder.MAX_LOG_BYTES", 10_000)
+    with recording(ticking()) as recorder:
+        for _ in range(20):
+            recorder.end(recorder.begin("noise", {"x": "y" * 1000}))
+        recorder.end(recorder.begin("delete", {"order": 7}))
+    *_, last = recorder.trace().actions
+    assert last.tool == "delete"
+    assert isinstance(last.arguments, Unobserved)
+    assert sum(len(line) for line in recorder._lines) < 20_000  # the rest is what names take
 
 
 def test_lines_out_of_nowhere_are_damage(recorder: Recorder, tmp_path: Path) -> None:

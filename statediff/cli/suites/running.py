@@ -90,6 +90,22 @@ class AgentChoice:
             help="With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
         ),
     ] = False
+    isolation: Annotated[
+        str | None,
+        typer.Option(
+            "--isolation",
+            metavar="KIND",
+            help="Keep programs from the evaluator by this: namespaces+landlock, namespaces, "
+            "landlock, none [default: the strongest that the machine allows].",
+        ),
+    ] = None
+    trust_trace: Annotated[
+        bool,
+        typer.Option(
+            "--trust-trace",
+            help="You answer for the agent's own log of its calls: it may clear the agent.",
+        ),
+    ] = False
     base_url: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +144,8 @@ class AgentChoice:
             timeout_seconds=timeout,
             image=self.agent_image,
             record_http=self.record_http,
+            isolation=self.isolation,
+            trust_trace=self.trust_trace,
         )
         return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
 

@@ -47,7 +47,7 @@ from statediff.reports.html.words import Sign
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import ReadSide, read_side
-from statediff.reports.record import Reading, Record, reading
+from statediff.reports.record import Reading, Record, reading, reservations
 
 Json = Any
 MAX_ACTIONS: Final = 2_000
@@ -327,6 +327,8 @@ def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, s
     if told := disagreement(bundle.document("judgement.json")["clauses"]):
         yield "Steps and end", told
     yield "Isolation", name(trial.get("isolation", "unknown"))
+    if notes := reservations(trial):
+        yield "Note", cut("; ".join(notes))
     yield "Judged by", f"statediff {name(manifest['statediff'])}, kernel {name(manifest['kernel'])}"
     yield "State schema", name(manifest["schema"])
     yield "Contract SHA-256", name(manifest["contract_digest"])

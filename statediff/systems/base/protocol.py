@@ -65,8 +65,12 @@ class Receipt:
     proofs: tuple[SourceProof, ...]
     drift: tuple[Drift, ...] = ()
     isolation: str = "none"
-    """`none`: the agent runs as the evaluator's user and could reach its files. `container`: in a
-    container of its own, from which it reaches the systems and its own folder only."""
+    """What keeps the agent from the evaluator: `container`, or one of
+    `statediff.agents.isolation.KINDS`. `none`: it could reach what the evaluator's user can."""
+    is_trace_trusted: bool = False
+    """The caller answers for the agent's own log of its calls (`--trust-trace`)."""
+    at_large: tuple[str, ...] = ()
+    """Earlier trials of which a program may run still, and could have acted in this one."""
 
     @property
     def ok(self) -> bool:
@@ -90,6 +94,8 @@ class Receipt:
             "verified_at": self.verified_at.isoformat(),
             "ok": self.ok,
             "isolation": self.isolation,
+            **({"trace": "trusted"} if self.is_trace_trusted else {}),
+            **({"at_large": list(self.at_large)} if self.at_large else {}),
             "entities": self.entities,
             "proofs": [
                 {
@@ -176,6 +182,8 @@ class Access:
     urls: Mapping[str, str]
     """Source → URL, e.g. `{"outbox": "smtp://127.0.0.1:40213"}`."""
     folder: Path
+    place: Path | None = None
+    """Below it are all of the sandbox's files, `folder` too; None where nobody knows."""
 
 
 @dataclass(frozen=True)

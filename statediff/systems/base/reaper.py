@@ -111,6 +111,8 @@ def _spawn(waits: int, handle: int | None, name: str, arguments: tuple[str, ...]
     if handle is not None:
         files.append((os.POSIX_SPAWN_DUP2, handle, _HANDLE))
     path = [os.path.abspath(each) for each in sys.path if each]  # noqa: PTH100 - no pathlib in here
+    from statediff.systems.base.privacy import allowed_environment  # noqa: PLC0415 - not while it waits
+
     # Not a `Popen`: that wants to be waited for, and this process is to outlive us.
     return os.posix_spawn(
         sys.executable,
@@ -124,7 +126,7 @@ def _spawn(waits: int, handle: int | None, name: str, arguments: tuple[str, ...]
             name,
             *arguments,
         ],
-        {**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        {**allowed_environment(), "PYTHONPATH": os.pathsep.join(path)},
         file_actions=files,
         setsid=True,
     )

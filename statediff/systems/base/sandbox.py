@@ -2,8 +2,8 @@
 
 Under the work folder lies `systems/` (one folder a system, which the agent may write) and `agent/`
 (its own folder), both emptied by every reset. What the evaluator needs to prove a reset, pristine
-images and tokens, it keeps in memory: there is no file for an agent to change. The agent still
-runs as the evaluator's user, so the receipt says `isolation: none`.
+images and tokens, it keeps in memory: there is no file for an agent to change. What else keeps an
+agent from the evaluator is the agent's (`statediff.agents.isolation`), and the receipt says it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class EmbeddedSandbox:
 
     def access(self) -> Access:
         urls = {name: system.url for name, system in self._systems().items()}
-        return Access(urls, self.agent_folder)
+        return Access(urls, self.agent_folder, self.work)
 
     def sources(self) -> tuple[Source, ...]:
         found = [source for system in self._systems().values() for source in system.sources()]

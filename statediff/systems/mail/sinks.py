@@ -34,6 +34,7 @@ from typing import IO, Final
 
 from statediff.errors import SandboxError
 from statediff.model.values import printable
+from statediff.systems.base.privacy import allowed_environment
 
 START_SECONDS: Final = 10.0
 _TRIES: Final = 2
@@ -97,6 +98,7 @@ class _Nursery:
                     stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=self._complaints,
+                    env=allowed_environment(),
                 )
         except BaseException:
             ours.close()

@@ -39,6 +39,7 @@ from statediff.errors import SandboxError
 from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.privacy import allowed_environment
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff.systems.roundup.drift import (
@@ -81,6 +82,7 @@ class TrackerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
+                env=allowed_environment(),
                 bufsize=0,
             )
             self.port = int(self._exchange(order, START_SECONDS)["port"])

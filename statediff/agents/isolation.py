@@ -1,0 +1,170 @@
+"""How an agent's program is kept from the evaluator, and from other trials, without a container.
+
+| isolation | what the program can do |
+|---|---|
+| `namespaces+landlock` | both of the following |
+| `namespaces` | it sees its own processes only, and writes its sandbox and a `/tmp` of its own |
+| `landlock` | it sees all, writes its sandbox's files only, and touches no process but its own |
+| `none` | whatever the evaluator's user can; only root reads the evaluator's memory |
+
+Every program runs below a supervisor (`supervisor.py`), which ends all that it left running. What
+is possible is tried once a process; nothing is promised that was not tried. `STATEDIFF_ISOLATION`
+names at most what is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+from statediff.errors import UsageError
+from statediff.systems.base.privacy import allowed_environment
+
+VARIABLE: Final = "STATEDIFF_ISOLATION"
+NONE: Final = "none"
+KINDS: Final = ("namespaces+landlock", "namespaces", "landlock", NONE)
+"""From the strongest to none."""
+END_SECONDS: Final = 10.0
+"""How long a supervisor may take to end what it began."""
+_PROGRAM: Final = Path(__file__).with_name("supervisor.py")
+_MAX_ANSWER: Final = 64 * 1024
+
+
+def isolation(asked: str | None = None) -> str:
+    """The strongest of what was asked for, or of all, that this machine allows.
+
+    `UsageError` for an unknown word, and where `asked` names what this machine does not allow: the
+    variable is a ceiling, an argument is a demand.
+    """
+    ceiling = asked or os.environ.get(VARIABLE, "") or KINDS[0]
+    if ceiling not in KINDS:
+        where = "--isolation" if asked else VARIABLE
+        raise UsageError(f"{where} {ceiling[:40]!r}: expected one of {', '.join(KINDS)}")
+    if ceiling == NONE:
+        return NONE
+    causes = _causes()
+    wanted = ceiling.split("+")
+    found = "+".join(kind for kind in wanted if causes[kind] is None) or NONE
+    if asked is not None and found != asked:
+        missing = next(kind for kind in wanted if causes[kind] is not None)
+        raise UsageError(f"--isolation {asked}: no {missing} on this machine: {causes[missing]}")
+    return found
+
+
+@functools.cache
+def _causes() -> Mapping[str, str | None]:
+    """Why this process cannot have each kind; None where it can."""
+    if sys.platform != "linux":
+        return dict.fromkeys(("namespaces", "landlock"), "this system is not Linux")
+    order = Order(command=None, environment={}, folder="/", isolation=NONE, writable=["/tmp"])  # noqa: S108 - tried in a world of its own
+    with Supervised(order, stdin=subprocess.DEVNULL, output=subprocess.DEVNULL) as tried:
+        tried.listen(END_SECONDS)
+        return {kind: tried.answer.get(kind, "nobody said") for kind in ("namespaces", "landlock")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a supervisor is to begin, as it is told."""
+
+    command: Sequence[str] | None
+    """None: nothing; it says what it could do."""
+    environment: Mapping[str, str] = field(repr=False)
+    folder: str
+    isolation: str
+    writable: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+
+
+class Supervised:
+    """A program below a supervisor, from the beginning of the block to its end.
+
+    When the block is over, nothing of the program runs any more, where `is_at_large` does not say
+    otherwise.
+    """
+
+    def __init__(
+        self, order: Order, *, stdin: IO[bytes] | int, output: int = subprocess.PIPE
+    ) -> None:
+        """The supervisor has its order. `OSError` where it could not be started."""
+        self.answer: dict[str, Any] = {}
+        """All that it said: `pid`, then `failed`, or `status` and `is_clean`."""
+        self.is_over = False
+        """It has said its last."""
+        self._kept = b""
+        self.line, its = socket.socketpair()
+        try:
+            with its:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-B", str(_PROGRAM), str(its.fileno())],
+                    env=allowed_environment(),
+                    cwd="/",
+                    stdin=stdin,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(its.fileno(),),
+                    start_new_session=True,
+                )
+            text = json.dumps(vars(order)).encode("ascii")
+            self.line.sendall(struct.pack("!I", len(text)) + text)
+        except BaseException:
+            self.line.close()
+            raise
+
+    @property
+    def is_at_large(self) -> bool:
+        """Something of it may run still: it ended its supervisor, or could not be ended."""
+        return not self.answer.get("is_clean", "failed" in self.answer)
+
+    def listen(self, seconds: float) -> bool:
+        """Whether it has said its last within so many seconds."""
+        until = time.monotonic() + seconds
+        while (
+            not self.is_over
+            and select.select([self.line], [], [], max(0.0, until - time.monotonic()))[0]
+        ):
+            self.take()
+        return self.is_over
+
+    def take(self) -> None:
+        """What it has just said is in `answer`."""
+        try:
+            piece = self.line.recv(_MAX_ANSWER)
+        except OSError:
+            piece = b""
+        *lines, self._kept = (self._kept + piece).split(b"\n")
+        for line in lines:
+            self.answer |= json.loads(line)
+        self.is_over = not piece or not self.answer.keys().isdisjoint(
+            {"failed", "status", "landlock"}
+        )
+
+    def end(self) -> None:
+        """Nothing of the program runs any more, in whatever way it ended."""
+        with contextlib.suppress(OSError):  # it is gone
+            self.line.shutdown(socket.SHUT_WR)
+        self.listen(END_SECONDS)
+        if "is_clean" not in self.answer and "pid" in self.answer:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.answer["pid"], signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+        self.line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
